@@ -1,0 +1,197 @@
+//! The seam between the engine and the policies.
+
+use std::fmt::Debug;
+
+use heliostat_types::{
+    ClientId, Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng, StreamId,
+};
+
+/// A read that wants a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Who asks: every connection of one process or host is the same client.
+    pub client: ClientId,
+    /// On which connection, or from which job, it came.
+    pub stream: StreamId,
+    /// Which bytes of the array.
+    pub extent: Extent,
+}
+
+/// What a policy sees of one leg that could serve the read.
+///
+/// An operation is *in flight* from the moment it is handed to the leg (it may still wait in the
+/// queue in front of it) until its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegView {
+    /// Which leg.
+    pub leg: LegId,
+    /// Where on this leg the read would begin, in bytes from the start of the leg's data. The same
+    /// on every leg of a RAID1.
+    pub address: u64,
+    /// Reads in flight.
+    pub reads_in_flight: u32,
+    /// Writes, trims, write-zeroes and flushes in flight.
+    pub writes_in_flight: u32,
+    /// Bytes of the reads in flight.
+    pub read_bytes_in_flight: u64,
+    /// Bytes of the writes in flight.
+    pub write_bytes_in_flight: u64,
+    /// Where the last read or write handed to the leg ends; `None` before the first one.
+    pub last_sent_end: Option<u64>,
+    /// Whether the leg turns: a hard disk.
+    pub rotational: bool,
+    /// The leg is preferred by configuration.
+    pub read_preferred: bool,
+    /// How many operations the leg takes at once before they queue in front of it.
+    pub queue_depth: u32,
+    /// The size of request that suits the device best, in bytes; 0 where it does not say.
+    pub optimal_io_bytes: u64,
+    /// Reads completed since the statistics began; 0 while accounting is off.
+    pub reads_completed: u64,
+    /// Sum of the service times of those reads; zero while accounting is off.
+    pub read_wait: Duration,
+}
+
+impl LegView {
+    /// Operations of any kind in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.reads_in_flight + self.writes_in_flight
+    }
+}
+
+/// One operation on one leg, as a policy is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpView {
+    /// Which leg.
+    pub leg: LegId,
+    /// What is done. Flushes have an empty extent.
+    pub kind: OpKind,
+    /// To which bytes of the leg.
+    pub extent: Extent,
+}
+
+/// Which operations a policy wants to be told of. What it does not ask for costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observes {
+    /// Call [`ReadPolicy::on_dispatch`].
+    pub dispatch: bool,
+    /// Call [`ReadPolicy::on_complete`].
+    pub complete: bool,
+}
+
+impl Observes {
+    /// Neither.
+    pub const NOTHING: Self = Self {
+        dispatch: false,
+        complete: false,
+    };
+    /// Both.
+    pub const ALL: Self = Self {
+        dispatch: true,
+        complete: true,
+    };
+}
+
+/// The most pieces that a plan may cut a read into.
+pub const PIECES_MAX: usize = LEGS_MAX;
+
+/// One piece of a read and the leg that serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which leg.
+    pub leg: LegId,
+    /// How many bytes, from where the piece before it ended.
+    pub len_bytes: u64,
+}
+
+/// The pieces of a split read, in order; they cover it exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    pieces: [Piece; PIECES_MAX],
+    count: usize,
+}
+
+impl Pieces {
+    /// No piece yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            pieces: [Piece {
+                leg: LegId::new(0),
+                len_bytes: 0,
+            }; PIECES_MAX],
+            count: 0,
+        }
+    }
+
+    /// Adds the next piece.
+    ///
+    /// # Panics
+    /// Where there are [`PIECES_MAX`] already, or the piece is empty.
+    pub fn push(&mut self, piece: Piece) {
+        assert!(piece.len_bytes > 0, "a piece has bytes");
+        self.pieces[self.count] = piece;
+        self.count += 1;
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Piece] {
+        &self.pieces[..self.count]
+    }
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where a read goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a box would allocate per pick")]
+pub enum ReadPlan {
+    /// All of it to one leg.
+    Leg(LegId),
+    /// Cut into pieces that run at once. The engine may still send a piece elsewhere (a pin, a
+    /// leg that failed), and cuts at block borders: a piece whose end is not a multiple of the
+    /// array's block size is rounded up to one.
+    Split(Pieces),
+}
+
+/// A read policy.
+pub trait ReadPolicy: Debug + Send {
+    /// The name people call it by.
+    fn name(&self) -> &'static str;
+
+    /// Which operations it wants to be told of.
+    fn observes(&self) -> Observes {
+        Observes::NOTHING
+    }
+
+    /// Chooses the leg, or legs, for `request` among `legs`: never empty, by rising index, and
+    /// only legs that may serve all of the range. The answer names legs of this list alone.
+    ///
+    /// Called once per choice; `request.extent` is never empty.
+    fn plan_read(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan;
+
+    /// An operation was handed to a leg. Told of every read and write, whoever chose its leg, where
+    /// [`ReadPolicy::observes`] asks for it.
+    fn on_dispatch(&mut self, _now: Instant, _op: &OpView) {}
+
+    /// An operation ended after `service_time`; `ok` says whether the leg did it.
+    fn on_complete(&mut self, _now: Instant, _op: &OpView, _service_time: Duration, _ok: bool) {}
+
+    /// A leg was faulted or removed (`present` is false), or came back in sync.
+    fn on_leg_state(&mut self, _leg: LegId, _present: bool) {}
+
+    /// Statistics are reset by the user, for one leg or (`None`) all.
+    fn reset(&mut self, _leg: Option<LegId>) {}
+}
