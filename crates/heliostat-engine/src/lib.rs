@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The mirror as a state machine: requests and completions in, leg operations and answers out.
+//!
+//! The engine has no clock, does no I/O and starts no thread. A shell (the runtime with real legs
+//! and real time, the simulator with models and virtual time) feeds it one [`Input`], drains its
+//! [`Output`]s, and feeds the next. Both shells run this same code.
+//!
+//! Bytes are never touched here either: outputs name buffers, and [`BufferTable`] says where in the
+//! shell's arena they lie and carries out copies and zeroing on any [`Memory`].
+#![forbid(unsafe_code)]
+
+mod api;
+mod buffer;
+mod engine;
+
+pub use api::{
+    Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,
+    Output, Request, RequestKind,
+};
+pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
+pub use engine::Engine;

@@ -56,3 +56,14 @@ impl OpKind {
         }
     }
 }
+
+/// A run of bytes with one allocation state, as a leg or the array reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRun {
+    /// How many bytes, from where the run before it ended; never zero.
+    pub len_bytes: u64,
+    /// Whether no storage is allocated for them.
+    pub hole: bool,
+    /// Whether they read as zeros.
+    pub zero: bool,
+}

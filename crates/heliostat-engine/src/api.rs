@@ -1,0 +1,330 @@
+//! What goes into the engine and what comes out.
+
+use heliostat_policy::ReadPolicy;
+use heliostat_types::{
+    ClientId, Duration, ErrorKind, Extent, LegId, LegOpId, LegSet, OpKind, RequestId, StatusRun,
+    StreamId,
+};
+use stdx::histogram::Histogram;
+
+use crate::buffer::{BufferId, BufferSlice, BufferStep};
+
+/// What an array is made of. Fixed for the engine's life.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Usable size; a multiple of `block_bytes`.
+    pub size_bytes: u64,
+    /// Internal I/O begins and ends at multiples of this: the largest logical block size among the
+    /// legs. A power of two, at least 512 and at most 4096.
+    pub block_bytes: u32,
+    /// Size of the arena that all buffers lie in; at least [`Config::MEMORY_MIN_BYTES`].
+    pub memory_bytes: usize,
+    /// A leg with operations outstanding and none completing for this long is faulted.
+    pub leg_timeout: Duration,
+    /// An array that was written and then idle for this long is flushed and recorded as clean.
+    pub clean_delay: Duration,
+    /// Whether the plain counters and histograms of the legs are kept.
+    pub accounting: bool,
+    /// The legs in role order, 1 to 16 of them.
+    pub legs: Vec<LegConfig>,
+}
+
+impl Config {
+    /// The largest request in bytes: what NBD clients may send without negotiating.
+    pub const REQUEST_MAX_BYTES: u64 = 32 << 20;
+    /// The smallest arena: one largest request that is unaligned, one more, and room for others.
+    pub const MEMORY_MIN_BYTES: usize = 80 << 20;
+    /// The arena unless told otherwise.
+    pub const MEMORY_DEFAULT_BYTES: usize = 256 << 20;
+    /// How long a leg may be silent unless told otherwise.
+    pub const LEG_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+    /// As md's safemode delay.
+    pub const CLEAN_DELAY_DEFAULT: Duration = Duration::from_ms(200);
+}
+
+/// One leg as the engine is told of it at the start.
+#[derive(Clone, Copy, Debug)]
+pub struct LegConfig {
+    /// Whether it serves.
+    pub state: LegState,
+    /// Whether it turns.
+    pub rotational: bool,
+    /// Read only if nothing else is left.
+    pub write_mostly: bool,
+    /// Preferred by the `device` policy.
+    pub read_preferred: bool,
+    /// How many operations it is given at once; more wait in the queue in front of it.
+    pub queue_depth: u32,
+    /// The request size that suits it best, in bytes; 0 where it does not say.
+    pub optimal_io_bytes: u64,
+    /// Whether it takes writes with FUA; otherwise the engine flushes it after the write.
+    pub fua: bool,
+    /// Whether a trim leaves zeros behind.
+    pub trim_reads_zeros: bool,
+    /// Whether it can write zeros without being sent them, and does so faster than a write.
+    pub fast_zero: bool,
+}
+
+/// Whether a leg serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegState {
+    /// It holds every acknowledged write, and may be read.
+    InSync,
+    /// It failed a write or a flush, was silent, or shrank; it gets no operation until it is copied
+    /// anew in another life of the engine.
+    Faulted,
+    /// It was not there at the start.
+    Missing,
+}
+
+/// A request of a client.
+#[derive(Debug)]
+pub struct Request {
+    /// Echoed with the answer; unique among the requests in flight.
+    pub id: RequestId,
+    /// Who asks.
+    pub client: ClientId,
+    /// On which of its connections.
+    pub stream: StreamId,
+    /// For what.
+    pub kind: RequestKind,
+}
+
+/// What is asked for. Extents are checked by the engine: what does not lie inside the array is
+/// answered with [`ErrorKind::InvalidInput`] (reads) or [`ErrorKind::NoSpace`] (others), what is
+/// larger than [`Config::REQUEST_MAX_BYTES`] with [`ErrorKind::TooLarge`] (reads and writes), and
+/// what is empty is done at once.
+#[derive(Debug)]
+pub enum RequestKind {
+    /// Bytes, at any alignment. Answered with [`Answer::Data`].
+    Read {
+        /// Which.
+        extent: Extent,
+    },
+    /// Stores bytes, at any alignment.
+    Write {
+        /// Where.
+        extent: Extent,
+        /// From `Engine::alloc_write` for the same extent, filled. The engine owns it from now on.
+        buffer: BufferId,
+        /// Answered only when durable.
+        fua: bool,
+    },
+    /// Makes all that was answered before durable.
+    Flush,
+    /// Gives bytes up. What they read as afterwards is not said, but it is the same on every leg.
+    Trim {
+        /// Which.
+        extent: Extent,
+        /// Answered only when durable.
+        fua: bool,
+    },
+    /// Zeros, at any alignment.
+    WriteZeroes {
+        /// Where.
+        extent: Extent,
+        /// Answered only when durable.
+        fua: bool,
+        /// Whether storage may be given back.
+        may_trim: bool,
+        /// Answer [`ErrorKind::NotSupported`], with no leg changed, where this would not be faster
+        /// than a write.
+        fast_only: bool,
+    },
+    /// Which ranges are holes or zeros. Answered with [`Answer::Status`].
+    BlockStatus {
+        /// Asked for. The runs begin there and may end before its end, never after.
+        extent: Extent,
+    },
+}
+
+/// What the engine is told.
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks.
+    Request(Request),
+    /// A leg operation ended. Every dispatched operation is reported exactly once, even when its
+    /// leg was faulted long before.
+    LegCompletion {
+        /// Which.
+        op: LegOpId,
+        /// How. A leg that answered short reports [`ErrorKind::Io`] and is reported as
+        /// [`Input::FailLeg`] besides.
+        result: Result<(), ErrorKind>,
+    },
+    /// An operation of kind [`OpKind::BlockStatus`] ended; the runs begin at its extent's start and
+    /// are clipped to it.
+    StatusCompletion {
+        /// Which.
+        op: LegOpId,
+        /// The runs.
+        result: Result<Vec<StatusRun>, ErrorKind>,
+    },
+    /// The record of this generation is durable.
+    Persisted {
+        /// From [`Output::Persist`].
+        generation: u64,
+    },
+    /// A client is done with the data of a read, or gives back a write buffer it never submitted.
+    Release {
+        /// Which.
+        buffer: BufferId,
+    },
+    /// A leg is to be faulted: by hand, or because the shell saw it shrink or answer short. The last
+    /// good leg is not.
+    FailLeg {
+        /// Which.
+        leg: LegId,
+        /// Why.
+        reason: FaultReason,
+    },
+    /// From now on this policy chooses. Reads already at a leg stay there.
+    SetPolicy(Box<dyn ReadPolicy>),
+    /// Statistics begin anew, for one leg or all.
+    ResetStats(Option<LegId>),
+    /// The time of `Engine::next_deadline` has come.
+    DeadlineReached,
+}
+
+/// What the engine wants done, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// Give this to the leg.
+    Dispatch(LegOp),
+    /// Do this to the arena, now.
+    Buffer(BufferStep),
+    /// Answer the client.
+    Complete {
+        /// Which request.
+        id: RequestId,
+        /// How.
+        result: Result<Answer, ErrorKind>,
+    },
+    /// Make this durable, then say [`Input::Persisted`]. Only the newest one matters.
+    Persist(ArrayRecord),
+    /// Something to tell people.
+    Event(Event),
+    /// `Engine::alloc_write` refused before, and may not refuse now.
+    MemoryFreed,
+}
+
+/// What must survive the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayRecord {
+    /// Rises by one with each record.
+    pub generation: u64,
+    /// Whether the legs may differ: a write was admitted and not all legs have flushed since, or
+    /// failed writes left ranges that differ.
+    pub dirty: bool,
+    /// The legs that are faulted.
+    pub faulted: LegSet,
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done.
+    Done,
+    /// The bytes lie here; give the buffer back with [`Input::Release`].
+    Data(BufferSlice),
+    /// The runs, from the start of the extent asked for.
+    Status(Vec<StatusRun>),
+}
+
+/// One operation on one leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegOp {
+    /// Its number.
+    pub id: LegOpId,
+    /// Which leg.
+    pub leg: LegId,
+    /// What. [`OpKind::Trim`] is sent only to legs that read zeros afterwards.
+    pub kind: OpKind,
+    /// Which bytes of the leg's data, aligned to blocks; empty for a flush.
+    pub extent: Extent,
+    /// Source of a write, destination of a read; as long as the extent. `None` for the rest.
+    pub memory: Option<BufferSlice>,
+    /// Complete only when durable.
+    pub fua: bool,
+    /// For [`OpKind::WriteZeroes`]: whether storage may be given back.
+    pub may_trim: bool,
+}
+
+/// Why a leg was faulted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultReason {
+    /// It failed a write, trim or write-zeroes.
+    WriteFailed(ErrorKind),
+    /// It failed a flush.
+    FlushFailed(ErrorKind),
+    /// It failed too many reads, or could not be rewritten after one.
+    ReadFailed(ErrorKind),
+    /// It had operations outstanding and completed none for the leg time-out.
+    Silent,
+    /// It became smaller, or answered with fewer bytes than asked.
+    Short,
+    /// Somebody asked for it.
+    ByHand,
+}
+
+/// Something to tell people. Never needed for correctness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A leg is out.
+    LegFaulted {
+        /// Which.
+        leg: LegId,
+        /// Why.
+        reason: FaultReason,
+    },
+    /// A leg should have been faulted, but it is the last good one.
+    LastLegKept {
+        /// Which.
+        leg: LegId,
+        /// Why it would have been faulted.
+        reason: FaultReason,
+    },
+    /// A leg failed a read and another one is asked.
+    ReadFailedOver {
+        /// Which failed.
+        leg: LegId,
+        /// Which bytes.
+        extent: Extent,
+        /// How.
+        kind: ErrorKind,
+    },
+    /// A read error was mended: good bytes were written over it and read back.
+    ReadRepaired {
+        /// Which leg.
+        leg: LegId,
+        /// Which bytes.
+        extent: Extent,
+    },
+}
+
+/// Counters of one leg since the statistics began.
+#[derive(Clone, Debug, Default)]
+pub struct LegStats {
+    /// Reads, writes and others completed, by success or not.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes of the reads completed.
+    pub read_bytes: u64,
+    /// Bytes of the writes completed.
+    pub write_bytes: u64,
+    /// Flushes completed.
+    pub flushes: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes, trims, write-zeroes and flushes that failed.
+    pub write_errors: u64,
+    /// Service times of reads in ns.
+    pub read_service_ns: Histogram,
+    /// Service times of writes in ns.
+    pub write_service_ns: Histogram,
+    /// How often a read could have gone here since it last did, as btrfs's `age`.
+    pub age: u64,
+    /// How often a read could have gone here and went elsewhere.
+    pub ignored: u64,
+}
