@@ -1,0 +1,110 @@
+//! The seam between the loop and the protocols that clients speak.
+//!
+//! An export lives on the array's thread. The loop tells it when a file descriptor is ready, when a
+//! request was answered, and when a turn of the loop ends; it never blocks, and it sees nothing of
+//! legs or policies.
+
+use std::fmt::Debug;
+
+use heliostat_engine::Answer;
+use heliostat_types::{ErrorKind, Instant};
+
+use crate::context::Context;
+
+/// What an export waits for on a file descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// Bytes to read, a connection to accept, or the peer gone.
+    pub readable: bool,
+    /// Room to write.
+    pub writable: bool,
+}
+
+/// What is so on a file descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Reading or accepting will not block.
+    pub readable: bool,
+    /// Writing will not block.
+    pub writable: bool,
+    /// The peer hung up or the descriptor has an error; reading tells which.
+    pub hangup: bool,
+}
+
+/// Who a client is, before the loop gives it a number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClientKey {
+    /// A process of this machine, over a unix socket or inherited descriptors.
+    Process(u32),
+    /// A peer address, over TCP; its connections share it.
+    Address(std::net::IpAddr),
+}
+
+/// The array as exports show it.
+#[derive(Clone, Debug)]
+pub struct ArrayInfo {
+    /// Usable size.
+    pub size_bytes: u64,
+    /// What clients should align to for speed: max(4096, the largest physical block).
+    pub block_preferred_bytes: u32,
+    /// The largest read or write.
+    pub request_max_bytes: u32,
+    /// Whether trims do anything.
+    pub can_trim: bool,
+    /// Whether any request may be refused as not fast.
+    pub can_fast_zero: bool,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// A protocol endpoint, or several of one protocol.
+pub trait Export: Debug {
+    /// Opens what it listens on. Called once, before the first turn.
+    ///
+    /// # Errors
+    /// Where a socket cannot be had; the text names it and says what to do.
+    fn start(&mut self, context: &mut Context<'_>) -> Result<(), crate::RuntimeError>;
+
+    /// A watched descriptor is ready. `token` is what [`Context::watch`] was given.
+    fn on_ready(&mut self, context: &mut Context<'_>, token: u32, ready: Ready);
+
+    /// A request was answered. `tag` is what [`Context::submit`] was given.
+    fn on_complete(
+        &mut self,
+        context: &mut Context<'_>,
+        tag: u64,
+        result: Result<Answer, ErrorKind>,
+    );
+
+    /// [`Context::alloc_write`] refused before, and may not refuse now.
+    fn on_memory_freed(&mut self, context: &mut Context<'_>);
+
+    /// All that was ready in this turn has been handled: send what is queued, in one go.
+    fn on_turn_end(&mut self, context: &mut Context<'_>);
+
+    /// When [`Export::on_deadline`] is due, if at all.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time it asked for has come.
+    fn on_deadline(&mut self, _context: &mut Context<'_>) {}
+
+    /// Stop listening and reading requests; finish what was accepted.
+    fn begin_stop(&mut self, context: &mut Context<'_>);
+
+    /// Whether every accepted request was answered and the answers were sent. For an export that
+    /// ends by itself (one client on standard input), also whether it has ended.
+    fn is_drained(&self) -> bool;
+
+    /// Whether the daemon should stop because this export has ended by itself.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// Closes everything at once and removes what it left in the file system.
+    fn close(&mut self);
+
+    /// What clients connect to, for the message at the start: `nbd+unix:///disk?socket=...`.
+    fn addresses(&self) -> Vec<String>;
+}
