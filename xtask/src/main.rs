@@ -1,1 +1,94 @@
-fn main() {}
+//! All automation of this repository, as `cargo xtask COMMAND`.
+//!
+//! One language, testable like the rest: no Makefile, no shell scripts beyond `.ci/run`. Nothing
+//! here is linked into heliostat, and heliostat is driven only from outside, as its users do.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to whoever called it"
+)]
+
+mod ci;
+mod fuzz;
+mod metadata;
+mod tidy;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [STEP...]         everything that a change must pass; with names, these steps alone
+  fuzz smoke           every fuzz target for a short time
+  fuzz TARGET [--seconds N]
+                       one fuzz target, for 60 s where nothing else is said
+  tidy                 the house rules that no compiler checks
+  tools                install the outside tools (as root), or say what to install
+";
+
+/// How long a fuzz target runs where nothing else is said: enough to see it move.
+const FUZZ_TIME: Duration = Duration::from_secs(60);
+
+/// What went wrong, as far as the exit code is concerned.
+enum Failure {
+    /// The command line makes no sense.
+    Usage(String),
+    /// The work was done and failed.
+    Work(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Work(error)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(text)) => {
+            eprintln!("xtask: {text}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Work(error)) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<(), Failure> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["ci", steps @ ..] => ci::run(&root(), steps)?,
+        ["fuzz", "smoke"] => fuzz::smoke(&root())?,
+        ["fuzz", target] => fuzz::run(&root(), target, FUZZ_TIME)?,
+        ["fuzz", target, "--seconds", seconds] => {
+            let seconds = seconds
+                .parse()
+                .map_err(|_| Failure::Usage(format!("'{seconds}' is no number of seconds")))?;
+            fuzz::run(&root(), target, Duration::from_secs(seconds))?;
+        }
+        ["tidy"] => tidy::run(&root())?,
+        ["tools"] => tools::install()?,
+        ["help" | "--help" | "-h"] => println!("{USAGE}"),
+        [] => return Err(Failure::Usage("a command is missing".to_owned())),
+        _ => {
+            let text = format!("no such command: {}", arguments.join(" "));
+            return Err(Failure::Usage(text));
+        }
+    }
+    Ok(())
+}
+
+/// The directory of the workspace: the one above this crate.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate lies in a folder of the workspace")
+        .to_owned()
+}

@@ -1,0 +1,123 @@
+//! Everything that a change must pass, in the order in which it fails soonest.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use xshell::{Shell, cmd};
+
+use crate::{fuzz, tidy, tools};
+
+/// One thing to pass.
+struct Step {
+    name: &'static str,
+    run: fn(&Shell, &Path) -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "tools",
+        run: |_, _| tools::install(),
+    },
+    Step {
+        name: "fmt",
+        run: fmt,
+    },
+    Step {
+        name: "tidy",
+        run: |_, root| tidy::run(root),
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "test",
+        run: test,
+    },
+    Step {
+        name: "doc",
+        run: doc,
+    },
+    Step {
+        name: "build",
+        run: build,
+    },
+    Step {
+        name: "fuzz",
+        run: |_, root| fuzz::smoke(root),
+    },
+];
+
+/// Runs the steps of these names, or all of them, and stops at the first that fails.
+///
+/// # Errors
+/// Where a step fails, or there is none of a name.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
+    for name in names {
+        if !STEPS.iter().any(|step| step.name == *name) {
+            let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+            bail!("no step is called {name}: there are {}", known.join(", "));
+        }
+    }
+    let shell = Shell::new()?;
+    shell.change_dir(root);
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    for step in STEPS {
+        if !names.is_empty() && !names.contains(&step.name) {
+            continue;
+        }
+        println!("== {}", step.name);
+        let start = Instant::now();
+        let result = (step.run)(&shell, root);
+        let time = start.elapsed();
+        let outcome = if result.is_ok() { "passed" } else { "FAILED" };
+        println!(
+            "== {} {outcome} after {:.1} s\n",
+            step.name,
+            time.as_secs_f64()
+        );
+        result.with_context(|| format!("step {}", step.name))?;
+        times.push((step.name, time));
+    }
+    for (name, time) in &times {
+        println!("{name:>8} {:7.1} s", time.as_secs_f64());
+    }
+    let total: Duration = times.iter().map(|(_, time)| *time).sum();
+    println!("{:>8} {:7.1} s, all passed", "total", total.as_secs_f64());
+    Ok(())
+}
+
+fn fmt(shell: &Shell, _root: &Path) -> Result<()> {
+    cmd!(shell, "cargo fmt --all --check").run()?;
+    Ok(())
+}
+
+fn clippy(shell: &Shell, _root: &Path) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo clippy --locked --workspace --all-targets -- -D warnings"
+    )
+    .run()?;
+    Ok(())
+}
+
+fn test(shell: &Shell, _root: &Path) -> Result<()> {
+    cmd!(shell, "cargo test --locked --quiet --workspace").run()?;
+    Ok(())
+}
+
+fn doc(shell: &Shell, _root: &Path) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo doc --locked --workspace --no-deps --document-private-items"
+    )
+    .env("RUSTDOCFLAGS", "-D warnings")
+    .run()?;
+    Ok(())
+}
+
+fn build(shell: &Shell, _root: &Path) -> Result<()> {
+    cmd!(shell, "cargo build --locked --release --package heliostat").run()?;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The outside tools that the end-to-end tests, the benchmarks and the fuzzer drive.
+//!
+//! Only Debian's package manager is driven, and only as root; everybody else is told what to
+//! install. No host is named: the machine's own package sources are used.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use xshell::{Shell, cmd};
+
+/// A program, and the Debian package that has it.
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+}
+
+const fn tool(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package }
+}
+
+const TOOLS: &[Tool] = &[
+    tool("fio", "fio"),
+    // libFuzzer is C++, and compiled with the fuzz targets.
+    tool("g++", "g++"),
+    tool("mkfs.ext4", "e2fsprogs"),
+    tool("nbdcopy", "libnbd-bin"),
+    tool("nbdfuse", "libnbd-bin"),
+    tool("nbdinfo", "libnbd-bin"),
+    tool("nbdkit", "nbdkit"),
+    tool("nbdsh", "python3-libnbd"),
+    tool("qemu-img", "qemu-utils"),
+    tool("qemu-io", "qemu-utils"),
+    tool("qemu-storage-daemon", "qemu-system-common"),
+];
+
+/// Where `program` is, as a shell would find it. Administrators' directories are looked into as
+/// well, because they are not in every user's path.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Installs what is missing, as root; otherwise says what to install.
+///
+/// # Errors
+/// Where the package manager fails, or a program is still missing afterwards.
+pub(crate) fn install() -> Result<()> {
+    let packages = missing_packages();
+    if packages.is_empty() {
+        println!("all tools are here");
+        return Ok(());
+    }
+    let packages_text = packages.join(" ");
+    if !is_root() {
+        println!("missing; please install the Debian packages: {packages_text}");
+        return Ok(());
+    }
+    let shell = Shell::new()?;
+    // Nobody is there to answer a question.
+    shell.set_var("DEBIAN_FRONTEND", "noninteractive");
+    cmd!(shell, "apt-get update -q")
+        .run()
+        .context("apt-get update")?;
+    cmd!(
+        shell,
+        "apt-get install -q -y --no-install-recommends {packages...}"
+    )
+    .run()
+    .with_context(|| format!("installing {packages_text}"))?;
+    match missing_packages().as_slice() {
+        [] => Ok(()),
+        left => bail!("still missing after installing: {}", left.join(" ")),
+    }
+}
+
+/// The packages of all tools that are not found, each once.
+fn missing_packages() -> Vec<&'static str> {
+    let mut packages: Vec<&str> = TOOLS
+        .iter()
+        .filter(|tool| find(tool.program).is_none())
+        .map(|tool| tool.package)
+        .collect();
+    packages.dedup();
+    packages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+
+    #[test]
+    fn programs_are_found_as_a_shell_would() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-anywhere").is_none());
+    }
+}
