@@ -1,4 +1,16 @@
-//! The memory that all buffers lie in. Stub of the public surface.
+//! The memory that all buffers lie in: one mapping, allocated at the start, handed out in ranges by
+//! the engine's buffer table.
+//!
+//! The rule that makes it sound: at any time a range of the arena belongs either to any number of
+//! readers (a write's bytes, on their way to several legs) or to exactly one writer (a read's
+//! destination, a client's payload, a copy). The engine's buffer table keeps to it: a buffer is
+//! referenced by each leg operation that uses it until that operation was reaped, and is handed out
+//! anew only when the last reference is gone. The arena itself knows nothing of buffers.
+
+use std::sync::Arc;
+
+use crate::error::LegError;
+use crate::mapping::{Mapping, Pages};
 
 /// A range of the arena: offset and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,4 +19,101 @@ pub struct ArenaRange {
     pub offset_bytes: usize,
     /// How many.
     pub len_bytes: usize,
+}
+
+/// The memory that all buffers lie in.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+}
+
+// SAFETY: threads share the arena under the rule above, which gives each range one writer or many
+// readers; everything else in it is never changed.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// `bytes` zeros, page aligned, all of them backed by memory at once.
+    ///
+    /// # Errors
+    /// Where the kernel has no memory for it.
+    pub fn new(bytes: usize) -> Result<Arc<Self>, LegError> {
+        let mapping = Mapping::new(bytes, Pages::AtOnce).map_err(|source| LegError::Setup {
+            doing: format!("have {bytes} bytes of memory for buffers (see --memory)"),
+            source,
+        })?;
+        Ok(Arc::new(Self { mapping }))
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of a range that has no writer for as long as the reference lives.
+    ///
+    /// # Panics
+    /// Where the range does not lie inside the arena.
+    #[must_use]
+    pub fn slice(&self, range: ArenaRange) -> &[u8] {
+        let start = self.address(range);
+        // SAFETY: the address was checked to be followed by that many bytes of the mapping, which
+        // lives as long as `self`, and by the module's rule nothing writes to them meanwhile.
+        unsafe { std::slice::from_raw_parts(start, range.len_bytes) }
+    }
+
+    /// The bytes of a range that belongs to the caller alone for as long as the reference lives.
+    ///
+    /// # Panics
+    /// Where the range does not lie inside the arena.
+    #[must_use]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "ranges have owners, by the module's rule"
+    )]
+    pub fn slice_mut(&self, range: ArenaRange) -> &mut [u8] {
+        let start = self.address(range);
+        // SAFETY: the address was checked to be followed by that many bytes of the mapping, which
+        // lives as long as `self`, and by the module's rule nothing else touches them meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(start, range.len_bytes) }
+    }
+
+    /// Copies `len` bytes from `from` on to `to` on. The two must not overlap.
+    ///
+    /// # Panics
+    /// Where they overlap or do not lie inside the arena.
+    pub fn copy(&self, from: usize, to: usize, len: usize) {
+        assert!(from.abs_diff(to) >= len, "a copy does not overlap itself");
+        let range = |offset_bytes| ArenaRange {
+            offset_bytes,
+            len_bytes: len,
+        };
+        self.slice_mut(range(to))
+            .copy_from_slice(self.slice(range(from)));
+    }
+
+    /// Makes `len` bytes from `at` on zero.
+    ///
+    /// # Panics
+    /// Where they do not lie inside the arena.
+    pub fn zero(&self, at: usize, len: usize) {
+        self.slice_mut(ArenaRange {
+            offset_bytes: at,
+            len_bytes: len,
+        })
+        .fill(0);
+    }
+
+    /// Where a range begins in memory.
+    pub(crate) fn address(&self, range: ArenaRange) -> *mut u8 {
+        self.mapping
+            .address(range.offset_bytes, range.len_bytes)
+            .as_ptr()
+    }
 }
