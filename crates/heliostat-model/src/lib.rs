@@ -1,1 +1,31 @@
-//! Placeholder.
+//! Device models: how long a device takes, as values without a clock.
+//!
+//! A model is told of operations ([`DeviceModel::submit`]) and says when they are done
+//! ([`DeviceModel::poll_completion`]). It moves no bytes: whoever drives it (the simulator in
+//! virtual time, a `model:` leg in real time) holds them. The same model serves both, since all it
+//! asks of time is that `now` never goes back.
+//!
+//! One file per family, each with a page in docs/models; the drives that exist by name are in
+//! [`drives`], and [`FaultyDevice`] wraps any model with rules for when it is slow, silent, failing
+//! or dead.
+#![forbid(unsafe_code)]
+
+mod api;
+pub mod drives;
+mod fault;
+mod flash;
+mod hdd;
+mod network;
+mod ram;
+mod timing;
+
+#[cfg(test)]
+mod closed_loop;
+
+pub use api::{DeviceModel, DeviceSpec, ModelParams};
+pub use drives::{DRIVES, Drive, drive};
+pub use fault::{FailedKind, FaultEffect, FaultRule, FaultyDevice};
+pub use flash::{Flash, FlashParams};
+pub use hdd::{Hdd, HddParams};
+pub use network::{NetworkDisk, NetworkDiskParams};
+pub use ram::{Ram, RamParams};

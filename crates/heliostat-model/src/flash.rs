@@ -1,0 +1,362 @@
+//! Flash drives on SATA or NVMe: a serial controller, many dies that each do one thing at a time, a
+//! link with a bandwidth, and a write buffer in front of the dies.
+//!
+//! A read passes the controller, is cut into units that lie on consecutive dies, waits for each die
+//! in turn, and sends each unit over the link as its die delivers it. A write passes the controller
+//! and the link and is answered from the buffer; in the background whole units are programmed, one
+//! at a time per die, and reads that meet a program wait for it. That is where the tail of mixed
+//! loads on flash comes from.
+//!
+//! Not modelled: garbage collection, erases, wear, fast cell modes, and reading ahead.
+
+use std::collections::VecDeque;
+
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
+
+use crate::api::{DeviceModel, DeviceSpec, assert_size};
+use crate::timing::{TimeQueue, earlier, transfer_time};
+
+/// What a flash drive is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashParams {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// How many operations are taken at once.
+    pub queue_depth: u32,
+    /// How many dies (or planes that work alone) there are.
+    pub die_count: u32,
+    /// How many consecutive bytes lie on one die: what one program writes.
+    pub unit_bytes: u32,
+    /// How long a die takes to fetch a unit or a part of it.
+    pub read_time: Duration,
+    /// How long a die takes to program a unit.
+    pub program_time: Duration,
+    /// How long the controller is taken by one read: the inverse of the most reads per second.
+    pub read_command_time: Duration,
+    /// How long the controller is taken by one write: the inverse of the most writes per second.
+    pub write_command_time: Duration,
+    /// What an operation takes besides, while the controller, dies and link serve others: host
+    /// interface and firmware.
+    pub fixed_time: Duration,
+    /// What the link carries in each direction, in bytes per second.
+    pub link_bytes_per_s: u64,
+    /// Whether both directions of the link work at once (NVMe) or share it (SATA).
+    pub link_full_duplex: bool,
+    /// Writes that are answered and not yet programmed, in bytes.
+    pub write_buffer_bytes: u64,
+}
+
+/// Block sizes of drives that people buy.
+const LOGICAL_BLOCK_BYTES: u32 = 512;
+const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+
+/// A flash drive.
+#[derive(Debug)]
+pub struct Flash {
+    params: FlashParams,
+    spec: DeviceSpec,
+    controller_free_at: Instant,
+    /// When the link is free, towards the host and away from it; the same one twice on SATA.
+    link_free_at: [Instant; 2],
+    /// When each die has done what it was asked for.
+    die_free_at: Vec<Instant>,
+    /// Dies that are not programming, in the order in which they will be given a unit.
+    idle_dies: VecDeque<u32>,
+    buffer: WriteBuffer,
+    events: TimeQueue<Event>,
+    /// Reads whose units are being fetched.
+    reads: Slots,
+    completions: TimeQueue<LegOpId>,
+}
+
+/// What happens inside the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A die has fetched a part of a read, which now goes over the link.
+    Fetched { slot: u32, len_bytes: u32 },
+    /// The controller has passed a write, whose bytes now come over the link.
+    WritePassed { op: LegOpId, len_bytes: u64 },
+    /// The bytes of a write are in the drive and want room in the buffer.
+    WriteReceived { op: LegOpId, len_bytes: u64 },
+    /// A flush has passed the controller.
+    FlushPassed { op: LegOpId },
+    /// A die has programmed bytes from the buffer.
+    Programmed { die: u32, len_bytes: u32 },
+}
+
+/// Writes between the link and the dies.
+#[derive(Debug, Default)]
+struct WriteBuffer {
+    /// Bytes let in since the beginning.
+    admitted_bytes: u64,
+    /// Of these, how many were handed to dies.
+    handed_bytes: u64,
+    /// Of these, how many are programmed.
+    programmed_bytes: u64,
+    /// Writes that found no room, oldest first.
+    waiting: VecDeque<(LegOpId, u64)>,
+    /// Flushes and how many bytes must be programmed before they are done, oldest first.
+    flushes: VecDeque<(LegOpId, u64)>,
+}
+
+const TO_HOST: usize = 0;
+const FROM_HOST: usize = 1;
+
+impl Flash {
+    /// A drive with nothing in flight and an empty buffer.
+    ///
+    /// # Panics
+    /// Where the size is no whole number of blocks, or a count, rate or unit is zero.
+    #[must_use]
+    pub fn new(params: FlashParams) -> Self {
+        assert_size(params.size_bytes, LOGICAL_BLOCK_BYTES);
+        assert!(
+            params.die_count > 0 && params.unit_bytes > 0 && params.link_bytes_per_s > 0,
+            "a flash drive has dies and a link"
+        );
+        Self {
+            params,
+            spec: DeviceSpec {
+                size_bytes: params.size_bytes,
+                logical_block_bytes: LOGICAL_BLOCK_BYTES,
+                physical_block_bytes: PHYSICAL_BLOCK_BYTES,
+                rotational: false,
+                queue_depth: params.queue_depth,
+                optimal_io_bytes: 0,
+            },
+            controller_free_at: Instant::ZERO,
+            link_free_at: [Instant::ZERO; 2],
+            die_free_at: vec![Instant::ZERO; params.die_count as usize],
+            idle_dies: (0..params.die_count).collect(),
+            buffer: WriteBuffer::default(),
+            events: TimeQueue::new(),
+            reads: Slots::default(),
+            completions: TimeQueue::new(),
+        }
+    }
+
+    /// When the controller has passed an operation that arrives now.
+    fn pass_controller(&mut self, now: Instant, command_time: Duration) -> Instant {
+        self.controller_free_at = self.controller_free_at.max(now) + command_time;
+        self.controller_free_at
+    }
+
+    /// When bytes that are ready at `now` are over the link.
+    fn cross_link(&mut self, now: Instant, direction: usize, len_bytes: u64) -> Instant {
+        let direction = if self.params.link_full_duplex {
+            direction
+        } else {
+            TO_HOST
+        };
+        let free_at = &mut self.link_free_at[direction];
+        *free_at = (*free_at).max(now) + transfer_time(len_bytes, self.params.link_bytes_per_s);
+        *free_at
+    }
+
+    /// When a die that is asked at `now` has worked for `length`; what came before goes first.
+    fn occupy_die(&mut self, die: u32, now: Instant, length: Duration) -> Instant {
+        let free_at = &mut self.die_free_at[die as usize];
+        *free_at = (*free_at).max(now) + length;
+        *free_at
+    }
+
+    /// Cuts a read into units and asks their dies.
+    fn start_read(&mut self, passed_at: Instant, op: LegOpId, extent: Extent) {
+        let unit_bytes = u64::from(self.params.unit_bytes);
+        let slot = self.reads.insert(op);
+        let mut start = extent.offset();
+        while start < extent.end() {
+            let unit = start / unit_bytes;
+            let end = ((unit + 1) * unit_bytes).min(extent.end());
+            let die = u32::try_from(unit % u64::from(self.params.die_count))
+                .expect("below the number of dies");
+            let fetched_at = self.occupy_die(die, passed_at, self.params.read_time);
+            let len_bytes = u32::try_from(end - start).expect("at most a unit");
+            self.reads.add_part(slot);
+            self.events
+                .push(fetched_at, Event::Fetched { slot, len_bytes });
+            start = end;
+        }
+    }
+
+    /// Does all that happens up to `now`.
+    fn advance(&mut self, now: Instant) {
+        while let Some((at, event)) = self.events.pop_due(now) {
+            self.on_event(at, event);
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, event: Event) {
+        match event {
+            Event::Fetched { slot, len_bytes } => {
+                let sent_at = self.cross_link(at, TO_HOST, len_bytes.into());
+                if let Some(op) = self.reads.finish_part(slot) {
+                    self.completions.push(sent_at + self.params.fixed_time, op);
+                }
+            }
+            Event::WritePassed { op, len_bytes } => {
+                let received_at = self.cross_link(at, FROM_HOST, len_bytes);
+                self.events
+                    .push(received_at, Event::WriteReceived { op, len_bytes });
+            }
+            Event::WriteReceived { op, len_bytes } => {
+                self.buffer.waiting.push_back((op, len_bytes));
+                self.fill_buffer(at);
+            }
+            Event::FlushPassed { op } => {
+                let wanted = self.buffer.admitted_bytes;
+                self.buffer.flushes.push_back((op, wanted));
+                self.answer_flushes(at);
+                self.start_programs(at);
+            }
+            Event::Programmed { die, len_bytes } => {
+                self.buffer.programmed_bytes += u64::from(len_bytes);
+                self.idle_dies.push_back(die);
+                self.answer_flushes(at);
+                self.fill_buffer(at);
+                self.start_programs(at);
+            }
+        }
+    }
+
+    /// Lets waiting writes into the buffer as far as there is room; one that is larger than the
+    /// buffer gets in when it is empty.
+    fn fill_buffer(&mut self, at: Instant) {
+        while let Some(&(op, len_bytes)) = self.buffer.waiting.front() {
+            let used = self.buffer.admitted_bytes - self.buffer.programmed_bytes;
+            if used > 0 && used + len_bytes > self.params.write_buffer_bytes {
+                break;
+            }
+            self.buffer.waiting.pop_front();
+            self.buffer.admitted_bytes += len_bytes;
+            self.completions.push(at + self.params.fixed_time, op);
+        }
+        self.start_programs(at);
+    }
+
+    /// Gives whole units, and what is left of one where a flush waits for it, to dies that do not
+    /// program yet.
+    fn start_programs(&mut self, at: Instant) {
+        let unit_bytes = u64::from(self.params.unit_bytes);
+        loop {
+            let waiting_bytes = self.buffer.admitted_bytes - self.buffer.handed_bytes;
+            let flushing = self
+                .buffer
+                .flushes
+                .back()
+                .is_some_and(|&(_, wanted)| wanted > self.buffer.handed_bytes);
+            if waiting_bytes == 0 || (waiting_bytes < unit_bytes && !flushing) {
+                return;
+            }
+            let Some(die) = self.idle_dies.pop_front() else {
+                return;
+            };
+            let len_bytes = u32::try_from(waiting_bytes.min(unit_bytes)).expect("at most a unit");
+            self.buffer.handed_bytes += u64::from(len_bytes);
+            let done_at = self.occupy_die(die, at, self.params.program_time);
+            self.events
+                .push(done_at, Event::Programmed { die, len_bytes });
+        }
+    }
+
+    fn answer_flushes(&mut self, at: Instant) {
+        while let Some(&(op, wanted)) = self.buffer.flushes.front() {
+            if self.buffer.programmed_bytes < wanted {
+                return;
+            }
+            self.buffer.flushes.pop_front();
+            self.completions.push(at + self.params.fixed_time, op);
+        }
+    }
+}
+
+impl DeviceModel for Flash {
+    fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    fn submit(
+        &mut self,
+        now: Instant,
+        op: LegOpId,
+        kind: OpKind,
+        extent: Extent,
+        _prng: &mut dyn Prng,
+    ) {
+        self.advance(now);
+        let command_time = match kind {
+            OpKind::Write => self.params.write_command_time,
+            OpKind::Read
+            | OpKind::Flush
+            | OpKind::Trim
+            | OpKind::WriteZeroes
+            | OpKind::BlockStatus => self.params.read_command_time,
+        };
+        let passed_at = self.pass_controller(now, command_time);
+        match kind {
+            OpKind::Read => self.start_read(passed_at, op, extent),
+            OpKind::Write => {
+                let len_bytes = extent.len();
+                self.events
+                    .push(passed_at, Event::WritePassed { op, len_bytes });
+            }
+            OpKind::Flush => self.events.push(passed_at, Event::FlushPassed { op }),
+            // Only the tables of the drive change.
+            OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {
+                self.completions
+                    .push(passed_at + self.params.fixed_time, op);
+            }
+        }
+    }
+
+    fn next_event_at(&self) -> Option<Instant> {
+        earlier(self.events.next_at(), self.completions.next_at())
+    }
+
+    fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
+        self.advance(now);
+        let (_, op) = self.completions.pop_due(now)?;
+        Some((op, Ok(())))
+    }
+}
+
+/// Reads under way and how many of their parts are still to come; places are used again.
+#[derive(Debug, Default)]
+struct Slots {
+    slots: Vec<(LegOpId, u32)>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn insert(&mut self, op: LegOpId) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = (op, 0);
+                slot
+            }
+            None => {
+                self.slots.push((op, 0));
+                u32::try_from(self.slots.len() - 1).expect("memory holds fewer reads than 2^32")
+            }
+        }
+    }
+
+    fn add_part(&mut self, slot: u32) {
+        self.slots[slot as usize].1 += 1;
+    }
+
+    /// One part less; the read, where that was the last one.
+    fn finish_part(&mut self, slot: u32) -> Option<LegOpId> {
+        let (op, left) = &mut self.slots[slot as usize];
+        *left -= 1;
+        if *left > 0 {
+            return None;
+        }
+        let op = *op;
+        self.free.push(slot);
+        Some(op)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! A disk behind a network, as clouds sell them: a latency with a tail, and two caps that are
+//! enforced evenly.
+//!
+//! Operations run side by side without limit; what queues is the caps. Each operation waits for its
+//! turn among `1 / iops_max` slots and for its bytes among `bytes_per_s_max`, then takes the
+//! network and the media's time.
+
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
+use stdx::math::ln;
+
+use crate::api::{DeviceModel, DeviceSpec, assert_size};
+use crate::timing::{TimeQueue, transfer_time};
+
+/// What a network disk is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NetworkDiskParams {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// How many operations are taken at once.
+    pub queue_depth: u32,
+    /// What every operation takes at least: two ways through the network and the media.
+    pub latency_floor: Duration,
+    /// Mean of what comes on top, exponentially distributed.
+    pub latency_tail_mean: Duration,
+    /// Operations per second that are let through, of any size.
+    pub iops_max: u32,
+    /// Bytes per second that are let through.
+    pub bytes_per_s_max: u64,
+}
+
+/// A disk behind a network.
+#[derive(Debug)]
+pub struct NetworkDisk {
+    params: NetworkDiskParams,
+    spec: DeviceSpec,
+    /// When the next operation may pass the cap on operations.
+    next_slot_at: Instant,
+    /// When the bytes that were let through are all through.
+    bytes_through_at: Instant,
+    completions: TimeQueue<LegOpId>,
+}
+
+/// Block sizes as virtual machines see them on such disks.
+const LOGICAL_BLOCK_BYTES: u32 = 512;
+const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+
+impl NetworkDisk {
+    /// A disk with nothing in flight.
+    ///
+    /// # Panics
+    /// Where the size is no whole number of blocks or a cap is zero.
+    #[must_use]
+    pub fn new(params: NetworkDiskParams) -> Self {
+        assert_size(params.size_bytes, LOGICAL_BLOCK_BYTES);
+        assert!(
+            params.iops_max > 0 && params.bytes_per_s_max > 0,
+            "a cap lets something through"
+        );
+        Self {
+            params,
+            spec: DeviceSpec {
+                size_bytes: params.size_bytes,
+                logical_block_bytes: LOGICAL_BLOCK_BYTES,
+                physical_block_bytes: PHYSICAL_BLOCK_BYTES,
+                rotational: false,
+                queue_depth: params.queue_depth,
+                optimal_io_bytes: 0,
+            },
+            next_slot_at: Instant::ZERO,
+            bytes_through_at: Instant::ZERO,
+            completions: TimeQueue::new(),
+        }
+    }
+}
+
+impl DeviceModel for NetworkDisk {
+    fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    fn submit(
+        &mut self,
+        now: Instant,
+        op: LegOpId,
+        kind: OpKind,
+        extent: Extent,
+        prng: &mut dyn Prng,
+    ) {
+        let passes_at = self.next_slot_at.max(now);
+        self.next_slot_at = passes_at + transfer_time(1, self.params.iops_max.into());
+        let sent_bytes = match kind {
+            OpKind::Read | OpKind::Write => extent.len(),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => 0,
+        };
+        let sent = transfer_time(sent_bytes, self.params.bytes_per_s_max);
+        self.bytes_through_at = self.bytes_through_at.max(passes_at) + sent;
+        // 1 - u is never 0, so that the logarithm is finite.
+        let tail = -ln(1.0 - prng.unit_f64()) * self.params.latency_tail_mean.as_secs_f64();
+        let latency = self.params.latency_floor + Duration::from_secs_f64(tail);
+        self.completions.push(self.bytes_through_at + latency, op);
+    }
+
+    fn next_event_at(&self) -> Option<Instant> {
+        self.completions.next_at()
+    }
+
+    fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
+        let (_, op) = self.completions.pop_due(now)?;
+        Some((op, Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::OpKind;
+
+    use crate::closed_loop::{Pattern, within};
+    use crate::drives::drive;
+
+    #[test]
+    fn one_at_a_time_takes_the_latency() {
+        let run = drive("net-ssd").unwrap().run(1, Pattern::random_reads());
+        assert!(within(run.iops(), 1_667.0, 0.03), "{}", run.iops());
+    }
+
+    #[test]
+    fn the_caps_hold() {
+        let deep = drive("net-ssd").unwrap().run(256, Pattern::random_reads());
+        assert!(within(deep.iops(), 16_000.0, 0.01), "{}", deep.iops());
+        let large = Pattern {
+            kind: OpKind::Write,
+            len_bytes: 1 << 20,
+            sequential: true,
+            span_percent: 100,
+        };
+        let run = drive("net-ssd").unwrap().run(32, large);
+        assert!(
+            within(run.bytes_per_s(), 1_048_576_000.0, 0.01),
+            "{}",
+            run.bytes_per_s()
+        );
+    }
+}
