@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{fuzz, tidy, tools};
+use crate::{e2e, fuzz, tidy, tools};
 
 /// One thing to pass.
 struct Step {
@@ -42,6 +42,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "build",
         run: build,
+    },
+    Step {
+        name: "e2e",
+        run: |_, root| e2e::run(root, &[]),
     },
     Step {
         name: "fuzz",

@@ -9,8 +9,10 @@
 )]
 
 mod ci;
+mod e2e;
 mod fuzz;
 mod metadata;
+mod process;
 mod tidy;
 mod tools;
 
@@ -22,6 +24,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   ci [STEP...]         everything that a change must pass; with names, these steps alone
+  e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
                        one fuzz target, for 60 s where nothing else is said
@@ -65,6 +68,8 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["ci", steps @ ..] => ci::run(&root(), steps)?,
+        ["e2e", "--list"] => e2e::list(),
+        ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,
         ["fuzz", target] => fuzz::run(&root(), target, FUZZ_TIME)?,
         ["fuzz", target, "--seconds", seconds] => {

@@ -1,0 +1,163 @@
+//! Legs that fail while fio verifies: the client never notices, and the figures go on.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+
+use super::Test;
+use super::fio;
+use super::legs::{self, LEG_BYTES, LoopDevice, Mount};
+use super::room::Room;
+use super::server::Server;
+use super::stop::wait_for_writes;
+use crate::process::{self, Background};
+
+pub(super) const TESTS: &[Test] = &[
+    Test {
+        name: "leg_dies",
+        about: "a leg behind FUSE loses its server while fio verifies: no client error",
+        run: leg_dies,
+    },
+    Test {
+        name: "leg_goes_silent",
+        about: "a leg behind FUSE stops answering while fio verifies: no client error",
+        run: leg_goes_silent,
+    },
+    Test {
+        name: "leg_truncated",
+        about: "the file of a loop device is truncated while fio reads: no client error",
+        run: leg_truncated,
+    },
+];
+
+/// How long fio verifies: at the rate below, half of a minute at most.
+const VERIFY_TIME_MAX: Duration = Duration::from_secs(100);
+
+/// Operations per second and job: slow enough that the fault comes in the middle.
+const RATE: &str = "--rate_iops=1000";
+
+/// How long a background program may take until it serves.
+const READY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A file of a FUSE file system, whose data is in a process that a test can stop or kill.
+struct FragileLeg<'a> {
+    // Dropped in this order: whoever waits for the silent server is freed before the unmount.
+    server: Background,
+    _mount: Mount<'a>,
+    _fuse: Background,
+    path: PathBuf,
+}
+
+impl<'a> FragileLeg<'a> {
+    fn start(room: &'a Room) -> Result<Self> {
+        room.require_fuse()?;
+        room.require_tools(&["nbdkit"])?;
+        let socket = room.path("fragile.sock");
+        let mut nbdkit = std::process::Command::new("nbdkit");
+        nbdkit
+            .args(["--foreground", "--exit-with-parent", "--unix"])
+            .arg(&socket)
+            .args(["memory", &LEG_BYTES.to_string()]);
+        let server = Background::start(&mut nbdkit, &room.path("nbdkit.log"))?;
+        process::wait_until("nbdkit", READY_TIME_MAX, || Ok(socket.exists()))?;
+
+        let place = room.new_directory("fragile")?;
+        let path = place.join("leg");
+        let mut nbdfuse = std::process::Command::new("nbdfuse");
+        nbdfuse.arg(&path).arg("--unix").arg(&socket);
+        let fuse = Background::start(&mut nbdfuse, &room.path("nbdfuse.log"))?;
+        process::wait_until("nbdfuse", READY_TIME_MAX, || Ok(path.exists()))?;
+        Ok(Self {
+            server,
+            _mount: Mount::adopt(room, &place),
+            _fuse: fuse,
+            path,
+        })
+    }
+}
+
+/// Two files and a third leg.
+fn legs_with(room: &Room, third: &str) -> Result<Vec<String>> {
+    let files = [0, 1].map(|index| legs::sparse_file(room, index));
+    let mut legs: Vec<String> = files.into_iter().collect::<Result<_>>()?;
+    legs.push(third.to_owned());
+    Ok(legs)
+}
+
+/// Starts a verifying fio, lets `fault` happen in the middle, and checks that fio saw nothing and
+/// that the first two legs are the same afterwards.
+fn verify_through(
+    room: &Room,
+    legs: &[String],
+    options: &[&str],
+    fault: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    room.require_tools(&["fio"])?;
+    let server = Server::start(room, legs, options)?;
+    let arguments = ["--rw=randwrite", "--bs=4k", "--iodepth=16", RATE];
+    let arguments = fio::verify_arguments(&server.uri(), &arguments);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let report = room.path("fio.json");
+    let mut fio = Background::start(&mut room.command("fio", &arguments), &report)?;
+    wait_for_writes(&legs[0])?;
+    fault()?;
+    let status = fio.wait(VERIFY_TIME_MAX)?;
+    ensure!(status.success(), "fio ended with {status}");
+    fio::ensure_no_error(&std::fs::read_to_string(&report)?)?;
+    let said = server.said()?;
+    ensure!(said.contains("faulted"), "nobody was told: {said}");
+    server.control(&["stats", super::server::NAME])?;
+    server.terminate()?;
+    legs::ensure_equal(&legs[..2])
+}
+
+fn leg_dies(room: &Room) -> Result<()> {
+    let mut leg = FragileLeg::start(room)?;
+    let legs = legs_with(room, &leg.path.display().to_string())?;
+    verify_through(room, &legs, &[], || leg.server.signal(Signal::KILL))
+}
+
+fn leg_goes_silent(room: &Room) -> Result<()> {
+    let mut leg = FragileLeg::start(room)?;
+    let legs = legs_with(room, &leg.path.display().to_string())?;
+    let result = verify_through(room, &legs, &["--leg-timeout", "2s"], || {
+        leg.server.signal(Signal::STOP)
+    });
+    // Nothing can be unmounted while its server stands still.
+    leg.server.signal(Signal::CONT)?;
+    result
+}
+
+/// Reads only: a write behind the end would make the file long again, with holes for data, which no
+/// mirror without checksums can tell from zeros that somebody wrote.
+fn leg_truncated(room: &Room) -> Result<()> {
+    room.require_loop_devices()?;
+    room.require_tools(&["fio"])?;
+    let file = room.path("backing.img");
+    File::create(&file)?.set_len(LEG_BYTES)?;
+    let device = LoopDevice::attach(room, &file)?;
+    let legs = legs_with(room, device.path())?;
+    let server = Server::start(room, &legs, &["--policy", "round-robin"])?;
+    let fio = |more: &[&str]| {
+        let mut options = vec!["--rw=randwrite", "--bs=4k", "--iodepth=16"];
+        options.extend(more);
+        let arguments = fio::verify_arguments(&server.uri(), &options);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        room.run("fio", &arguments)
+    };
+    fio(&["--do_verify=0"])?;
+    File::options().write(true).open(&file)?.set_len(0)?;
+    drop_cache(room, Path::new(device.path()))?;
+    fio::ensure_no_error(&fio(&["--verify_only"])?)?;
+    server.terminate()?;
+    legs::ensure_equal(&legs[..2])
+}
+
+/// Makes the kernel forget what it holds of a device, so that reads reach what is below.
+fn drop_cache(room: &Room, device: &Path) -> Result<()> {
+    room.run("blockdev", &["--flushbufs", &device.display().to_string()])?;
+    Ok(())
+}

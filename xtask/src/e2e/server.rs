@@ -1,0 +1,167 @@
+//! `heliostat serve` as a test runs it.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+
+use super::room::Room;
+use crate::process::{self, Background, Said};
+
+/// What every served array is called.
+pub(super) const NAME: &str = "disk";
+
+/// How long a server may take until it listens.
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How long a server may take to stop: 10 s by its own promise, and some for the machine.
+const STOP_TIME_MAX: Duration = Duration::from_secs(12);
+
+/// How long a command to a running server may take.
+const CONTROL_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server<'a> {
+    process: Background,
+    room: &'a Room,
+    log: PathBuf,
+}
+
+impl<'a> Server<'a> {
+    /// Serves `legs`, and returns when clients can connect.
+    ///
+    /// # Errors
+    /// Where it does not come up; the error has what it said.
+    pub(super) fn start(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Self> {
+        let log = (0..)
+            .map(|number| room.path(&format!("serve-{number}.log")))
+            .find(|path| !path.exists())
+            .context("numbers do not end")?;
+        let mut command = Command::new(&room.program);
+        command.args(arguments(room, NAME, legs, options));
+        let mut process = Background::start(&mut command, &log)?;
+        let socket = socket(room, NAME);
+        process::wait_until("the server to listen", START_TIME_MAX, || {
+            ensure!(
+                process.is_running()?,
+                "the server ended: {}",
+                fs::read_to_string(&log)?
+            );
+            Ok(UnixStream::connect(&socket).is_ok())
+        })?;
+        Ok(Self { process, room, log })
+    }
+
+    /// Tries to serve `legs` under another name, which has to fail with exit code 1, and gives what
+    /// it said.
+    ///
+    /// # Errors
+    /// Where it serves, or fails in another way.
+    pub(super) fn refused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+        let mut command = process::limited(START_TIME_MAX, &room.program);
+        let arguments = arguments(room, "other", legs, options);
+        let Said {
+            status,
+            stdout,
+            stderr,
+        } = process::listen(command.args(arguments))?;
+        ensure!(
+            status.code() == Some(1),
+            "serve should have refused with exit code 1, but ended with {status}: {stdout}{stderr}"
+        );
+        Ok(stderr)
+    }
+
+    /// Where clients connect to.
+    pub(super) fn uri(&self) -> String {
+        uri(self.room, NAME)
+    }
+
+    /// What it said so far.
+    ///
+    /// # Errors
+    /// Where its log cannot be read.
+    pub(super) fn said(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.log)?)
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Runs a command of the program against this server, whatever becomes of it.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub(super) fn listen(&self, arguments: &[&str]) -> Result<Said> {
+        let mut command = process::limited(CONTROL_TIME_MAX, &self.room.program);
+        let control = control_directory(self.room);
+        process::listen(command.args(arguments).args(["--control-dir", &control]))
+    }
+
+    /// Runs a command of the program against this server that has to succeed.
+    ///
+    /// # Errors
+    /// Where it fails.
+    pub(super) fn control(&self, arguments: &[&str]) -> Result<String> {
+        let said = self.listen(arguments)?;
+        ensure!(
+            said.status.success(),
+            "heliostat {} ended with {}: {}",
+            arguments.join(" "),
+            said.status,
+            said.stderr
+        );
+        Ok(said.stdout)
+    }
+
+    /// Stops it as an administrator does, and says how long that took.
+    ///
+    /// # Errors
+    /// Where it had ended before, takes too long, or does not exit with 0.
+    pub(super) fn terminate(mut self) -> Result<Duration> {
+        let start = Instant::now();
+        self.process.signal(Signal::TERM)?;
+        let status = self.process.wait(STOP_TIME_MAX)?;
+        ensure!(status.success(), "stopped with {status}: {}", self.said()?);
+        Ok(start.elapsed())
+    }
+
+    /// Ends it without a chance to do anything.
+    ///
+    /// # Errors
+    /// Where it had ended before.
+    pub(super) fn kill(mut self) -> Result<()> {
+        self.process.signal(Signal::KILL)?;
+        self.process.wait(STOP_TIME_MAX)?;
+        Ok(())
+    }
+}
+
+/// The command line of `serve`.
+fn arguments(room: &Room, name: &str, legs: &[String], options: &[&str]) -> Vec<String> {
+    let mut arguments = vec!["serve".to_owned()];
+    arguments.extend_from_slice(legs);
+    arguments.extend(options.iter().map(ToString::to_string));
+    arguments.extend(["--control-dir".to_owned(), control_directory(room)]);
+    arguments.extend(["--export".to_owned(), uri(room, name)]);
+    arguments
+}
+
+fn control_directory(room: &Room) -> String {
+    room.path_text("control")
+}
+
+fn socket(room: &Room, name: &str) -> PathBuf {
+    room.path(&format!("{name}.sock"))
+}
+
+fn uri(room: &Room, name: &str) -> String {
+    format!("nbd+unix:///{name}?socket={}", socket(room, name).display())
+}

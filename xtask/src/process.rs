@@ -1,0 +1,194 @@
+//! Running programs that are not ours to trust: each within a time limit, none left behind.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often something outside is looked at that cannot be waited for.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long a program that was killed may take to be gone; then the kernel holds it.
+const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Looks at `is_done` until it says yes.
+///
+/// # Errors
+/// Where that takes longer than `limit`, or `is_done` fails.
+pub(crate) fn wait_until(
+    what: &str,
+    limit: Duration,
+    mut is_done: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let start = Instant::now();
+    while !is_done()? {
+        if start.elapsed() > limit {
+            bail!("waited {limit:?} for {what}");
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
+}
+
+/// A command that is killed after `limit`, with everything that it started, and then exits with
+/// 124 or 137.
+pub(crate) fn limited(limit: Duration, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command
+        .arg("--kill-after=5")
+        .arg(format!("{}", limit.as_secs_f64()))
+        .arg(program)
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a program said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+    /// Its standard output.
+    pub(crate) stdout: String,
+    /// Its standard error.
+    pub(crate) stderr: String,
+}
+
+/// Runs a command to its end, whatever that is.
+///
+/// # Errors
+/// Where it cannot be started.
+pub(crate) fn listen(command: &mut Command) -> Result<Said> {
+    let output = command
+        .output()
+        .with_context(|| format!("starting {command:?}"))?;
+    Ok(Said {
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// Runs a command that has to succeed, and gives its standard output.
+///
+/// # Errors
+/// Where it fails; the error has what it said.
+pub(crate) fn succeed(command: &mut Command) -> Result<String> {
+    let said = listen(command)?;
+    if !said.status.success() {
+        bail!(
+            "{command:?} ended with {}\n{}{}",
+            said.status,
+            said.stdout,
+            said.stderr
+        );
+    }
+    Ok(said.stdout)
+}
+
+/// A program in the background; killed and waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct Background {
+    child: Child,
+    name: String,
+}
+
+impl Background {
+    /// Starts a command whose output goes to the file `log`.
+    ///
+    /// # Errors
+    /// Where the log or the process cannot be had.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self> {
+        let file = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
+        Ok(Self {
+            child,
+            name: format!("{}", command.get_program().display()),
+        })
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has not ended yet.
+    ///
+    /// # Errors
+    /// Where the kernel does not say.
+    pub(crate) fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// Where it has ended already.
+    pub(crate) fn signal(&mut self, signal: Signal) -> Result<()> {
+        if !self.is_running()? {
+            bail!("{} has ended already", self.name);
+        }
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("a process id is positive")?, signal)?;
+        Ok(())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Where that takes longer than `limit`.
+    pub(crate) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let what = format!("{} to end", self.name);
+        wait_until(&what, limit, || Ok(!self.is_running()?))?;
+        Ok(self.child.wait()?)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // SIGTERM first: `timeout` passes it on, and FUSE servers unmount.
+        if self.signal(Signal::TERM).is_ok() && self.wait(KILL_TIME_MAX).is_err() {
+            let _ = self.signal(Signal::KILL);
+            if self.wait(KILL_TIME_MAX).is_err() {
+                eprintln!("{} (process {}) does not end", self.name, self.pid());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::{limited, listen, succeed};
+
+    #[test]
+    fn what_a_program_says_is_kept() {
+        let said = listen(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"])).unwrap();
+        assert_eq!(said.stdout, "a\n");
+        assert_eq!(said.stderr, "b\n");
+        assert_eq!(said.status.code(), Some(3));
+    }
+
+    #[test]
+    fn failure_tells_what_was_said() {
+        let error = succeed(Command::new("sh").args(["-c", "echo broken; exit 1"])).unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+    }
+
+    #[test]
+    fn programs_that_hang_are_ended() {
+        let limit = Duration::from_millis(50);
+        let said = listen(limited(limit, "sleep").arg("600")).unwrap();
+        assert_eq!(said.status.code(), Some(124));
+    }
+}
