@@ -1,9 +1,11 @@
 //! NBD: an array as a network block device.
 //!
 //! [`codec`] knows how messages lie in bytes, [`session`] is the server's side of one connection as
-//! a pure value, [`uri`] reads where an export is to be found. `docs/exports/nbd.md` lists what is supported and every convention.
+//! a pure value, [`client`] a small client for load generators and tests, [`uri`] reads where an
+//! export is to be found. `docs/exports/nbd.md` lists what is supported and every convention.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod codec;
 #[doc(hidden)]
 pub mod fuzz;
