@@ -6,6 +6,8 @@ use heliostat_types::{
     ClientId, Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng, StreamId,
 };
 
+use crate::spec::PolicySpec;
+
 /// A read that wants a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
@@ -189,9 +191,16 @@ pub trait ReadPolicy: Debug + Send {
     /// An operation ended after `service_time`; `ok` says whether the leg did it.
     fn on_complete(&mut self, _now: Instant, _op: &OpView, _service_time: Duration, _ok: bool) {}
 
-    /// A leg was faulted or removed (`present` is false), or came back in sync.
-    fn on_leg_state(&mut self, _leg: LegId, _present: bool) {}
+    /// A leg was faulted or removed (`present` is false), or came back in sync. What was learned of
+    /// it is void either way, so that by default its statistics are reset.
+    fn on_leg_state(&mut self, leg: LegId, _present: bool) {
+        self.reset(Some(leg));
+    }
 
     /// Statistics are reset by the user, for one leg or (`None`) all.
     fn reset(&mut self, _leg: Option<LegId>) {}
+
+    /// Takes over new values of its tunables from `spec`, which is of this very policy, and keeps
+    /// what it has learned. [`ReadPolicy::observes`] may answer otherwise afterwards.
+    fn configure(&mut self, _spec: &PolicySpec) {}
 }

@@ -6,10 +6,31 @@
 //! business, so that no policy, however bad, can return wrong bytes.
 //!
 //! Policies have no clock, do no I/O, and allocate nothing per pick.
+//!
+//! People name policies by text: [`PolicySpec::parse`] reads it, [`PolicySpec::build`] makes the
+//! policy, and a [`PolicyControl`] remembers the values of those that are not active.
 #![forbid(unsafe_code)]
 
 mod api;
+mod average;
+mod checkpoint;
+mod choice;
+mod control;
+mod error;
+mod policies;
+mod recency;
+mod registry;
+mod spec;
+mod tunable;
+
+#[cfg(test)]
+mod testing;
 
 pub use api::{
     LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
 };
+pub use control::PolicyControl;
+pub use error::PolicyError;
+pub use registry::{BareValue, DEFAULT_POLICY, PolicyInfo, all_policies, find_policy};
+pub use spec::{ArrayInfo, PolicySpec};
+pub use tunable::{Tunable, TunableKind};

@@ -1,0 +1,53 @@
+//! What several policies do alike when they choose.
+
+use std::cmp::Ordering;
+
+use heliostat_types::LEGS_MAX;
+
+use crate::api::LegView;
+
+/// How far apart, in bytes, reads lie that ZFS gives to different legs of equal load: 2 MiB, its
+/// `vdev_mirror_shift` of 21, so that neighbouring reads stay on one leg and merge.
+pub(crate) const STRIPE_BYTES: u64 = 2 << 20;
+
+/// The leg with the lowest key, the first of several.
+pub(crate) fn lowest_by_key<K: Ord>(legs: &[LegView], key: impl FnMut(&&LegView) -> K) -> &LegView {
+    legs.iter().min_by_key(key).expect("a read has candidates")
+}
+
+/// The leg whose turn it is at `number`, counted round and round.
+pub(crate) fn at_modulo(legs: &[LegView], number: u64) -> &LegView {
+    &legs[modulo(number, legs.len())]
+}
+
+/// `number` modulo `count`.
+pub(crate) fn modulo(number: u64, count: usize) -> usize {
+    let count = u64::try_from(count).expect("a count of legs");
+    usize::try_from(number % count).expect("below a count of legs")
+}
+
+/// Of the legs with the lowest load, the one whose turn it is at `number`, counted round and round.
+pub(crate) fn lowest_in_turn<K: Ord>(
+    legs: &[LegView],
+    load: impl Fn(&LegView) -> K,
+    number: u64,
+) -> &LegView {
+    let mut lowest: Option<K> = None;
+    // The places of the legs that have it.
+    let mut places = [0; LEGS_MAX];
+    let mut count = 0;
+    for (place, view) in legs.iter().enumerate() {
+        let load = load(view);
+        match lowest.as_ref().map(|lowest| load.cmp(lowest)) {
+            Some(Ordering::Greater) => continue,
+            Some(Ordering::Equal) => {}
+            Some(Ordering::Less) | None => {
+                lowest = Some(load);
+                count = 0;
+            }
+        }
+        places[count] = place;
+        count += 1;
+    }
+    &legs[places[modulo(number, count)]]
+}
