@@ -94,6 +94,8 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
 
 fn fmt(shell: &Shell, _root: &Path) -> Result<()> {
     cmd!(shell, "cargo fmt --all --check").run()?;
+    // A workspace of its own.
+    cmd!(shell, "cargo fmt --manifest-path fuzz/Cargo.toml --check").run()?;
     Ok(())
 }
 

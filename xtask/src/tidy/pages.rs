@@ -17,15 +17,15 @@ struct Family {
 
 const FAMILIES: &[Family] = &[
     Family {
-        sources: "crates/heliostat-policy/src",
-        others: &["api", "lib", "registry"],
+        sources: "crates/heliostat-policy/src/policies",
+        others: &[],
         registry: "crates/heliostat-policy/src/registry.rs",
         pages: "docs/policies",
     },
     Family {
         sources: "crates/heliostat-model/src",
-        others: &["lib", "registry"],
-        registry: "crates/heliostat-model/src/registry.rs",
+        others: &["api", "closed_loop", "drives", "fault", "lib", "timing"],
+        registry: "crates/heliostat-model/src/drives.rs",
         pages: "docs/models",
     },
 ];
