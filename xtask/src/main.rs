@@ -8,6 +8,7 @@
     reason = "a command line tool talks to whoever called it"
 )]
 
+mod bench;
 mod ci;
 mod e2e;
 mod fuzz;
@@ -20,10 +21,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::Effort;
+
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   ci [STEP...]         everything that a change must pass; with names, these steps alone
+  bench nbd [--quick] [--save]
+                       CPU time per request beside nbdkit and a QEMU quorum
   e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
@@ -68,6 +73,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["ci", steps @ ..] => ci::run(&root(), steps)?,
+        ["bench", "nbd", options @ ..] => bench_nbd(options)?,
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,
@@ -88,6 +94,18 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn bench_nbd(options: &[&str]) -> Result<(), Failure> {
+    let (mut effort, mut save) = (Effort::Full, false);
+    for option in options {
+        match *option {
+            "--quick" => effort = Effort::Quick,
+            "--save" => save = true,
+            other => return Err(Failure::Usage(format!("no such option: {other}"))),
+        }
+    }
+    Ok(bench::nbd(&root(), effort, save)?)
 }
 
 /// The directory of the workspace: the one above this crate.

@@ -1,0 +1,65 @@
+//! Speed of the program beside others, as figures with their environment; never an assertion.
+
+mod environment;
+mod nbd;
+mod servers;
+mod table;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::e2e;
+use nbd::Plan;
+
+/// How the benchmark is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Once and briefly: a look, no evidence.
+    Quick,
+    /// Long and often enough for medians.
+    Full,
+}
+
+impl Effort {
+    const fn plan(self) -> Plan {
+        match self {
+            Self::Quick => Plan {
+                repeats: 1,
+                time: Duration::from_secs(1),
+            },
+            // On shared machines single runs differ by a fifth; the median of five by a few percent.
+            Self::Full => Plan {
+                repeats: 5,
+                time: Duration::from_secs(3),
+            },
+        }
+    }
+}
+
+/// Measures NBD servers beside each other and prints the figures; keeps them below `bench/runs`
+/// where `save` says so.
+///
+/// # Errors
+/// Where a server or fio fails.
+pub(crate) fn nbd(root: &Path, effort: Effort, save: bool) -> Result<()> {
+    let program = e2e::program(root)?;
+    let plan = effort.plan();
+    let samples = nbd::run(&program, plan)?;
+    let summary = table::summary(&samples, plan);
+    println!("\n{summary}");
+    if save {
+        let environment = environment::read(root)?;
+        let name = format!("{}-nbd-{}", environment.date, environment.machine);
+        let directory = root.join("bench/runs").join(name);
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("creating {}", directory.display()))?;
+        fs::write(directory.join("env.json"), environment.to_json(plan)?)?;
+        fs::write(directory.join("raw.csv"), table::csv(&samples))?;
+        fs::write(directory.join("summary.md"), summary)?;
+        println!("kept in {}", directory.display());
+    }
+    Ok(())
+}
