@@ -1,87 +1,394 @@
-//! The engine. Stub of the public surface.
+//! The engine itself: what it is made of, and where each input goes.
 
-use heliostat_policy::ReadPolicy;
-use heliostat_types::{Extent, Instant, LegId, LegSet, Prng};
+use std::collections::VecDeque;
 
-use crate::api::{ArrayRecord, Config, Input, LegState, LegStats, Output};
-use crate::buffer::{BufferTable, WriteBuffer};
+use heliostat_policy::{LegView, Observes, ReadPolicy};
+use heliostat_types::{
+    Duration, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegOpId, LegSet, Prng, RequestId,
+};
+
+use crate::api::{
+    Answer, ArrayRecord, Config, Input, LegState, LegStats, Output, Request, RequestKind,
+};
+use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
+use crate::divergence::Divergence;
+use crate::flush::FlushRounds;
+use crate::legs::{Legs, Op, OpOwner};
+use crate::locks::Locks;
+use crate::read::{Piece, Read};
+use crate::record::Record;
+use crate::repair::Repair;
+use crate::slab::Slab;
+use crate::status::Status;
+use crate::write::{Unsubmitted, Write, ZEROS_BYTES, zeros_slice};
+
+/// The moment at which an input is handled, and the randomness that its decisions may draw on.
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Instant,
+    pub(crate) prng: &'a mut dyn Prng,
+}
+
+/// What waits for memory.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A request that needs a buffer before it is admitted.
+    Request(Request),
+    /// A read whose leg fell silent, by index: it needs another buffer.
+    Restart(u32),
+    /// A piece that reads the edge of a write, by index: likewise.
+    Edge(u32),
+}
 
 /// One array.
 #[derive(Debug)]
-pub struct Engine {}
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) policy: Box<dyn ReadPolicy>,
+    pub(crate) observes: Observes,
+    pub(crate) legs: Legs,
+    pub(crate) buffers: BufferTable,
+    pub(crate) ops: Slab<Op>,
+    /// How many operations there ever were.
+    pub(crate) ops_begun: u64,
+    pub(crate) reads: Slab<Read>,
+    pub(crate) pieces: Slab<Piece>,
+    /// How many pieces there ever were.
+    pub(crate) pieces_begun: u64,
+    pub(crate) writes: Slab<Write>,
+    /// Write buffers that are with a client, by buffer index.
+    pub(crate) unsubmitted: Vec<Option<Unsubmitted>>,
+    pub(crate) locks: Locks,
+    pub(crate) divergence: Divergence,
+    pub(crate) flushes: FlushRounds,
+    pub(crate) statuses: Slab<Status>,
+    pub(crate) repairs: Slab<Repair>,
+    pub(crate) record: Record,
+    pub(crate) waiting: VecDeque<Waiting>,
+    /// Room for zeros to write to legs that cannot zero by themselves,
+    pub(crate) zeros_reserved: BufferSlice,
+    /// and the same once it was filled.
+    pub(crate) zeros: Option<BufferSlice>,
+    /// Scratch for the candidates of a pick.
+    pub(crate) candidates: Vec<LegView>,
+    pub(crate) outputs: VecDeque<Output>,
+    /// `alloc_write` was refused since memory was last freed.
+    alloc_refused: bool,
+    /// Memory was freed by the input that is being handled.
+    memory_freed: bool,
+    /// Whether a write may take memory that requests in the engine wait for.
+    writes_turn: bool,
+}
 
 impl Engine {
     /// An array whose last durable record is `record`.
     ///
     /// # Panics
-    /// Where `config` breaks what its fields say.
+    /// Where `config` breaks what its fields say, or no leg is in sync.
     #[must_use]
-    pub fn new(_config: Config, _policy: Box<dyn ReadPolicy>, _record: ArrayRecord) -> Self {
-        todo!("engine")
+    pub fn new(config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
+        let block = config.block_bytes;
+        assert!(block.is_power_of_two(), "a block size is a power of two");
+        assert!(
+            (512..=4096).contains(&block),
+            "a block has 512 to 4096 bytes"
+        );
+        assert!(
+            config.size_bytes.is_multiple_of(u64::from(block)),
+            "an array has whole blocks"
+        );
+        assert!((1..=LEGS_MAX).contains(&config.legs.len()), "1 to 16 legs");
+        assert!(
+            config.memory_bytes >= Config::MEMORY_MIN_BYTES,
+            "the arena holds two of the largest requests"
+        );
+        let legs = Legs::new(&config);
+        assert!(!legs.in_sync.is_empty(), "an array has a leg in sync");
+        let mut buffers = BufferTable::new(config.memory_bytes);
+        let zeros = buffers
+            .alloc_permanent(ZEROS_BYTES)
+            .expect("an empty arena has room");
+        Self {
+            observes: policy.observes(),
+            policy,
+            zeros_reserved: zeros_slice(zeros),
+            buffers,
+            ops: Slab::new(),
+            ops_begun: 0,
+            reads: Slab::new(),
+            pieces: Slab::new(),
+            pieces_begun: 0,
+            writes: Slab::new(),
+            unsubmitted: Vec::new(),
+            locks: Locks::new(),
+            divergence: Divergence::new(),
+            flushes: FlushRounds::default(),
+            statuses: Slab::new(),
+            repairs: Slab::new(),
+            record: Record::new(record),
+            waiting: VecDeque::new(),
+            zeros: None,
+            candidates: Vec::with_capacity(legs.legs.len()),
+            legs,
+            outputs: VecDeque::new(),
+            alloc_refused: false,
+            memory_freed: false,
+            writes_turn: true,
+            config,
+        }
     }
 
     /// Takes one input in. Drain [`Engine::poll_output`] before the next.
-    pub fn handle_input(&mut self, _now: Instant, _input: Input, _prng: &mut dyn Prng) {
-        todo!("engine")
+    ///
+    /// # Panics
+    /// Where the shell breaks its side: a completion for what is not in flight, a buffer that is
+    /// not the client's.
+    pub fn handle_input(&mut self, now: Instant, input: Input, prng: &mut dyn Prng) {
+        let turn = &mut Turn { now, prng };
+        match input {
+            Input::Request(request) => self.request(turn, request),
+            Input::LegCompletion { op, result } => self.completion(turn, op, result),
+            Input::StatusCompletion { op, result } => {
+                let op = self.reap(turn, op, result.as_ref().map(|_| ()).map_err(|&kind| kind));
+                if let OpOwner::Status(status) = op.owner {
+                    self.status_answered(status, op.extent, result);
+                }
+            }
+            Input::Persisted { generation } => self.persisted(turn, generation),
+            Input::Release { buffer } => self.client_release(buffer),
+            Input::FailLeg { leg, reason } => self.fault_leg(turn, leg, reason),
+            Input::SetPolicy(policy) => {
+                self.observes = policy.observes();
+                self.policy = policy;
+            }
+            Input::ResetStats(leg) => self.reset_stats(leg),
+            Input::DeadlineReached => {
+                self.check_silence(turn);
+                self.check_clean(turn);
+            }
+        }
+        self.serve_waiting(turn);
     }
 
     /// The next thing to do, in order; `None` when all is said.
     pub fn poll_output(&mut self) -> Option<Output> {
-        todo!("engine")
+        self.outputs.pop_front()
     }
 
     /// When [`Input::DeadlineReached`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        todo!("engine")
+        let silent = self.legs.next_deadline();
+        [silent, self.record.clean_at()].into_iter().flatten().min()
     }
 
     /// A buffer for the bytes of a write to `extent` (not empty, inside the array, not larger than
     /// a request may be), or `None` while memory is short: then [`crate::Output::MemoryFreed`] will
     /// come.
-    pub fn alloc_write(&mut self, _extent: Extent) -> Option<WriteBuffer> {
-        todo!("engine")
+    pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
+        // Requests in the engine and writes outside it take turns, so that neither starves.
+        let allocated = if self.waiting.is_empty() || self.writes_turn {
+            self.alloc_write_buffers(extent)
+        } else {
+            None
+        };
+        self.alloc_refused |= allocated.is_none();
+        self.writes_turn = false;
+        allocated
     }
 
     /// Where buffers lie.
     #[must_use]
-    pub fn buffers(&self) -> &BufferTable {
-        todo!("engine")
+    pub const fn buffers(&self) -> &BufferTable {
+        &self.buffers
     }
 
     /// Whether no request is unanswered and no leg operation outstanding, but those of faulted legs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        todo!("engine")
+        self.reads.is_empty()
+            && self.writes.is_empty()
+            && self.statuses.is_empty()
+            && self.repairs.is_empty()
+            && self.flushes.is_idle()
+            && self.waiting.is_empty()
+            && self.legs.is_idle()
     }
 
     /// The newest record, durable or not.
     #[must_use]
-    pub fn record(&self) -> ArrayRecord {
-        todo!("engine")
+    pub const fn record(&self) -> ArrayRecord {
+        self.record.newest()
     }
 
     /// How a leg is.
     #[must_use]
-    pub fn leg_state(&self, _leg: LegId) -> LegState {
-        todo!("engine")
+    pub fn leg_state(&self, leg: LegId) -> LegState {
+        self.legs.legs[leg.index()].state
     }
 
     /// The legs in sync.
     #[must_use]
-    pub fn in_sync(&self) -> LegSet {
-        todo!("engine")
+    pub const fn in_sync(&self) -> LegSet {
+        self.legs.in_sync
     }
 
     /// What a leg did.
     #[must_use]
-    pub fn leg_stats(&self, _leg: LegId) -> &LegStats {
-        todo!("engine")
+    pub fn leg_stats(&self, leg: LegId) -> &LegStats {
+        &self.legs.legs[leg.index()].stats
     }
 
     /// Reads and writes in flight at a leg now.
     #[must_use]
-    pub fn leg_in_flight(&self, _leg: LegId) -> (u32, u32) {
-        todo!("engine")
+    pub fn leg_in_flight(&self, leg: LegId) -> (u32, u32) {
+        let view = &self.legs.views[leg.index()];
+        (view.reads_in_flight, view.writes_in_flight)
+    }
+
+    /// Answers a request.
+    pub(crate) fn complete(&mut self, id: RequestId, result: Result<Answer, ErrorKind>) {
+        self.outputs.push_back(Output::Complete { id, result });
+    }
+
+    /// Gives up one reference to a buffer.
+    pub(crate) fn release_buffer(&mut self, buffer: BufferId) {
+        self.memory_freed |= self.buffers.release(buffer);
+    }
+
+    /// The block size, as extents count.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        u64::from(self.config.block_bytes)
+    }
+
+    fn request(&mut self, turn: &mut Turn<'_>, request: Request) {
+        let (extent, limit, beyond) = match request.kind {
+            RequestKind::Read { extent } => {
+                (extent, Config::REQUEST_MAX_BYTES, ErrorKind::InvalidInput)
+            }
+            RequestKind::Write { extent, .. } => {
+                (extent, Config::REQUEST_MAX_BYTES, ErrorKind::NoSpace)
+            }
+            RequestKind::Trim { extent, .. } | RequestKind::WriteZeroes { extent, .. } => {
+                (extent, u64::MAX, ErrorKind::NoSpace)
+            }
+            RequestKind::BlockStatus { extent } => (extent, u64::MAX, ErrorKind::InvalidInput),
+            RequestKind::Flush => return self.begin_flush(turn, request.id),
+        };
+        let refusal = if extent.end() > self.config.size_bytes {
+            Some(Err(beyond))
+        } else if extent.len() > limit {
+            Some(Err(ErrorKind::TooLarge))
+        } else if extent.is_empty() {
+            Some(Ok(Answer::Done))
+        } else {
+            None
+        };
+        if let Some(result) = refusal {
+            if let RequestKind::Write { buffer, .. } = request.kind {
+                self.client_release(buffer);
+            }
+            return self.complete(request.id, result);
+        }
+        match request.kind {
+            RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {
+                // In order of arrival: what is small does not overtake what is large.
+                if !self.waiting.is_empty() || !self.admit(turn, &request) {
+                    self.waiting.push_back(Waiting::Request(request));
+                }
+            }
+            RequestKind::Write {
+                extent,
+                buffer,
+                fua,
+            } => self.begin_write(turn, request.id, extent, buffer, fua),
+            RequestKind::Trim { extent, fua } => self.begin_trim(turn, request.id, extent, fua),
+            RequestKind::BlockStatus { extent } => self.begin_status(turn, request.id, extent),
+            RequestKind::Flush => unreachable!("a flush has gone its way above"),
+        }
+    }
+
+    /// Begins a request that needs memory; `false` where there is not enough.
+    fn admit(&mut self, turn: &mut Turn<'_>, request: &Request) -> bool {
+        match request.kind {
+            RequestKind::Read { extent } => self.begin_read(turn, request, extent),
+            RequestKind::WriteZeroes {
+                extent,
+                fua,
+                may_trim,
+                fast_only,
+            } => self.begin_write_zeroes(turn, request.id, extent, fua, may_trim, fast_only),
+            RequestKind::Write { .. }
+            | RequestKind::Flush
+            | RequestKind::Trim { .. }
+            | RequestKind::BlockStatus { .. } => {
+                unreachable!("only what needs memory waits for it")
+            }
+        }
+    }
+
+    fn completion(&mut self, turn: &mut Turn<'_>, id: LegOpId, result: Result<(), ErrorKind>) {
+        let op = self.reap(turn, id, result);
+        match op.owner {
+            OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),
+            OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
+                self.write_answered(turn, &op, result);
+            }
+            OpOwner::Flush => self.flush_answered(turn, op.leg, result),
+            OpOwner::Status(status) => {
+                let kind = result.err().unwrap_or(ErrorKind::NotSupported);
+                self.status_answered(status, op.extent, Err(kind));
+            }
+            OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
+            OpOwner::Ghost => {}
+        }
+    }
+
+    fn client_release(&mut self, buffer: BufferId) {
+        if let Some(Some(unsubmitted)) = self
+            .unsubmitted
+            .get_mut(buffer.0 as usize)
+            .map(Option::take)
+            && let Some(scratch) = unsubmitted.scratch
+        {
+            self.release_buffer(scratch.buffer);
+        }
+        self.release_buffer(buffer);
+    }
+
+    fn reset_stats(&mut self, leg: Option<LegId>) {
+        for (index, slot) in self.legs.legs.iter_mut().enumerate() {
+            if leg.is_none_or(|leg| leg.index() == index) {
+                slot.stats = LegStats::default();
+                let view = &mut self.legs.views[index];
+                view.reads_completed = 0;
+                view.read_wait = Duration::ZERO;
+            }
+        }
+        self.policy.reset(leg);
+    }
+
+    /// Lets go on what waits for memory, as far as there is any.
+    fn serve_waiting(&mut self, turn: &mut Turn<'_>) {
+        if !self.memory_freed {
+            return;
+        }
+        self.memory_freed = false;
+        while let Some(first) = self.waiting.pop_front() {
+            let done = match &first {
+                Waiting::Request(request) => self.admit(turn, request),
+                Waiting::Restart(read) => self.restart_read(turn, *read),
+                Waiting::Edge(piece) => self.restart_edge(turn, *piece),
+            };
+            if !done {
+                self.waiting.push_front(first);
+                break;
+            }
+            self.writes_turn = true;
+        }
+        self.writes_turn |= self.waiting.is_empty();
+        if self.alloc_refused && self.writes_turn {
+            self.alloc_refused = false;
+            self.outputs.push_back(Output::MemoryFreed);
+        }
     }
 }

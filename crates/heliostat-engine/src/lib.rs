@@ -10,7 +10,18 @@
 
 mod api;
 mod buffer;
+mod divergence;
 mod engine;
+mod flush;
+mod legs;
+mod locks;
+mod queue;
+mod read;
+mod record;
+mod repair;
+mod slab;
+mod status;
+mod write;
 
 pub use api::{
     Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,

@@ -1,0 +1,152 @@
+//! What the engine costs per request: reads and three-way writes at depth 32 on legs that answer at
+//! once, without any byte moved. `engine_cost [COUNT]`; for instruction counts run it under
+//! `valgrind --tool=callgrind` with a COUNT of 100000.
+
+use std::time::Instant as Clock;
+
+use heliostat_engine::{
+    Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Output, Request, RequestKind,
+};
+use heliostat_policy::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use heliostat_types::{ClientId, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId};
+
+#[derive(Debug)]
+struct First;
+
+impl ReadPolicy for First {
+    fn name(&self) -> &'static str {
+        "first"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        ReadPlan::Leg(legs[0].leg)
+    }
+}
+
+fn main() {
+    let count = std::env::args().nth(1);
+    let count = count.map_or(1_000_000, |count| {
+        count.parse().expect("a number of requests")
+    });
+    for (name, is_write) in [("read", false), ("write", true)] {
+        let mut run = Run::new();
+        run.requests(64, is_write);
+        let begun = Clock::now();
+        run.requests(count, is_write);
+        let spent = begun.elapsed().as_secs_f64() * 1e9;
+        let each = spent / f64::from(count);
+        #[expect(clippy::print_stdout, reason = "this is what it is for")]
+        {
+            println!("{name}: {each:.0} ns per request");
+        }
+    }
+}
+
+struct Run {
+    engine: Engine,
+    prng: RandomStream,
+    now: u64,
+    pending: Vec<heliostat_types::LegOpId>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let leg = LegConfig {
+            state: LegState::InSync,
+            rotational: false,
+            write_mostly: false,
+            read_preferred: false,
+            queue_depth: 64,
+            optimal_io_bytes: 0,
+            fua: true,
+            trim_reads_zeros: false,
+            fast_zero: false,
+        };
+        let config = Config {
+            size_bytes: 1 << 30,
+            block_bytes: 512,
+            memory_bytes: Config::MEMORY_DEFAULT_BYTES,
+            leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            clean_delay: Config::CLEAN_DELAY_DEFAULT,
+            accounting: true,
+            legs: vec![leg; 3],
+        };
+        let record = ArrayRecord {
+            generation: 0,
+            dirty: false,
+            faulted: LegSet::EMPTY,
+        };
+        Self {
+            engine: Engine::new(config, Box::new(First), record),
+            prng: RandomStream::new(1, "requests", 0),
+            now: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    fn requests(&mut self, count: u32, is_write: bool) {
+        for n in 0..count {
+            let extent = Extent::new(self.prng.below(1 << 18) * 4096, 4096);
+            let kind = if is_write {
+                let buffer = self.engine.alloc_write(extent).expect("memory").buffer;
+                let fua = false;
+                RequestKind::Write {
+                    extent,
+                    buffer,
+                    fua,
+                }
+            } else {
+                RequestKind::Read { extent }
+            };
+            let request = Request {
+                id: RequestId(u64::from(n)),
+                client: ClientId(0),
+                stream: StreamId(0),
+                kind,
+            };
+            self.input(Input::Request(request));
+            // As many operations wait as 32 requests have.
+            while self.pending.len() >= if is_write { 96 } else { 32 } {
+                let op = self.pending.swap_remove(0);
+                self.input(Input::LegCompletion { op, result: Ok(()) });
+            }
+        }
+        while let Some(op) = self.pending.pop() {
+            self.input(Input::LegCompletion { op, result: Ok(()) });
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.now += 100;
+        let now = Instant::from_ns(self.now);
+        self.engine.handle_input(now, input, &mut self.prng);
+        while let Some(output) = self.engine.poll_output() {
+            let answer = match output {
+                Output::Dispatch(op) => {
+                    self.pending.push(op.id);
+                    continue;
+                }
+                Output::Persist(record) => Input::Persisted {
+                    generation: record.generation,
+                },
+                Output::Complete {
+                    result: Ok(Answer::Data(data)),
+                    ..
+                } => Input::Release {
+                    buffer: data.buffer,
+                },
+                Output::Complete { .. }
+                | Output::Buffer(_)
+                | Output::Event(_)
+                | Output::MemoryFreed => continue,
+            };
+            self.engine.handle_input(now, answer, &mut self.prng);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Flushes: of clients, and of the engine's own when the array has been left alone.
+//!
+//! Flushes run in rounds: one to every leg in sync. A write is answered only when every leg has
+//! completed it, so a round that begins after a flush arrived covers all that was answered before.
+//! Flushes that arrive while a round is on its way share the next one.
+
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, RequestId};
+
+use crate::api::{Answer, FaultReason};
+use crate::engine::{Engine, Turn};
+use crate::legs::{NewOp, OpOwner};
+use crate::slab::Slab;
+
+/// Who waits for a round.
+#[derive(Clone, Copy, Debug)]
+enum Waiter {
+    Client(RequestId),
+    /// The record, to become clean if nothing was changed since this many changes.
+    Clean {
+        changes: u64,
+    },
+}
+
+/// One round.
+#[derive(Debug)]
+struct Round {
+    waiters: Vec<Waiter>,
+    outstanding: u32,
+    failed: LegSet,
+    error: ErrorKind,
+    result: Result<(), ErrorKind>,
+}
+
+/// The round on its way, those whose answers wait for a record, and who waits for the next.
+#[derive(Debug)]
+pub(crate) struct FlushRounds {
+    rounds: Slab<Round>,
+    active: Option<u32>,
+    next: Vec<Waiter>,
+}
+
+impl Default for FlushRounds {
+    fn default() -> Self {
+        Self {
+            rounds: Slab::new(),
+            active: None,
+            next: Vec::new(),
+        }
+    }
+}
+
+impl FlushRounds {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.rounds.is_empty() && self.next.is_empty()
+    }
+}
+
+impl Engine {
+    /// A client wants all that was answered before to be durable.
+    pub(crate) fn begin_flush(&mut self, turn: &Turn<'_>, id: RequestId) {
+        self.flushes.next.push(Waiter::Client(id));
+        self.begin_round(turn);
+    }
+
+    /// The record wants to become clean.
+    pub(crate) fn begin_clean_flush(&mut self, turn: &Turn<'_>) {
+        let changes = self.record.changes();
+        self.flushes.next.push(Waiter::Clean { changes });
+        self.begin_round(turn);
+    }
+
+    fn begin_round(&mut self, turn: &Turn<'_>) {
+        if self.flushes.active.is_some() || self.flushes.next.is_empty() {
+            return;
+        }
+        let targets = self.legs.in_sync;
+        let round = self.flushes.rounds.insert(Round {
+            waiters: std::mem::take(&mut self.flushes.next),
+            outstanding: u32::try_from(targets.count()).expect("at most 16"),
+            failed: LegSet::EMPTY,
+            error: ErrorKind::Io,
+            result: Ok(()),
+        });
+        self.flushes.active = Some(round);
+        for leg in targets {
+            let new = NewOp {
+                owner: OpOwner::Flush,
+                kind: OpKind::Flush,
+                extent: Extent::default(),
+                memory: None,
+                fua: false,
+                may_trim: false,
+            };
+            self.assign(turn, leg, new);
+        }
+    }
+
+    /// A leg has answered.
+    pub(crate) fn flush_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        leg: LegId,
+        result: Result<(), ErrorKind>,
+    ) {
+        // A leg that cannot flush has nothing to.
+        if let Err(kind) = result
+            && kind != ErrorKind::NotSupported
+        {
+            let round = self.active_round();
+            let round = &mut self.flushes.rounds[round];
+            round.failed.insert(leg);
+            round.error = kind;
+        }
+        self.flush_op_ended(turn);
+    }
+
+    fn active_round(&self) -> u32 {
+        self.flushes.active.expect("its operations are in flight")
+    }
+
+    /// A leg has answered, or is out.
+    pub(crate) fn flush_op_ended(&mut self, turn: &mut Turn<'_>) {
+        let index = self.active_round();
+        let round = &mut self.flushes.rounds[index];
+        round.outstanding -= 1;
+        if round.outstanding > 0 {
+            return;
+        }
+        self.flushes.active = None;
+        let failed = round.failed.intersection(self.legs.in_sync);
+        let error = round.error;
+        let done = self.legs.in_sync.difference(failed);
+        if done.is_empty() {
+            round.result = Err(error);
+        }
+        // The lowest one last, so that it is the one that is kept where all have failed.
+        for leg in failed.iter().collect::<Vec<_>>().into_iter().rev() {
+            self.fault_leg(turn, leg, FaultReason::FlushFailed(error));
+        }
+        if self.may_answer_flush(index) {
+            self.answer_flush(index);
+        }
+        self.begin_round(turn);
+    }
+
+    /// Answers those who waited for a round.
+    pub(crate) fn answer_flush(&mut self, index: u32) {
+        let round = self.flushes.rounds.remove(index);
+        for waiter in round.waiters {
+            match waiter {
+                Waiter::Client(id) => self.complete(id, round.result.map(|()| Answer::Done)),
+                Waiter::Clean { changes } => {
+                    if round.result.is_ok() {
+                        self.flushed_up_to(changes);
+                    }
+                }
+            }
+        }
+    }
+}

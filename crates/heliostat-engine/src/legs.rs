@@ -1,0 +1,504 @@
+//! The legs: their states, what each has in hand, and the way of an operation to a leg and back.
+//!
+//! Invariants: an operation is handed only to a leg in sync; a leg that is out has no operation
+//! queued, and those it had in hand belong to nobody (they are *ghosts*, counted and holding their
+//! buffers until their completions are reaped); at least one leg stays in sync for ever.
+
+use heliostat_policy::{LegView, OpView};
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, OpKind};
+
+use crate::api::{Config, Event, FaultReason, LegConfig, LegOp, LegState, LegStats, Output};
+use crate::buffer::BufferSlice;
+use crate::engine::{Engine, Turn};
+use crate::queue::LegQueue;
+use crate::read::LostPiece;
+
+/// Read errors within the last hours that a leg may have, as md's default.
+const READ_ERRORS_MAX: u32 = 20;
+/// Read errors count half after this long, as md's.
+const READ_ERRORS_HALVED_AFTER: Duration = Duration::from_secs(3600);
+/// What one leg may have in hand, as a share of the arena: a silent leg keeps that much from others.
+const LEG_BYTES_SHARE: usize = 8;
+
+/// Whose an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpOwner {
+    /// A piece of a read.
+    Piece(u32),
+    /// A stroke of a write.
+    Write(u32),
+    /// The flush after a write with FUA on a leg without it.
+    WriteFlush(u32),
+    /// One step of zeroing or trimming a long extent that ends at `end`.
+    Sweep {
+        /// For which write.
+        write: u32,
+        /// Where it is to end.
+        end: u64,
+    },
+    /// A step of the flush round.
+    Flush,
+    /// A block-status query.
+    Status(u32),
+    /// A read repair: its writing or re-reading.
+    Repair(u32),
+    /// Nobody's any more.
+    Ghost,
+}
+
+/// One operation at a leg.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    pub(crate) id: LegOpId,
+    pub(crate) owner: OpOwner,
+    pub(crate) leg: LegId,
+    pub(crate) kind: OpKind,
+    pub(crate) extent: Extent,
+    pub(crate) memory: Option<BufferSlice>,
+    pub(crate) fua: bool,
+    pub(crate) may_trim: bool,
+    /// When the device got it; `None` while it waits in the queue.
+    dispatched: Option<Instant>,
+}
+
+/// What is to be done, before it is an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewOp {
+    pub(crate) owner: OpOwner,
+    pub(crate) kind: OpKind,
+    pub(crate) extent: Extent,
+    pub(crate) memory: Option<BufferSlice>,
+    pub(crate) fua: bool,
+    pub(crate) may_trim: bool,
+}
+
+/// One leg.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    pub(crate) config: LegConfig,
+    pub(crate) state: LegState,
+    pub(crate) stats: LegStats,
+    queue: LegQueue,
+    in_device: u32,
+    in_device_bytes: u64,
+    /// When it last completed something, or got something after it had nothing.
+    last_progress: Instant,
+    /// It answered that it cannot do it; so it is not asked again.
+    pub(crate) write_zeroes_refused: bool,
+    pub(crate) trim_refused: bool,
+    read_errors: u32,
+    read_errors_since: Instant,
+}
+
+/// All legs of an array.
+#[derive(Debug)]
+pub(crate) struct Legs {
+    pub(crate) legs: Vec<Leg>,
+    /// What the policy sees; as long as `legs`.
+    pub(crate) views: Vec<LegView>,
+    pub(crate) in_sync: LegSet,
+    write_mostly: LegSet,
+    leg_bytes_max: u64,
+    leg_timeout: Duration,
+    accounting: bool,
+}
+
+impl Legs {
+    pub(crate) fn new(config: &Config) -> Self {
+        let legs: Vec<Leg> = config.legs.iter().map(Leg::new).collect();
+        let with = |wanted: fn(&Leg) -> bool| {
+            let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
+            chosen.map(|(index, _)| LegId::new(index)).collect()
+        };
+        Self {
+            views: (0..)
+                .zip(&config.legs)
+                .map(|(index, leg)| view_of(LegId::new(index), leg))
+                .collect(),
+            in_sync: with(|leg| leg.state == LegState::InSync),
+            write_mostly: with(|leg| leg.config.write_mostly),
+            legs,
+            leg_bytes_max: (config.memory_bytes / LEG_BYTES_SHARE) as u64,
+            leg_timeout: config.leg_timeout,
+            accounting: config.accounting,
+        }
+    }
+
+    /// The legs that may serve a read which those in `tried` have failed.
+    pub(crate) fn readable(&self, tried: LegSet) -> LegSet {
+        let left = self.in_sync.difference(tried);
+        let preferred = left.difference(self.write_mostly);
+        if preferred.is_empty() {
+            left
+        } else {
+            preferred
+        }
+    }
+
+    /// Whether all legs in sync have a property.
+    pub(crate) fn all(&self, has: impl Fn(&Leg) -> bool) -> bool {
+        self.in_sync.iter().all(|leg| has(&self.legs[leg.index()]))
+    }
+
+    /// Nothing queued and nothing in hand at any leg in sync.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.all(|leg| leg.in_device == 0 && leg.queue.is_empty())
+    }
+
+    /// When the first leg will have been silent for too long; never while there is only one.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        if self.in_sync.count() < 2 {
+            return None;
+        }
+        let busy = self.in_sync.iter().map(|leg| &self.legs[leg.index()]);
+        busy.filter(|leg| leg.in_device > 0)
+            .map(|leg| leg.last_progress + self.leg_timeout)
+            .min()
+    }
+
+    /// The leg that has been silent for longest, and too long. All others begin anew: several legs
+    /// that are late at once are late for one reason, which is not the legs'.
+    pub(crate) fn silent(&mut self, now: Instant) -> Option<LegId> {
+        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+            return None;
+        }
+        let busy = self.in_sync.iter();
+        let busy = busy.filter(|leg| self.legs[leg.index()].in_device > 0);
+        let silent = busy.min_by_key(|leg| self.legs[leg.index()].last_progress);
+        for leg in &mut self.legs {
+            leg.last_progress = now;
+        }
+        silent
+    }
+}
+
+impl Leg {
+    fn new(config: &LegConfig) -> Self {
+        Self {
+            config: *config,
+            state: config.state,
+            stats: LegStats::default(),
+            queue: LegQueue::default(),
+            in_device: 0,
+            in_device_bytes: 0,
+            last_progress: Instant::ZERO,
+            write_zeroes_refused: false,
+            trim_refused: false,
+            read_errors: 0,
+            read_errors_since: Instant::ZERO,
+        }
+    }
+
+    /// Counts a read error as md does: those of earlier hours are halved for each hour since, then
+    /// this one is added. Whether there are too many.
+    fn has_too_many_read_errors(&mut self, now: Instant) -> bool {
+        let age = now.saturating_since(self.read_errors_since);
+        let hours = age.as_ns() / READ_ERRORS_HALVED_AFTER.as_ns();
+        if hours > 0 {
+            let shift = u32::try_from(hours).unwrap_or(u32::MAX);
+            self.read_errors = self.read_errors.checked_shr(shift).unwrap_or(0);
+            self.read_errors_since = now;
+        }
+        self.read_errors += 1;
+        self.read_errors > READ_ERRORS_MAX
+    }
+}
+
+impl Engine {
+    /// Hands an operation to a leg in sync: to the device, or behind what waits for it.
+    pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
+        debug_assert!(
+            self.legs.in_sync.contains(leg),
+            "only legs in sync get operations"
+        );
+        if let Some(memory) = new.memory {
+            self.buffers.retain(memory.buffer);
+        }
+        let index = self.ops.insert(Op {
+            id: LegOpId(0),
+            owner: new.owner,
+            leg,
+            kind: new.kind,
+            extent: new.extent,
+            memory: new.memory,
+            fua: new.fua,
+            may_trim: new.may_trim,
+            dispatched: None,
+        });
+        self.ops_begun += 1;
+        // The number is unique, and its low half finds the operation.
+        self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
+        self.legs.views[leg.index()].begin(new.kind, new.extent);
+        if self.observes.dispatch {
+            let op = OpView {
+                leg,
+                kind: new.kind,
+                extent: new.extent,
+            };
+            self.policy.on_dispatch(turn.now, &op);
+        }
+        self.legs.legs[leg.index()].queue.push(index);
+        self.pump(turn.now, leg);
+    }
+
+    /// Gives the device what it has room for.
+    fn pump(&mut self, now: Instant, leg_id: LegId) {
+        let leg = &mut self.legs.legs[leg_id.index()];
+        while let Some(index) = leg.queue.peek() {
+            let op = &mut self.ops[index];
+            let bytes = op.memory.map_or(0, |memory| u64::from(memory.len_bytes));
+            let has_room = leg.in_device < leg.config.queue_depth
+                && leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
+            if !has_room && leg.in_device > 0 {
+                return;
+            }
+            leg.queue.pop();
+            op.dispatched = Some(now);
+            if leg.in_device == 0 {
+                leg.last_progress = now;
+            }
+            leg.in_device += 1;
+            leg.in_device_bytes += bytes;
+            self.outputs.push_back(Output::Dispatch(LegOp {
+                id: op.id,
+                leg: leg_id,
+                kind: op.kind,
+                extent: op.extent,
+                memory: op.memory,
+                fua: op.fua,
+                may_trim: op.may_trim,
+            }));
+        }
+    }
+
+    /// A device has completed an operation: it is taken off the books, its buffer given back, the
+    /// next one sent.
+    ///
+    /// # Panics
+    /// Where there is no such operation at a device: the shell reports each exactly once.
+    pub(crate) fn reap(
+        &mut self,
+        turn: &Turn<'_>,
+        id: LegOpId,
+        result: Result<(), ErrorKind>,
+    ) -> Op {
+        let index = u32::try_from(id.0 & u64::from(u32::MAX)).expect("the low half");
+        let known = self.ops.get(index).is_some_and(|op| op.id == id);
+        assert!(known, "a completion names an operation in flight: {id:?}");
+        let op = self.ops.remove(index);
+        let dispatched = op
+            .dispatched
+            .expect("only what a device has can be completed");
+        let service_time = turn.now.saturating_since(dispatched);
+        let bytes = op.memory.map_or(0, |memory| u64::from(memory.len_bytes));
+        let leg = &mut self.legs.legs[op.leg.index()];
+        leg.in_device -= 1;
+        leg.in_device_bytes -= bytes;
+        leg.last_progress = turn.now;
+        self.legs.views[op.leg.index()].end(op.kind, op.extent);
+        if self.legs.accounting {
+            // That a leg cannot do a thing is no failure of it.
+            let failed = result.is_err_and(|kind| kind != ErrorKind::NotSupported);
+            leg.stats.count(&op, service_time, failed);
+            if op.kind == OpKind::Read {
+                let view = &mut self.legs.views[op.leg.index()];
+                view.reads_completed += 1;
+                view.read_wait += service_time;
+            }
+        }
+        if self.observes.complete && self.legs.in_sync.contains(op.leg) {
+            let view = OpView {
+                leg: op.leg,
+                kind: op.kind,
+                extent: op.extent,
+            };
+            self.policy
+                .on_complete(turn.now, &view, service_time, result.is_ok());
+        }
+        if let Some(memory) = op.memory {
+            self.release_buffer(memory.buffer);
+        }
+        self.pump(turn.now, op.leg);
+        op
+    }
+
+    /// A leg has failed a read. Faults it where it has done so too often.
+    pub(crate) fn note_read_error(&mut self, turn: &mut Turn<'_>, leg: LegId, kind: ErrorKind) {
+        if self.legs.legs[leg.index()].has_too_many_read_errors(turn.now) {
+            self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
+        }
+    }
+
+    /// Takes a leg out, but never the last one. What it had in hand is done elsewhere or counts as
+    /// failed; the record of its fault is on its way to be durable.
+    pub(crate) fn fault_leg(&mut self, turn: &mut Turn<'_>, leg: LegId, reason: FaultReason) {
+        if !self.legs.in_sync.contains(leg) {
+            return;
+        }
+        if self.legs.in_sync.count() == 1 {
+            self.outputs
+                .push_back(Output::Event(Event::LastLegKept { leg, reason }));
+            return;
+        }
+        self.legs.in_sync.remove(leg);
+        self.legs.legs[leg.index()].state = LegState::Faulted;
+        self.policy.on_leg_state(leg, false);
+        self.outputs
+            .push_back(Output::Event(Event::LegFaulted { leg, reason }));
+        self.record_fault(leg);
+        self.divergence.leg_is_out(leg, self.legs.in_sync);
+
+        let (lost, owners) = self.orphan_ops(leg);
+        self.reads_lost(turn, &lost);
+        for owner in owners {
+            match owner {
+                OpOwner::Piece(_) | OpOwner::Ghost => {}
+                OpOwner::Write(write)
+                | OpOwner::WriteFlush(write)
+                | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write),
+                OpOwner::Flush => self.flush_op_ended(turn),
+                OpOwner::Status(status) => self.status_op_ended(status),
+                OpOwner::Repair(repair) => self.end_repair(turn, repair),
+            }
+        }
+    }
+
+    /// Takes its operations from a leg that is out: what is queued ends here, what the device has
+    /// becomes a ghost. Says which pieces of reads are among them, and whose all were.
+    fn orphan_ops(&mut self, leg: LegId) -> (Vec<LostPiece>, Vec<OpOwner>) {
+        let ops = self.ops.iter().filter(|(_, op)| op.leg == leg);
+        let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
+        let mut lost = Vec::new();
+        let mut owners = Vec::with_capacity(ops.len());
+        for index in ops {
+            let op = &mut self.ops[index];
+            let (owner, in_device) = (op.owner, op.dispatched.is_some());
+            if let OpOwner::Piece(piece) = owner {
+                lost.push(LostPiece {
+                    index: piece,
+                    serial: self.pieces[piece].serial,
+                    in_device,
+                });
+            }
+            owners.push(owner);
+            if in_device {
+                op.owner = OpOwner::Ghost;
+                continue;
+            }
+            let op = self.ops.remove(index);
+            self.legs.views[leg.index()].end(op.kind, op.extent);
+            if let Some(memory) = op.memory {
+                self.release_buffer(memory.buffer);
+            }
+        }
+        self.legs.legs[leg.index()].queue.clear();
+        (lost, owners)
+    }
+
+    /// The leg time-out.
+    pub(crate) fn check_silence(&mut self, turn: &mut Turn<'_>) {
+        if let Some(leg) = self.legs.silent(turn.now) {
+            self.fault_leg(turn, leg, FaultReason::Silent);
+        }
+    }
+
+    /// Counts a choice among `candidates` as btrfs's files show it.
+    pub(crate) fn count_choice(&mut self, candidates: LegSet, chosen: LegId) {
+        if !self.legs.accounting {
+            return;
+        }
+        for leg in candidates {
+            let stats = &mut self.legs.legs[leg.index()].stats;
+            if leg == chosen {
+                stats.age = 0;
+            } else {
+                stats.age += 1;
+                stats.ignored += 1;
+            }
+        }
+    }
+}
+
+/// What the policy sees of a leg that has nothing in hand.
+fn view_of(leg: LegId, config: &LegConfig) -> LegView {
+    LegView {
+        leg,
+        address: 0,
+        reads_in_flight: 0,
+        writes_in_flight: 0,
+        read_bytes_in_flight: 0,
+        write_bytes_in_flight: 0,
+        last_sent_end: None,
+        rotational: config.rotational,
+        read_preferred: config.read_preferred,
+        queue_depth: config.queue_depth,
+        optimal_io_bytes: config.optimal_io_bytes,
+        reads_completed: 0,
+        read_wait: Duration::ZERO,
+    }
+}
+
+/// Keeps a view up to date.
+trait InFlight {
+    fn begin(&mut self, kind: OpKind, extent: Extent);
+    fn end(&mut self, kind: OpKind, extent: Extent);
+}
+
+impl InFlight for LegView {
+    fn begin(&mut self, kind: OpKind, extent: Extent) {
+        match kind {
+            OpKind::Read => {
+                self.reads_in_flight += 1;
+                self.read_bytes_in_flight += extent.len();
+                self.last_sent_end = Some(extent.end());
+            }
+            OpKind::Write => {
+                self.writes_in_flight += 1;
+                self.write_bytes_in_flight += extent.len();
+                self.last_sent_end = Some(extent.end());
+            }
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight += 1,
+            OpKind::BlockStatus => {}
+        }
+    }
+
+    fn end(&mut self, kind: OpKind, extent: Extent) {
+        match kind {
+            OpKind::Read => {
+                self.reads_in_flight -= 1;
+                self.read_bytes_in_flight -= extent.len();
+            }
+            OpKind::Write => {
+                self.writes_in_flight -= 1;
+                self.write_bytes_in_flight -= extent.len();
+            }
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight -= 1,
+            OpKind::BlockStatus => {}
+        }
+    }
+}
+
+impl LegStats {
+    fn count(&mut self, op: &Op, service_time: Duration, failed: bool) {
+        match op.kind {
+            OpKind::Read => {
+                self.reads += 1;
+                self.read_bytes += op.extent.len();
+                self.read_service_ns.record(service_time.as_ns());
+                self.read_errors += u64::from(failed);
+            }
+            OpKind::Write => {
+                self.writes += 1;
+                self.write_bytes += op.extent.len();
+                self.write_service_ns.record(service_time.as_ns());
+                self.write_errors += u64::from(failed);
+            }
+            OpKind::Flush => {
+                self.flushes += 1;
+                self.write_errors += u64::from(failed);
+            }
+            OpKind::Trim | OpKind::WriteZeroes => self.write_errors += u64::from(failed),
+            OpKind::BlockStatus => {}
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Reads: a client's, cut into pieces where the policy says so, and the engine's own of the edges
+//! of unaligned writes and of what a repair copies.
+//!
+//! A piece is read from one leg at a time. Where a leg fails it, the policy chooses among the rest;
+//! the pins (see [`crate::locks`]) are heeded at every choice. After an error the next leg reads
+//! into the same bytes: the failed operation has ended. After silence it does not: the operation
+//! may still write into them, so a client's read begins anew in another buffer, an edge in other
+//! scratch, and a repair is given up.
+
+use heliostat_policy::{Piece as PlanPiece, ReadPlan, ReadRequest};
+use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
+
+use crate::api::{Answer, Event, Output, Request};
+use crate::buffer::BufferSlice;
+use crate::engine::{Engine, Turn, Waiting};
+use crate::legs::{NewOp, OpOwner};
+use crate::locks::Pin;
+
+/// A client's read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    id: RequestId,
+    client: ClientId,
+    stream: StreamId,
+    /// As the client asked.
+    extent: Extent,
+    /// In whole blocks; what is read.
+    aligned: Extent,
+    /// Holds `aligned`.
+    memory: BufferSlice,
+    /// Pieces not answered yet.
+    outstanding: u32,
+    error: Option<ErrorKind>,
+}
+
+/// Whose a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PieceOwner {
+    /// A client's read.
+    Read(u32),
+    /// The edge of a write that is not aligned.
+    Edge(u32),
+    /// The good bytes for a repair.
+    Repair(u32),
+}
+
+/// A run of bytes that one leg is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) owner: PieceOwner,
+    pub(crate) client: ClientId,
+    pub(crate) stream: StreamId,
+    pub(crate) extent: Extent,
+    pub(crate) memory: BufferSlice,
+    /// Legs that have failed it, or must not be asked.
+    pub(crate) tried: LegSet,
+    /// The lock it runs under.
+    pub(crate) own_lock: Option<u32>,
+    /// What the last leg that failed it said.
+    pub(crate) error: ErrorKind,
+    /// Tells it from others that had or will have its index.
+    pub(crate) serial: u64,
+}
+
+/// A piece that a leg which is out was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LostPiece {
+    pub(crate) index: u32,
+    pub(crate) serial: u64,
+    /// Whether the device has it, and may write into its memory whenever it likes.
+    pub(crate) in_device: bool,
+}
+
+impl Engine {
+    /// Begins a client's read; `false` where there is no memory for it.
+    pub(crate) fn begin_read(
+        &mut self,
+        turn: &mut Turn<'_>,
+        request: &Request,
+        extent: Extent,
+    ) -> bool {
+        let aligned = extent.aligned_out(self.block_bytes());
+        let Some(buffer) = self.buffers.alloc(aligned.len()) else {
+            return false;
+        };
+        let read = self.reads.insert(Read {
+            id: request.id,
+            client: request.client,
+            stream: request.stream,
+            extent,
+            aligned,
+            memory: BufferSlice {
+                buffer,
+                offset_bytes: 0,
+                len_bytes: u32::try_from(aligned.len()).expect("a read is at most 32 MiB"),
+            },
+            outstanding: 0,
+            error: None,
+        });
+        self.send_read(turn, read);
+        true
+    }
+
+    /// Asks for all of a read: of one leg, or of several where the policy splits it.
+    fn send_read(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let read = &mut self.reads[index];
+        read.outstanding = 1;
+        let piece = Piece {
+            owner: PieceOwner::Read(index),
+            client: read.client,
+            stream: read.stream,
+            extent: read.aligned,
+            memory: read.memory,
+            tried: LegSet::EMPTY,
+            own_lock: None,
+            error: ErrorKind::Io,
+            serial: 0,
+        };
+        if !self.is_pinned(&piece) {
+            let plan = self.ask_policy(turn, &piece, self.legs.readable(LegSet::EMPTY));
+            if let ReadPlan::Split(pieces) = &plan {
+                return self.send_split(turn, index, piece, pieces.as_slice());
+            }
+            let leg = first_leg(&plan);
+            let piece = self.insert_piece(piece);
+            return self.send_piece(turn, piece, leg);
+        }
+        let piece = self.insert_piece(piece);
+        self.place(turn, piece);
+    }
+
+    /// Sends the parts of a read that the policy has split, cut at block borders.
+    fn send_split(&mut self, turn: &Turn<'_>, read: u32, whole: Piece, parts: &[PlanPiece]) {
+        let block = self.block_bytes();
+        let mut from = 0u64;
+        let mut end = 0u64;
+        let mut outstanding = 0;
+        for part in parts {
+            end = (end + part.len_bytes).min(whole.extent.len());
+            let border = if end == whole.extent.len() {
+                end
+            } else {
+                end.next_multiple_of(block)
+            };
+            if border <= from {
+                continue;
+            }
+            let piece = self.insert_piece(Piece {
+                extent: Extent::new(whole.extent.offset() + from, border - from),
+                memory: whole.memory.part(from, border - from),
+                ..whole
+            });
+            // Nothing can answer before all are sent: completions are inputs of their own.
+            outstanding += 1;
+            self.send_piece(turn, piece, part.leg);
+            from = border;
+        }
+        assert_eq!(
+            from,
+            whole.extent.len(),
+            "the pieces of a plan cover the read"
+        );
+        self.reads[read].outstanding = outstanding;
+    }
+
+    /// Puts a piece on the books.
+    pub(crate) fn insert_piece(&mut self, piece: Piece) -> u32 {
+        self.pieces_begun += 1;
+        self.pieces.insert(Piece {
+            serial: self.pieces_begun,
+            ..piece
+        })
+    }
+
+    /// Whether it is still the same piece.
+    fn is_live(&self, index: u32, serial: u64) -> bool {
+        self.pieces
+            .get(index)
+            .is_some_and(|piece| piece.serial == serial)
+    }
+
+    /// Whether a piece is not free to go to any leg.
+    fn is_pinned(&self, piece: &Piece) -> bool {
+        (!self.locks.is_empty() && self.locks.pin_of(piece.extent, piece.own_lock) != Pin::None)
+            || self.divergence.pin_of(piece.extent).is_some()
+    }
+
+    /// Finds a leg for a piece, or makes it wait, or fails it.
+    pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let piece = self.pieces[index];
+        let candidates = self.legs.readable(piece.tried);
+        if candidates.is_empty() {
+            return self.piece_ended(turn, index, Err(piece.error));
+        }
+        if let Some(leg) = self.divergence.pin_of(piece.extent) {
+            // The range re-pins for good to another leg where the pinned one has failed it.
+            let leg = if self.legs.in_sync.contains(leg) && !piece.tried.contains(leg) {
+                leg
+            } else {
+                let next = candidates.lowest().expect("not empty");
+                self.divergence.re_pin(next);
+                next
+            };
+            return self.send_pinned(turn, index, leg);
+        }
+        let pin = if self.locks.is_empty() {
+            Pin::None
+        } else {
+            self.locks.pin_of(piece.extent, piece.own_lock)
+        };
+        match pin {
+            Pin::None => {
+                let plan = self.ask_policy(turn, &piece, candidates);
+                self.send_piece(turn, index, first_leg(&plan));
+            }
+            Pin::Open => {
+                let plan = self.ask_policy(turn, &piece, candidates);
+                self.send_pinned(turn, index, first_leg(&plan));
+            }
+            Pin::Leg(leg) if self.legs.in_sync.contains(leg) && !piece.tried.contains(leg) => {
+                self.send_pinned(turn, index, leg);
+            }
+            Pin::Leg(_) => self.locks.wait(piece.extent, piece.own_lock, index),
+            Pin::Conflict(lock) => self.locks.wait_for(lock, index),
+        }
+    }
+
+    /// Sends a piece to the leg that all reads beside the same locks go to.
+    fn send_pinned(&mut self, turn: &Turn<'_>, index: u32, leg: LegId) {
+        let piece = self.pieces[index];
+        self.locks.pin(piece.extent, piece.own_lock, leg);
+        self.send_piece(turn, index, leg);
+    }
+
+    fn send_piece(&mut self, turn: &Turn<'_>, index: u32, leg: LegId) {
+        let piece = &self.pieces[index];
+        let new = NewOp {
+            owner: OpOwner::Piece(index),
+            kind: OpKind::Read,
+            extent: piece.extent,
+            memory: Some(piece.memory),
+            fua: false,
+            may_trim: false,
+        };
+        self.assign(turn, leg, new);
+    }
+
+    /// Asks the policy. A plan that names a leg which may not serve is a bug of the policy; it must
+    /// not become wrong bytes, so the first candidate takes its place.
+    fn ask_policy(&mut self, turn: &mut Turn<'_>, piece: &Piece, candidates: LegSet) -> ReadPlan {
+        let request = ReadRequest {
+            client: piece.client,
+            stream: piece.stream,
+            extent: piece.extent,
+        };
+        let views = &mut self.legs.views;
+        for view in views.iter_mut() {
+            view.address = piece.extent.offset();
+        }
+        let views = if candidates.count() == views.len() {
+            &*views
+        } else {
+            self.candidates.clear();
+            let chosen = candidates.iter().map(|leg| views[leg.index()]);
+            self.candidates.extend(chosen);
+            &self.candidates
+        };
+        let plan = self.policy.plan_read(turn.now, &request, views, turn.prng);
+        let allowed = match &plan {
+            ReadPlan::Leg(leg) => candidates.contains(*leg),
+            ReadPlan::Split(pieces) => {
+                let pieces = pieces.as_slice();
+                let total: u64 = pieces.iter().map(|piece| piece.len_bytes).sum();
+                total == piece.extent.len()
+                    && pieces.iter().all(|piece| candidates.contains(piece.leg))
+            }
+        };
+        debug_assert!(
+            allowed,
+            "{} chose among legs it was not given: {plan:?}",
+            self.policy.name()
+        );
+        let plan = if allowed {
+            plan
+        } else {
+            ReadPlan::Leg(
+                candidates
+                    .lowest()
+                    .expect("a policy is asked only where a leg is left"),
+            )
+        };
+        self.count_choice(candidates, first_leg(&plan));
+        plan
+    }
+
+    /// A leg has answered a piece.
+    pub(crate) fn piece_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        leg: LegId,
+        result: Result<(), ErrorKind>,
+    ) {
+        let Err(kind) = result else {
+            return self.piece_ended(turn, index, Ok(()));
+        };
+        let piece = &mut self.pieces[index];
+        piece.tried.insert(leg);
+        piece.error = kind;
+        let (tried, extent, serial) = (piece.tried, piece.extent, piece.serial);
+        if !self.legs.readable(tried).is_empty() {
+            self.outputs
+                .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
+        }
+        self.note_read_error(turn, leg, kind);
+        // The leg may be out now, and with it another piece of the same read, which then began anew.
+        if self.is_live(index, serial) {
+            self.place(turn, index);
+        }
+    }
+
+    /// A piece has been read, or no leg could.
+    fn piece_ended(&mut self, turn: &mut Turn<'_>, index: u32, result: Result<(), ErrorKind>) {
+        let piece = self.pieces.remove(index);
+        match piece.owner {
+            PieceOwner::Read(read) => {
+                if result.is_ok() && !piece.tried.is_empty() {
+                    self.repair_legs(turn, piece.tried, piece.extent);
+                }
+                self.read_piece_ended(read, result);
+            }
+            PieceOwner::Edge(write) => self.edge_ended(turn, write, result),
+            PieceOwner::Repair(repair) => self.repair_source_ended(turn, repair, result),
+        }
+    }
+
+    fn read_piece_ended(&mut self, index: u32, result: Result<(), ErrorKind>) {
+        let read = &mut self.reads[index];
+        read.error = read.error.or_else(|| result.err());
+        read.outstanding -= 1;
+        if read.outstanding > 0 {
+            return;
+        }
+        let read = self.reads.remove(index);
+        match read.error {
+            None => {
+                let from = read.extent.offset() - read.aligned.offset();
+                let data = read.memory.part(from, read.extent.len());
+                self.complete(read.id, Ok(Answer::Data(data)));
+            }
+            Some(kind) => {
+                self.release_buffer(read.memory.buffer);
+                self.complete(read.id, Err(kind));
+            }
+        }
+    }
+
+    /// A leg is out, and with it these pieces that it was asked for.
+    pub(crate) fn reads_lost(&mut self, turn: &mut Turn<'_>, lost: &[LostPiece]) {
+        let mut restarts = Vec::new();
+        for piece in lost {
+            if !self.is_live(piece.index, piece.serial) {
+                continue; // Dropped with the rest of its read.
+            }
+            if !piece.in_device {
+                self.place(turn, piece.index);
+                continue;
+            }
+            match self.pieces[piece.index].owner {
+                PieceOwner::Read(read) => {
+                    self.abandon_read(read);
+                    restarts.push(read);
+                }
+                PieceOwner::Edge(_) => {
+                    if !self.restart_edge(turn, piece.index) {
+                        self.waiting.push_front(Waiting::Edge(piece.index));
+                    }
+                }
+                PieceOwner::Repair(repair) => {
+                    self.pieces.remove(piece.index);
+                    self.end_repair(turn, repair);
+                }
+            }
+        }
+        for read in restarts {
+            if !self.restart_read(turn, read) {
+                self.waiting.push_front(Waiting::Restart(read));
+            }
+        }
+    }
+
+    /// Drops all pieces of a read and its buffer; whoever still works on them works for nobody.
+    fn abandon_read(&mut self, read: u32) {
+        let mine = |piece: &Piece| piece.owner == PieceOwner::Read(read);
+        let pieces = self.pieces.iter().filter(|(_, piece)| mine(piece));
+        let pieces: Vec<u32> = pieces.map(|(index, _)| index).collect();
+        let works_on = |owner| matches!(owner, OpOwner::Piece(piece) if pieces.contains(&piece));
+        let ops = self.ops.iter().filter(|(_, op)| works_on(op.owner));
+        for op in ops.map(|(index, _)| index).collect::<Vec<_>>() {
+            self.ops[op].owner = OpOwner::Ghost;
+        }
+        for piece in pieces {
+            self.locks.forget_reader(piece);
+            self.pieces.remove(piece);
+        }
+        self.release_buffer(self.reads[read].memory.buffer);
+    }
+
+    /// Begins an abandoned read anew in another buffer; `false` where there is no memory for it.
+    pub(crate) fn restart_read(&mut self, turn: &mut Turn<'_>, index: u32) -> bool {
+        let read = &mut self.reads[index];
+        let Some(buffer) = self.buffers.alloc(read.aligned.len()) else {
+            return false;
+        };
+        read.memory.buffer = buffer;
+        read.error = None;
+        self.send_read(turn, index);
+        true
+    }
+
+    /// Reads an edge anew into other scratch; `false` where there is no memory for it.
+    pub(crate) fn restart_edge(&mut self, turn: &mut Turn<'_>, index: u32) -> bool {
+        let piece = self.pieces[index];
+        let Some(buffer) = self.buffers.alloc_reserved(piece.extent.len()) else {
+            return false;
+        };
+        let PieceOwner::Edge(write) = piece.owner else {
+            unreachable!("only edges wait as edges");
+        };
+        let memory = BufferSlice {
+            buffer,
+            offset_bytes: 0,
+            len_bytes: piece.memory.len_bytes,
+        };
+        self.edge_moved(write, piece.extent, memory);
+        self.pieces[index].memory = memory;
+        self.place(turn, index);
+        true
+    }
+}
+
+/// The leg of a plan, or of its first piece.
+fn first_leg(plan: &ReadPlan) -> LegId {
+    match plan {
+        ReadPlan::Leg(leg) => *leg,
+        ReadPlan::Split(pieces) => pieces.as_slice()[0].leg,
+    }
+}

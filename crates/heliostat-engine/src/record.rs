@@ -1,0 +1,180 @@
+//! The record of the array that must survive the daemon: dirty or clean, and which legs are out.
+//!
+//! Invariants: no operation that changes bytes is dispatched before a record that says *dirty* is
+//! durable; no change is answered before every fault known at its end is durable; a record says
+//! *clean* only after all legs in sync have flushed with no change admitted since, and while no
+//! range is known to differ.
+
+use std::collections::VecDeque;
+
+use heliostat_types::{Instant, LegId};
+
+use crate::api::{ArrayRecord, Output};
+use crate::engine::{Engine, Turn};
+
+/// What waits for a record.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// A write may begin to change bytes.
+    Begin(u32),
+    /// A repair may begin to.
+    Repair(u32),
+    /// A write may be answered.
+    WriteAnswer(u32),
+    /// A flush round may be answered.
+    FlushAnswer(u32),
+}
+
+/// The record, how much of it is durable, and what waits for that.
+#[derive(Debug)]
+pub(crate) struct Record {
+    newest: ArrayRecord,
+    durable_generation: u64,
+    /// The generation that made the array dirty, and the last one that took a leg out.
+    dirty_generation: u64,
+    fault_generation: u64,
+    held: VecDeque<(u64, Held)>,
+    /// Changes in progress.
+    changing: usize,
+    /// Rises with every change admitted.
+    changes: u64,
+    clean_at: Option<Instant>,
+}
+
+impl Record {
+    pub(crate) const fn new(durable: ArrayRecord) -> Self {
+        Self {
+            newest: durable,
+            durable_generation: durable.generation,
+            dirty_generation: durable.generation,
+            fault_generation: durable.generation,
+            held: VecDeque::new(),
+            changing: 0,
+            changes: 0,
+            clean_at: None,
+        }
+    }
+
+    pub(crate) const fn newest(&self) -> ArrayRecord {
+        self.newest
+    }
+
+    pub(crate) const fn clean_at(&self) -> Option<Instant> {
+        self.clean_at
+    }
+
+    /// How many changes were ever admitted.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
+impl Engine {
+    /// A change is admitted: the array cannot become clean before it ends.
+    pub(crate) fn change_admitted(&mut self) {
+        self.record.changing += 1;
+        self.record.changes += 1;
+        self.record.clean_at = None;
+    }
+
+    /// A change has ended, however.
+    pub(crate) fn change_ended(&mut self, turn: &Turn<'_>) {
+        self.record.changing -= 1;
+        if self.record.changing == 0 && self.record.newest.dirty {
+            self.record.clean_at = Some(turn.now + self.config.clean_delay);
+        }
+    }
+
+    /// Whether bytes may be changed now. Otherwise the write is told later.
+    pub(crate) fn may_write(&mut self, write: u32) -> bool {
+        self.is_dirty_durable_or_hold(Held::Begin(write))
+    }
+
+    /// The same for a repair.
+    pub(crate) fn may_repair(&mut self, repair: u32) -> bool {
+        self.is_dirty_durable_or_hold(Held::Repair(repair))
+    }
+
+    fn is_dirty_durable_or_hold(&mut self, held: Held) -> bool {
+        if !self.record.newest.dirty {
+            self.record.newest.dirty = true;
+            self.record.dirty_generation = self.persist();
+        }
+        self.is_durable_or_hold(self.record.dirty_generation, held)
+    }
+
+    /// Whether a write may be answered now. Otherwise it is told later.
+    pub(crate) fn may_answer_write(&mut self, write: u32) -> bool {
+        self.is_durable_or_hold(self.record.fault_generation, Held::WriteAnswer(write))
+    }
+
+    /// Whether a flush round may be answered now. Otherwise it is told later.
+    pub(crate) fn may_answer_flush(&mut self, round: u32) -> bool {
+        self.is_durable_or_hold(self.record.fault_generation, Held::FlushAnswer(round))
+    }
+
+    fn is_durable_or_hold(&mut self, generation: u64, held: Held) -> bool {
+        let is_durable = self.record.durable_generation >= generation;
+        if !is_durable {
+            self.record.held.push_back((generation, held));
+        }
+        is_durable
+    }
+
+    /// A leg is out.
+    pub(crate) fn record_fault(&mut self, leg: LegId) {
+        self.record.newest.faulted.insert(leg);
+        self.record.fault_generation = self.persist();
+    }
+
+    /// Sends the newest record on its way. Its generation.
+    fn persist(&mut self) -> u64 {
+        self.record.newest.generation += 1;
+        self.outputs.push_back(Output::Persist(self.record.newest));
+        self.record.newest.generation
+    }
+
+    /// A record is durable, and with it all before it.
+    pub(crate) fn persisted(&mut self, turn: &mut Turn<'_>, generation: u64) {
+        assert!(
+            generation <= self.record.newest.generation,
+            "only a record that was sent can be durable"
+        );
+        let durable = self.record.durable_generation.max(generation);
+        self.record.durable_generation = durable;
+        let held = std::mem::take(&mut self.record.held);
+        for (wanted, what) in held {
+            if wanted > durable {
+                self.record.held.push_back((wanted, what));
+                continue;
+            }
+            match what {
+                Held::Begin(write) => self.start_write(turn, write),
+                Held::Repair(repair) => self.start_repair(turn, repair),
+                Held::WriteAnswer(write) => self.answer_write(write),
+                Held::FlushAnswer(round) => self.answer_flush(round),
+            }
+        }
+    }
+
+    /// Flushes the legs where the array has been left alone for long enough.
+    pub(crate) fn check_clean(&mut self, turn: &Turn<'_>) {
+        if self.record.clean_at.is_none_or(|at| at > turn.now) {
+            return;
+        }
+        self.record.clean_at = None;
+        if self.divergence.is_empty() {
+            self.begin_clean_flush(turn);
+        }
+    }
+
+    /// All legs in sync have flushed what was changed up to `changes`.
+    pub(crate) fn flushed_up_to(&mut self, changes: u64) {
+        let is_current = self.record.changes == changes && self.record.changing == 0;
+        if is_current && self.record.newest.dirty && self.divergence.is_empty() {
+            self.record.newest.dirty = false;
+            self.record.clean_at = None;
+            self.persist();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Read repair: what a leg could not read is read from another leg, written over it and read back.
+//!
+//! It runs after the client has its answer, under a lock of its own, with bytes read under that lock.
+//! It is worth little and given up easily: where a write is at work in the range (that repairs it
+//! as well), where memory is short, or where several are on their way. A leg that cannot be written
+//! or read back is out: without a log of bad blocks nothing else tells it from a good one.
+
+use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, StreamId};
+
+use crate::api::{Event, FaultReason, Output};
+use crate::buffer::BufferSlice;
+use crate::engine::{Engine, Turn};
+use crate::legs::{NewOp, OpOwner};
+use crate::locks::LockOwner;
+use crate::read::{Piece, PieceOwner};
+
+/// A leg that fails many reads at once is not helped by repairing all of them at once.
+const REPAIRS_MAX: usize = 4;
+
+/// A repair in progress.
+#[derive(Debug)]
+pub(crate) struct Repair {
+    leg: LegId,
+    extent: Extent,
+    memory: BufferSlice,
+    lock: u32,
+}
+
+impl Engine {
+    /// Tries to mend what `legs` could not read.
+    pub(crate) fn repair_legs(&mut self, turn: &mut Turn<'_>, legs: LegSet, extent: Extent) {
+        for leg in legs {
+            let is_free = self.locks.is_free(extent) && self.divergence.pin_of(extent).is_none();
+            if !is_free
+                || self.repairs.len() >= REPAIRS_MAX
+                || !self.legs.in_sync.contains(leg)
+                || !self.waiting.is_empty()
+            {
+                return;
+            }
+            let Some(buffer) = self.buffers.alloc(extent.len()) else {
+                return;
+            };
+            let memory = BufferSlice {
+                buffer,
+                offset_bytes: 0,
+                len_bytes: u32::try_from(extent.len()).expect("a read is at most 32 MiB"),
+            };
+            self.begin_repair(turn, leg, extent, memory);
+        }
+    }
+
+    fn begin_repair(
+        &mut self,
+        turn: &mut Turn<'_>,
+        leg: LegId,
+        extent: Extent,
+        memory: BufferSlice,
+    ) {
+        self.change_admitted();
+        let index = self.repairs.insert(Repair {
+            leg,
+            extent,
+            memory,
+            lock: 0,
+        });
+        let (lock, is_held) = self.locks.acquire(extent, LockOwner::Repair(index));
+        assert!(is_held, "a repair begins only where nothing is locked");
+        self.repairs[index].lock = lock;
+        self.taint_statuses(extent);
+        let piece = self.insert_piece(Piece {
+            owner: PieceOwner::Repair(index),
+            client: ClientId::default(),
+            stream: StreamId::default(),
+            extent,
+            memory,
+            tried: LegSet::from_iter([leg]),
+            own_lock: Some(lock),
+            error: ErrorKind::Io,
+            serial: 0,
+        });
+        self.place(turn, piece);
+    }
+
+    /// The good bytes are there, or no leg has them.
+    pub(crate) fn repair_source_ended(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        result: Result<(), ErrorKind>,
+    ) {
+        if result.is_err() {
+            return self.end_repair(turn, index);
+        }
+        if self.may_repair(index) {
+            self.start_repair(turn, index);
+        }
+    }
+
+    /// Writes the good bytes over the bad ones. The record is dirty, durably.
+    pub(crate) fn start_repair(&mut self, turn: &mut Turn<'_>, index: u32) {
+        self.send_repair(turn, index, OpKind::Write);
+    }
+
+    fn send_repair(&mut self, turn: &mut Turn<'_>, index: u32, kind: OpKind) {
+        let repair = &self.repairs[index];
+        let leg = repair.leg;
+        if !self.legs.in_sync.contains(leg) {
+            return self.end_repair(turn, index);
+        }
+        let new = NewOp {
+            owner: OpOwner::Repair(index),
+            kind,
+            extent: repair.extent,
+            memory: Some(repair.memory),
+            fua: false,
+            may_trim: false,
+        };
+        self.assign(turn, leg, new);
+    }
+
+    /// The leg has answered.
+    pub(crate) fn repair_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        kind: OpKind,
+        result: Result<(), ErrorKind>,
+    ) {
+        let (leg, extent) = (self.repairs[index].leg, self.repairs[index].extent);
+        match result {
+            Ok(()) if kind == OpKind::Write => {
+                return self.send_repair(turn, index, OpKind::Read);
+            }
+            Ok(()) => self
+                .outputs
+                .push_back(Output::Event(Event::ReadRepaired { leg, extent })),
+            Err(error) if kind == OpKind::Write => {
+                self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
+            }
+            Err(error) => self.fault_leg(turn, leg, FaultReason::ReadFailed(error)),
+        }
+        self.end_repair(turn, index);
+    }
+
+    /// A repair is over, done or given up.
+    pub(crate) fn end_repair(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let repair = self.repairs.remove(index);
+        self.release_buffer(repair.memory.buffer);
+        self.change_ended(turn);
+        self.unlock(turn, repair.lock);
+    }
+}
