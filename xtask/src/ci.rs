@@ -114,12 +114,9 @@ fn test(shell: &Shell, _root: &Path) -> Result<()> {
 }
 
 fn doc(shell: &Shell, _root: &Path) -> Result<()> {
-    cmd!(
-        shell,
-        "cargo doc --locked --workspace --no-deps --document-private-items"
-    )
-    .env("RUSTDOCFLAGS", "-D warnings")
-    .run()?;
+    cmd!(shell, "cargo doc --locked --workspace --no-deps")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
     Ok(())
 }
 

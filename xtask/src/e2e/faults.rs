@@ -27,6 +27,26 @@ pub(super) const TESTS: &[Test] = &[
         run: leg_goes_silent,
     },
     Test {
+        name: "leg_fails_reads",
+        about: "a model leg begins to fail reads while fio verifies: no client error",
+        run: |room| verify_through_rule(room, "error=read,at=6s", &[]),
+    },
+    Test {
+        name: "leg_fails_writes",
+        about: "a model leg begins to fail writes while fio verifies: no client error",
+        run: |room| verify_through_rule(room, "error=write,at=2s", &[]),
+    },
+    Test {
+        name: "leg_is_gone",
+        about: "a model leg is gone from one moment to the next: no client error",
+        run: |room| verify_through_rule(room, "dead=true,at=2s", &[]),
+    },
+    Test {
+        name: "leg_is_stuck",
+        about: "a model leg completes nothing any more: no client error",
+        run: |room| verify_through_rule(room, "stuck=true,at=2s", &["--leg-timeout", "2s"]),
+    },
+    Test {
         name: "leg_truncated",
         about: "the file of a loop device is truncated while fio reads: no client error",
         run: leg_truncated,
@@ -112,6 +132,16 @@ fn verify_through(
     server.control(&["stats", super::server::NAME])?;
     server.terminate()?;
     legs::ensure_equal(&legs[..2])
+}
+
+/// The same with a third leg that is a model, which a rule breaks.
+fn verify_through_rule(room: &Room, rule: &str, options: &[&str]) -> Result<()> {
+    let size_mib = LEG_BYTES >> 20;
+    let model = format!("model:nvme-gen3,size={size_mib}MiB,{rule}");
+    let legs = legs_with(room, &model)?;
+    // Every leg is read, so that failing reads are noticed.
+    let options = [options, &["--policy", "round-robin"]].concat();
+    verify_through(room, &legs, &options, || Ok(()))
 }
 
 fn leg_dies(room: &Room) -> Result<()> {
