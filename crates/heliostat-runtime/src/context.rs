@@ -1,81 +1,94 @@
-//! What an export may do while it is called. Stub of the public surface.
+//! What an export may do while it is called.
 
 use std::io;
-use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 
 use heliostat_engine::{BufferId, BufferSlice, RequestKind, WriteBuffer};
 use heliostat_types::{ClientId, Extent, Instant, StreamId};
 
+use crate::core::Core;
 use crate::export::{ArrayInfo, ClientKey, Interest};
+use crate::source::Source;
 
 /// The loop, as seen from one export during one call.
 #[derive(Debug)]
 pub struct Context<'a> {
-    marker: PhantomData<&'a mut ()>,
+    core: &'a mut Core,
+    export: usize,
+}
+
+impl<'a> Context<'a> {
+    /// The loop around `core` as export number `export` sees it.
+    pub(crate) const fn new(core: &'a mut Core, export: usize) -> Self {
+        Self { core, export }
+    }
 }
 
 impl Context<'_> {
     /// The time of this turn.
     #[must_use]
-    pub fn now(&self) -> Instant {
-        todo!("runtime")
+    pub const fn now(&self) -> Instant {
+        self.core.now()
     }
 
     /// The array.
     #[must_use]
-    pub fn array(&self) -> &ArrayInfo {
-        todo!("runtime")
+    pub const fn array(&self) -> &ArrayInfo {
+        &self.core.info
     }
 
-    /// The number of a client; the same key has the same number as long as the daemon runs.
-    pub fn client_id(&mut self, _key: ClientKey) -> ClientId {
-        todo!("runtime")
+    /// The number of a client; the same key has the same number until tens of thousands of others
+    /// have come.
+    pub fn client_id(&mut self, key: ClientKey) -> ClientId {
+        self.core.client_id(self.export, key)
     }
 
     /// Hands a request in. [`crate::Export::on_complete`] will be called with `tag`, never from
     /// within this call.
-    pub fn submit(&mut self, _tag: u64, _client: ClientId, _stream: StreamId, _kind: RequestKind) {
-        todo!("runtime")
+    ///
+    /// # Panics
+    /// Where `tag` is 2^56 or more.
+    pub fn submit(&mut self, tag: u64, client: ClientId, stream: StreamId, kind: RequestKind) {
+        self.core.submit(self.export, tag, client, stream, kind);
     }
 
     /// A buffer for a write, or `None` while memory is short.
-    pub fn alloc_write(&mut self, _extent: Extent) -> Option<WriteBuffer> {
-        todo!("runtime")
+    pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
+        self.core.alloc_write(extent)
     }
 
     /// Gives back a buffer: the data of a read when it was sent, or a write never submitted.
-    pub fn release(&mut self, _buffer: BufferId) {
-        todo!("runtime")
+    pub fn release(&mut self, buffer: BufferId) {
+        self.core.release(buffer);
     }
 
     /// The bytes of a read's answer.
     #[must_use]
-    pub fn bytes(&self, _slice: BufferSlice) -> &[u8] {
-        todo!("runtime")
+    pub fn bytes(&self, slice: BufferSlice) -> &[u8] {
+        self.core.bytes(slice)
     }
 
     /// The bytes of a write buffer that was not submitted yet.
-    pub fn bytes_mut(&mut self, _slice: BufferSlice) -> &mut [u8] {
-        todo!("runtime")
+    pub fn bytes_mut(&mut self, slice: BufferSlice) -> &mut [u8] {
+        self.core.bytes_mut(slice)
     }
 
     /// Watches a descriptor, level-triggered. Watch it again with the same token to change the
-    /// interest.
+    /// interest. A descriptor that is closed and a new one that takes its token in the same turn
+    /// may be told of once although nothing is ready.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn watch(
-        &mut self,
-        _fd: BorrowedFd<'_>,
-        _token: u32,
-        _interest: Interest,
-    ) -> io::Result<()> {
-        todo!("runtime")
+    pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u32, interest: Interest) -> io::Result<()> {
+        let key = Source::Export {
+            index: self.export,
+            token,
+        };
+        self.core.watch(fd, key.to_key(), interest)
     }
 
     /// Stops watching; call it before the descriptor is closed.
-    pub fn unwatch(&mut self, _fd: BorrowedFd<'_>) {
-        todo!("runtime")
+    pub fn unwatch(&mut self, fd: BorrowedFd<'_>) {
+        self.core.poller.unwatch(fd);
     }
 }

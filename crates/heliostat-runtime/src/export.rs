@@ -20,6 +20,14 @@ pub struct Interest {
     pub writable: bool,
 }
 
+impl Interest {
+    /// Bytes to read, and nothing else.
+    pub(crate) const READABLE: Self = Self {
+        readable: true,
+        writable: false,
+    };
+}
+
 /// What is so on a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {

@@ -1,10 +1,48 @@
 //! The loop that drives an engine with real legs and real time, the control socket, and what
 //! survives the daemon.
+//!
+//! [`Server::open`] makes an array of legs that may be served and starts its exports,
+//! [`Server::run`] serves it on the calling thread. Everything that decides about the array's bytes
+//! is in the engine; here is what waits, reads a clock, and talks to the kernel.
 
+mod array_lock;
+mod clock;
+mod commands;
 mod context;
+mod control;
+mod copy;
+mod core;
+mod durable;
+mod events;
 mod export;
+mod keeper;
+mod log;
+mod memory_lock;
+mod notify;
+mod places;
+mod poller;
+#[cfg(test)]
+mod scratch;
+mod server;
+mod settings;
+mod setup;
+mod signals;
+mod source;
+mod state;
+mod state_writer;
+mod stats;
+mod stop;
+mod waker;
+mod wall_time;
 
+pub use commands::Handle;
 pub use context::Context;
+pub use control::{ControlRequest, ControlResponse, ask};
+pub use places::{Places, check_name};
+pub use server::{Server, Stopped};
+pub use setup::{ArrayOptions, Progress, Trust};
+pub use signals::Signals;
+pub use stats::{ArrayStats, Distribution, LegFigures};
 // What exports need of the engine, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
 

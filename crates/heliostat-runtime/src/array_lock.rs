@@ -1,0 +1,102 @@
+//! One daemon per name: a file that is locked for as long as the daemon lives, and says whose it is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::RuntimeError;
+
+/// Held until dropped; then the file is removed.
+#[derive(Debug)]
+pub(crate) struct ArrayLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl ArrayLock {
+    /// Takes the lock at `path` for the array called `name`.
+    ///
+    /// # Errors
+    /// Where another process has it; the message says which.
+    pub(crate) fn take(path: PathBuf, name: &str) -> Result<Self, RuntimeError> {
+        let failed = |error: std::io::Error| {
+            RuntimeError(format!("cannot lock {}: {error}", path.display()))
+        };
+        loop {
+            let mut options = OpenOptions::new();
+            options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600);
+            let mut file = options.open(&path).map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => return Err(is_served(name, &mut file)),
+                other => other.map_err(|error| failed(error.into()))?,
+            }
+            // Whoever had it may have removed it between our opening and our locking.
+            if !is_at(&file, &path) {
+                continue;
+            }
+            let written = file
+                .set_len(0)
+                .and_then(|()| writeln!(file, "{}", std::process::id()));
+            written.map_err(failed)?;
+            return Ok(Self { path, _file: file });
+        }
+    }
+}
+
+impl Drop for ArrayLock {
+    fn drop(&mut self) {
+        // What is left behind is only a file that nobody has locked.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), path.metadata()) else {
+        return false;
+    };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+fn is_served(name: &str, file: &mut File) -> RuntimeError {
+    let mut pid = String::new();
+    let by = match file.read_to_string(&mut pid) {
+        Ok(_) if !pid.trim().is_empty() => format!("process {}", pid.trim()),
+        _ => "another process".to_owned(),
+    };
+    RuntimeError(format!(
+        "array '{name}' is served by {by} already; stop that one, or choose another name with \
+         --name NAME"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ArrayLock;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_name_is_served_once_and_free_afterwards() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("disk.lock");
+        let lock = ArrayLock::take(path.clone(), "disk").unwrap();
+        let error = ArrayLock::take(path.clone(), "disk")
+            .unwrap_err()
+            .to_string();
+        let us = format!("process {}", std::process::id());
+        assert!(error.contains(&us) && error.contains("--name"), "{error}");
+        drop(lock);
+        assert!(!path.exists());
+        // A file that somebody left behind is no lock.
+        std::fs::write(&path, "1\n").unwrap();
+        ArrayLock::take(path, "disk").unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! What other threads ask of the loop, over a bounded channel, and the handle that they ask with.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use heliostat_policy::PolicyError;
+
+use crate::RuntimeError;
+use crate::settings::Settings;
+use crate::stats::{ArrayStats, Snapshot};
+use crate::waker::Waker;
+
+/// How many commands may wait. Whoever comes later is told to come back.
+const COMMANDS_MAX: usize = 16;
+
+/// How long the loop may take to answer. It answers within a turn, unless the machine stands still.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// One command, with where the answer goes.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// What did the array do?
+    Stats(SyncSender<Snapshot>),
+    /// Which policies are there, and which is active?
+    ShowPolicy(SyncSender<String>),
+    /// Use this policy from now on; answered with its full form.
+    SetPolicy(String, SyncSender<Result<String, PolicyError>>),
+    /// Stop cleanly.
+    Stop,
+}
+
+/// The loop's end of the channel.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    incoming: Receiver<Command>,
+    waker: Arc<Waker>,
+}
+
+/// Asks an array that is being served, from any thread.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    commands: SyncSender<Command>,
+    waker: Arc<Waker>,
+    /// Locked while a policy is set, so that the one kept is the one that was set last.
+    settings: Arc<Mutex<Settings>>,
+}
+
+/// Both ends of a new channel. What is set over it is kept in `settings`.
+pub(crate) fn channel(settings: Settings) -> std::io::Result<(Handle, Commands)> {
+    let (commands, incoming) = sync_channel(COMMANDS_MAX);
+    let waker = Arc::new(Waker::new()?);
+    let handle = Handle {
+        commands,
+        waker: Arc::clone(&waker),
+        settings: Arc::new(Mutex::new(settings)),
+    };
+    Ok((handle, Commands { incoming, waker }))
+}
+
+impl Commands {
+    /// What is readable when there are commands.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// The next command; to be asked until there is no more.
+    pub(crate) fn next(&self) -> Option<Command> {
+        self.incoming.try_recv().ok()
+    }
+}
+
+impl Handle {
+    /// What the array did.
+    ///
+    /// # Errors
+    /// Where it is not served any more, or too busy.
+    pub fn stats(&self) -> Result<ArrayStats, RuntimeError> {
+        self.ask(Command::Stats).map(ArrayStats::from)
+    }
+
+    /// All policies with the active one in brackets, as btrfs's `read_policy` file shows them.
+    ///
+    /// # Errors
+    /// Where the array is not served any more, or too busy.
+    pub fn policy(&self) -> Result<String, RuntimeError> {
+        self.ask(Command::ShowPolicy)
+    }
+
+    /// Switches the policy, and keeps it for the next start. The full form of what is active now.
+    ///
+    /// # Errors
+    /// Where there is no such policy, or it cannot be kept, or the array is not served any more.
+    pub fn set_policy(&self, text: &str) -> Result<String, RuntimeError> {
+        let settings = self
+            .settings
+            .lock()
+            .expect("nobody panics while holding it");
+        let told = self.ask(|reply| Command::SetPolicy(text.to_owned(), reply))?;
+        let spec = told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
+        settings.keep_policy(&spec)?;
+        Ok(spec)
+    }
+
+    /// Begins a clean stop.
+    pub fn stop(&self) {
+        // Where the loop is gone, it has stopped.
+        let _ = self.commands.send(Command::Stop);
+        self.waker.wake();
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, RuntimeError> {
+        let (reply, answer) = sync_channel(1);
+        let sent = self.commands.try_send(command(reply));
+        self.waker.wake();
+        sent.map_err(|_| RuntimeError("the array is stopping or too busy".to_owned()))?;
+        answer
+            .recv_timeout(ANSWER_MAX)
+            .map_err(|_| RuntimeError("the array is stopping, or does not answer".to_owned()))
+    }
+}

@@ -1,0 +1,223 @@
+//! The control socket: one JSON object per line in, one per line out.
+//!
+//! It has threads of its own and reaches the loop through a [`Handle`] like everybody else. Only
+//! the user that runs the daemon, and root, may ask: the directory and the socket say so, and the
+//! peer's credentials are checked besides.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use serde::{Deserialize, Serialize};
+
+use crate::RuntimeError;
+use crate::commands::Handle;
+use crate::stats::ArrayStats;
+
+/// The longest request. The longest that makes sense is a policy with all its tunables.
+const REQUEST_BYTES_MAX: u64 = 16 << 10;
+
+/// How many may ask at once; each has a thread while it does.
+const CLIENTS_MAX: usize = 8;
+
+/// How long somebody who is connected may be silent, or not read the answer.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// What may be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ControlRequest {
+    /// What did the array do?
+    Stats,
+    /// Which policies are there, and which one is active?
+    Policy,
+    /// Use another policy from now on.
+    SetPolicy {
+        /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
+        policy: String,
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ControlResponse {
+    /// To [`ControlRequest::Stats`].
+    Stats(Box<ArrayStats>),
+    /// To [`ControlRequest::Policy`]: all of them, the active one in brackets. To
+    /// [`ControlRequest::SetPolicy`]: the full form of the one that is active now.
+    Policy(String),
+    /// It cannot be done, for this reason.
+    Error(String),
+}
+
+/// The socket as long as the array is served; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ControlServer {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl ControlServer {
+    /// Listens at `path`. A socket that is there already is replaced: whoever calls this holds the
+    /// lock of the name, so that nobody can be listening on it.
+    pub(crate) fn start(path: PathBuf, handle: Handle) -> Result<Self, RuntimeError> {
+        let failed = |error: io::Error| {
+            RuntimeError(format!(
+                "cannot listen on the control socket {}: {error}",
+                path.display()
+            ))
+        };
+        let listener = listen(&path).map_err(failed)?;
+        let incoming = listener.try_clone().map_err(failed)?;
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || accept_all(&incoming, &handle))
+            .map_err(failed)?;
+        Ok(Self { path, listener })
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        // Wakes the thread out of its accept; those that serve somebody end by themselves.
+        let _ = rustix::net::shutdown(self.listener.as_fd(), Shutdown::Both);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux makes the file with the mode of the socket, so that there is no moment at which others
+    // could connect.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let backlog = i32::try_from(CLIENTS_MAX).expect("8 fits");
+    rustix::net::listen(&socket, backlog)?;
+    Ok(UnixListener::from(socket))
+}
+
+fn accept_all(listener: &UnixListener, handle: &Handle) {
+    let places = Arc::new(());
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let place = Arc::clone(&places);
+                let is_full = Arc::strong_count(&places) > CLIENTS_MAX + 1;
+                let handle = handle.clone();
+                let spawned = thread::Builder::new()
+                    .name("control".to_owned())
+                    .spawn(move || {
+                        // Whoever asked is gone, or silent for too long: there is nobody to tell.
+                        let _ = serve(&stream, &handle, is_full);
+                        drop(place);
+                    });
+                // Without a thread the connection is closed, which says enough.
+                drop(spawned);
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // Out of descriptors or memory: neither is gone at once.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+fn serve(stream: &UnixStream, handle: &Handle, is_full: bool) -> io::Result<()> {
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    let peer = rustix::net::sockopt::socket_peercred(stream)?;
+    let us = rustix::process::geteuid();
+    if peer.uid != us && !peer.uid.is_root() {
+        let text = "only the user that runs the daemon, and root, may ask".to_owned();
+        return respond(stream, &ControlResponse::Error(text));
+    }
+    if is_full {
+        let text = "too many are asking at once; try again".to_owned();
+        return respond(stream, &ControlResponse::Error(text));
+    }
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = Vec::new();
+        let mut limited = (&mut reader).take(REQUEST_BYTES_MAX);
+        if limited.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            let text = format!("a request is one line of at most {REQUEST_BYTES_MAX} bytes");
+            return respond(stream, &ControlResponse::Error(text));
+        }
+        let response = match serde_json::from_slice(&line) {
+            Ok(request) => answer(handle, request),
+            Err(error) => ControlResponse::Error(format!("not a request: {error}")),
+        };
+        respond(stream, &response)?;
+    }
+}
+
+fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
+    let told = match request {
+        ControlRequest::Stats => handle
+            .stats()
+            .map(|stats| ControlResponse::Stats(Box::new(stats))),
+        ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
+        ControlRequest::SetPolicy { policy } => {
+            handle.set_policy(&policy).map(ControlResponse::Policy)
+        }
+    };
+    told.unwrap_or_else(|error| ControlResponse::Error(error.to_string()))
+}
+
+fn respond(mut stream: &UnixStream, response: &ControlResponse) -> io::Result<()> {
+    let mut line = serde_json::to_vec(response).expect("plain structs are JSON");
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Asks the daemon whose control socket is at `path`.
+///
+/// # Errors
+/// Where nobody listens there, or it answers with an error or nonsense.
+pub fn ask(path: &Path, request: &ControlRequest) -> Result<ControlResponse, RuntimeError> {
+    let failed = |error: io::Error| {
+        let path = path.display();
+        if matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        ) {
+            return RuntimeError(format!(
+                "no array is served there: nobody listens on {path} (is the name right, and the \
+                 --control-dir?)"
+            ));
+        }
+        RuntimeError(format!("cannot ask {path}: {error}"))
+    };
+    let mut stream = UnixStream::connect(path).map_err(failed)?;
+    let mut line = serde_json::to_vec(request).expect("plain structs are JSON");
+    line.push(b'\n');
+    let mut text = String::new();
+    let told = stream
+        .set_read_timeout(Some(SILENCE_MAX))
+        .and_then(|()| stream.write_all(&line))
+        .and_then(|()| BufReader::new(&stream).read_line(&mut text));
+    told.map_err(failed)?;
+    match serde_json::from_str(&text) {
+        Ok(ControlResponse::Error(error)) => Err(RuntimeError(error)),
+        Ok(response) => Ok(response),
+        Err(error) => Err(RuntimeError(format!(
+            "{} answered something else than expected: {error}",
+            path.display()
+        ))),
+    }
+}

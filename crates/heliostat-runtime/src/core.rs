@@ -1,0 +1,389 @@
+//! The array in the middle of the loop: engine, legs and memory, and what connects them.
+//!
+//! Every input goes through [`Core::input`], which carries out all that the engine wants before
+//! the next one. Answers are queued, never delivered from within: an export that is being called
+//! is not called again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use heliostat_engine::{
+    Answer, BufferId, BufferSlice, Engine, FaultReason, Input, LegOp, Memory, Output, Request,
+    RequestKind, WriteBuffer,
+};
+use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome};
+use heliostat_policy::{PolicyControl, PolicyError};
+use heliostat_types::{
+    ClientId, ErrorKind, Extent, Instant, LegOpId, RandomStream, RequestId, StreamId,
+};
+
+use crate::clock::Clock;
+use crate::events;
+use crate::export::{ArrayInfo, ClientKey, Interest};
+use crate::keeper::Keeper;
+use crate::log::Log;
+use crate::poller::Poller;
+
+/// How many bits of a request's number are the export's own; the rest says which export.
+const TAG_BITS: u32 = 56;
+
+/// The number of the flush at the end; no export has an index this high.
+const LAST_FLUSH: RequestId = RequestId(u64::MAX);
+
+/// How many clients are told apart. Beyond, all are forgotten and counted anew: a daemon that runs
+/// for years must not remember each process that ever asked it something.
+const CLIENTS_MAX: usize = 65_536;
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    /// Which export asked.
+    pub(crate) export: usize,
+    /// What it calls the request.
+    pub(crate) tag: u64,
+    /// How it went.
+    pub(crate) result: Result<Answer, ErrorKind>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Core {
+    engine: Engine,
+    hub: LegHub,
+    memory: ArenaMemory,
+    prng: RandomStream,
+    clock: Clock,
+    now: Instant,
+    pub(crate) info: ArrayInfo,
+    pub(crate) poller: Poller,
+    pub(crate) keeper: Keeper,
+    pub(crate) policy: PolicyControl,
+    pub(crate) log: Log,
+    leg_names: Vec<String>,
+    clients: BTreeMap<(usize, ClientKey), ClientId>,
+    next_client: u64,
+    completions: VecDeque<Completion>,
+    done: Vec<LegDone>,
+    /// Operations were submitted that the kernel was not told of yet.
+    is_kick_due: bool,
+    was_memory_freed: bool,
+    last_flush: Option<Result<(), ErrorKind>>,
+}
+
+/// What a [`Core`] is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    pub(crate) hub: LegHub,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) clock: Clock,
+    pub(crate) seed: u64,
+    pub(crate) info: ArrayInfo,
+    pub(crate) poller: Poller,
+    pub(crate) keeper: Keeper,
+    pub(crate) policy: PolicyControl,
+    pub(crate) log: Log,
+    pub(crate) leg_names: Vec<String>,
+}
+
+impl Core {
+    /// Puts the parts together.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            engine: parts.engine,
+            hub: parts.hub,
+            memory: ArenaMemory(parts.arena),
+            prng: RandomStream::new(parts.seed, "policy", 0),
+            now: parts.clock.now(),
+            clock: parts.clock,
+            info: parts.info,
+            poller: parts.poller,
+            keeper: parts.keeper,
+            policy: parts.policy,
+            log: parts.log,
+            leg_names: parts.leg_names,
+            clients: BTreeMap::new(),
+            next_client: 0,
+            completions: VecDeque::new(),
+            done: Vec::new(),
+            is_kick_due: false,
+            was_memory_freed: false,
+            last_flush: None,
+        }
+    }
+
+    /// The time that everything happens at until [`Core::update_now`].
+    pub(crate) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Reads the clock.
+    pub(crate) fn update_now(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    /// The engine, to look at.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The legs, to look at.
+    pub(crate) const fn hub(&self) -> &LegHub {
+        &self.hub
+    }
+
+    /// The legs as the user wrote them, in role order.
+    pub(crate) fn leg_names(&self) -> &[String] {
+        &self.leg_names
+    }
+
+    /// Tells the engine and does all that it wants done.
+    pub(crate) fn input(&mut self, input: Input) {
+        self.engine.handle_input(self.now, input, &mut self.prng);
+        self.carry_out();
+        while let Some(generation) = self.keeper.persist_noted() {
+            let input = Input::Persisted { generation };
+            self.engine.handle_input(self.now, input, &mut self.prng);
+            self.carry_out();
+        }
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Dispatch(op) => self.dispatch(op),
+                Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.memory),
+                Output::Complete { id, result } => self.complete(id, result),
+                Output::Persist(record) => self.keeper.note_record(record),
+                Output::Event(event) => {
+                    self.keeper.note_event(&event);
+                    self.log.line(events::describe(&event, &self.leg_names));
+                }
+                Output::MemoryFreed => self.was_memory_freed = true,
+            }
+        }
+    }
+
+    fn dispatch(&mut self, op: LegOp) {
+        let memory = op.memory.map(|slice| arena_range(&self.engine, slice));
+        let io = LegIo {
+            op: op.id,
+            kind: op.kind,
+            extent: op.extent,
+            memory,
+            fua: op.fua,
+            may_trim: op.may_trim,
+        };
+        self.hub.submit(self.now, op.leg, io);
+        self.is_kick_due = true;
+    }
+
+    fn complete(&mut self, id: RequestId, result: Result<Answer, ErrorKind>) {
+        if id == LAST_FLUSH {
+            self.last_flush = Some(result.map(|_| ()));
+            return;
+        }
+        let export = usize::try_from(id.0 >> TAG_BITS).expect("8 bits");
+        let tag = id.0 & ((1 << TAG_BITS) - 1);
+        self.completions.push_back(Completion {
+            export,
+            tag,
+            result,
+        });
+    }
+
+    /// Hands a request of an export in.
+    pub(crate) fn submit(
+        &mut self,
+        export: usize,
+        tag: u64,
+        client: ClientId,
+        stream: StreamId,
+        kind: RequestKind,
+    ) {
+        assert!(tag >> TAG_BITS == 0, "a tag has at most 56 bits");
+        let id = RequestId((export as u64) << TAG_BITS | tag);
+        if self.info.read_only && is_mutating(&kind) {
+            if let RequestKind::Write { buffer, .. } = kind {
+                self.release(buffer);
+            }
+            self.complete(id, Err(ErrorKind::ReadOnly));
+            return;
+        }
+        self.input(Input::Request(Request {
+            id,
+            client,
+            stream,
+            kind,
+        }));
+    }
+
+    /// Makes durable what was answered, at the end of everything.
+    pub(crate) fn begin_last_flush(&mut self) {
+        self.input(Input::Request(Request {
+            id: LAST_FLUSH,
+            client: ClientId(u64::MAX),
+            stream: StreamId(u64::MAX),
+            kind: RequestKind::Flush,
+        }));
+    }
+
+    /// What became of [`Core::begin_last_flush`].
+    pub(crate) const fn last_flush(&self) -> Option<Result<(), ErrorKind>> {
+        self.last_flush
+    }
+
+    /// Takes in what legs have completed. Whether there was any.
+    pub(crate) fn reap(&mut self) -> bool {
+        let mut done = std::mem::take(&mut self.done);
+        self.hub.reap(self.now, &mut done);
+        let has_any = !done.is_empty();
+        for LegDone { leg, op, outcome } in done.drain(..) {
+            match outcome {
+                LegOutcome::Done => self.leg_completed(op, Ok(())),
+                LegOutcome::Failed(kind) => self.leg_completed(op, Err(kind)),
+                LegOutcome::Status(runs) => self.input(Input::StatusCompletion {
+                    op,
+                    result: Ok(runs),
+                }),
+                LegOutcome::Short => {
+                    // First the leg, so that nothing is sent to it again because of the operation.
+                    self.input(Input::FailLeg {
+                        leg,
+                        reason: FaultReason::Short,
+                    });
+                    self.leg_completed(op, Err(ErrorKind::Io));
+                }
+            }
+        }
+        self.done = done;
+        has_any
+    }
+
+    fn leg_completed(&mut self, op: LegOpId, result: Result<(), ErrorKind>) {
+        self.input(Input::LegCompletion { op, result });
+    }
+
+    /// Tells the kernel of what was submitted to the legs.
+    pub(crate) fn kick(&mut self) {
+        if std::mem::take(&mut self.is_kick_due) {
+            self.hub.kick();
+        }
+    }
+
+    /// Whether something is to be done without waiting for anything.
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_kick_due
+            || self.was_memory_freed
+            || !self.completions.is_empty()
+            || self.hub.has_ready()
+    }
+
+    /// The next answer to deliver.
+    pub(crate) fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// Whether exports are to be told that memory was freed.
+    pub(crate) fn take_memory_freed(&mut self) -> bool {
+        std::mem::take(&mut self.was_memory_freed)
+    }
+
+    /// The number of a client.
+    pub(crate) fn client_id(&mut self, export: usize, key: ClientKey) -> ClientId {
+        if self.clients.len() >= CLIENTS_MAX {
+            self.clients.clear();
+        }
+        let next = &mut self.next_client;
+        *self.clients.entry((export, key)).or_insert_with(|| {
+            *next += 1;
+            ClientId(*next - 1)
+        })
+    }
+
+    /// A buffer for a write.
+    pub(crate) fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
+        self.engine.alloc_write(extent)
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn release(&mut self, buffer: BufferId) {
+        self.input(Input::Release { buffer });
+    }
+
+    /// Bytes that nobody changes while they are looked at.
+    pub(crate) fn bytes(&self, slice: BufferSlice) -> &[u8] {
+        self.memory.0.slice(arena_range(&self.engine, slice))
+    }
+
+    /// Bytes that nobody else looks at while they are changed.
+    #[expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "one at a time changes bytes"
+    )]
+    pub(crate) fn bytes_mut(&mut self, slice: BufferSlice) -> &mut [u8] {
+        self.memory.0.slice_mut(arena_range(&self.engine, slice))
+    }
+
+    /// Watches the descriptors of the legs under `key`.
+    pub(crate) fn watch_legs(&self, key: u64) -> std::io::Result<()> {
+        for fd in self.hub.fds() {
+            self.poller.watch(fd, key, Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    /// Watches a descriptor.
+    pub(crate) fn watch(
+        &self,
+        fd: BorrowedFd<'_>,
+        key: u64,
+        interest: Interest,
+    ) -> std::io::Result<()> {
+        self.poller.watch(fd, key, interest)
+    }
+
+    /// Chooses legs by another policy from now on. Its full form.
+    ///
+    /// # Errors
+    /// Where there is no such policy or value; nothing has changed then.
+    pub(crate) fn set_policy(&mut self, text: &str) -> Result<String, PolicyError> {
+        let array = heliostat_policy::ArrayInfo::new(self.leg_names.len());
+        let spec = *self.policy.store(text, &array)?;
+        let policy = spec.build(&array)?;
+        self.input(Input::SetPolicy(policy));
+        Ok(spec.to_string())
+    }
+}
+
+fn arena_range(engine: &Engine, slice: BufferSlice) -> ArenaRange {
+    let range = engine.buffers().resolve(slice);
+    ArenaRange {
+        offset_bytes: range.start,
+        len_bytes: range.len(),
+    }
+}
+
+const fn is_mutating(kind: &RequestKind) -> bool {
+    match kind {
+        RequestKind::Write { .. } | RequestKind::Trim { .. } | RequestKind::WriteZeroes { .. } => {
+            true
+        }
+        RequestKind::Read { .. } | RequestKind::Flush | RequestKind::BlockStatus { .. } => false,
+    }
+}
+
+/// The arena as the engine's buffer table sees it.
+#[derive(Debug)]
+struct ArenaMemory(Arc<Arena>);
+
+impl Memory for ArenaMemory {
+    fn copy(&mut self, from: usize, to: usize, len: usize) {
+        self.0.copy(from, to, len);
+    }
+
+    fn zero(&mut self, at: usize, len: usize) {
+        self.0.zero(at, len);
+    }
+}

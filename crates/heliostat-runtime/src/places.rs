@@ -1,0 +1,184 @@
+//! Where things lie in the file system.
+//!
+//! Control sockets lie where nothing survives a reboot (`/run/heliostat`, or
+//! `$XDG_RUNTIME_DIR/heliostat` for users). What is remembered of legs and settings must survive it
+//! and lies in `/var/lib/heliostat`, or `$XDG_STATE_HOME/heliostat`. Whoever names a directory gets
+//! both in it.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::RuntimeError;
+
+/// The longest name of an array: it becomes part of names of files and sockets.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The two directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Of the control sockets.
+    pub control: PathBuf,
+    /// Of what is remembered.
+    pub state: PathBuf,
+}
+
+impl Places {
+    /// `given` for both, or the defaults for whoever runs this.
+    ///
+    /// # Errors
+    /// Where there is neither a directory for a user's sockets nor a home.
+    pub fn choose(given: Option<&Path>) -> Result<Self, RuntimeError> {
+        if let Some(directory) = given {
+            return Ok(Self {
+                control: directory.to_owned(),
+                state: directory.to_owned(),
+            });
+        }
+        Self::for_user(rustix::process::geteuid().is_root(), |name| {
+            std::env::var_os(name).filter(|value| !value.is_empty())
+        })
+    }
+
+    fn for_user(
+        is_root: bool,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, RuntimeError> {
+        if is_root {
+            return Ok(Self {
+                control: PathBuf::from("/run/heliostat"),
+                state: PathBuf::from("/var/lib/heliostat"),
+            });
+        }
+        let runtime = variable("XDG_RUNTIME_DIR").ok_or_else(|| {
+            RuntimeError(
+                "there is no place for the control socket: XDG_RUNTIME_DIR is not set; name one \
+                 with --control-dir DIR"
+                    .to_owned(),
+            )
+        })?;
+        let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+        let home = || variable("HOME").map(|home| Path::new(&home).join(".local/state"));
+        let state = state.or_else(home).ok_or_else(|| {
+            RuntimeError(
+                "there is no place to remember the legs: neither XDG_STATE_HOME nor HOME is set; \
+                 name one with --control-dir DIR"
+                    .to_owned(),
+            )
+        })?;
+        Ok(Self {
+            control: Path::new(&runtime).join("heliostat"),
+            state: state.join("heliostat"),
+        })
+    }
+
+    /// Makes both directories, for their owner alone, where they are not there yet.
+    ///
+    /// # Errors
+    /// Where that fails, or somebody else could put files into one.
+    pub(crate) fn create(&self) -> Result<(), RuntimeError> {
+        for directory in [&self.control, &self.state] {
+            let failed = |problem: &dyn std::fmt::Display| {
+                RuntimeError(format!(
+                    "cannot use the directory {}: {problem}; name another one with --control-dir \
+                     DIR",
+                    directory.display()
+                ))
+            };
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700);
+            builder.create(directory).map_err(|error| failed(&error))?;
+            let found = directory.metadata().map_err(|error| failed(&error))?;
+            let us = rustix::process::geteuid().as_raw();
+            if found.uid() != us && found.uid() != 0 {
+                return Err(failed(&"it belongs to another user"));
+            }
+            // The sticky bit keeps others from replacing our files, but not from making theirs.
+            if found.permissions().mode() & 0o002 != 0 {
+                return Err(failed(&"everybody may write to it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The control socket of the array called `name`.
+    #[must_use]
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.control.join(format!("{name}.sock"))
+    }
+
+    /// What the daemon that serves `name` holds locked as long as it lives.
+    pub(crate) fn lock(&self, name: &str) -> PathBuf {
+        self.control.join(format!("{name}.lock"))
+    }
+
+    /// What was set live on the array called `name`.
+    pub(crate) fn settings(&self, name: &str) -> PathBuf {
+        self.state.join(format!("{name}.settings"))
+    }
+}
+
+/// Whether `name` may be the name of an array.
+///
+/// # Errors
+/// Where it may not; the text says why.
+pub fn check_name(name: &str) -> Result<(), RuntimeError> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let problem = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > NAME_BYTES_MAX {
+        format!("it is longer than {NAME_BYTES_MAX} bytes")
+    } else if name.starts_with(['-', '.']) {
+        "it begins with a dash or a dot".to_owned()
+    } else if let Some(c) = name.chars().find(|&c| !is_allowed(c)) {
+        format!("it contains {c:?}; letters, digits, '-', '_' and '.' are allowed")
+    } else {
+        return Ok(());
+    };
+    Err(RuntimeError(format!(
+        "'{name}' cannot be the name of an array: {problem}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::{Places, check_name};
+
+    #[test]
+    fn defaults_follow_the_user() {
+        let none = |_: &str| None;
+        let root = Places::for_user(true, none).unwrap();
+        assert_eq!(root.socket("disk"), Path::new("/run/heliostat/disk.sock"));
+        assert_eq!(root.state, Path::new("/var/lib/heliostat"));
+        assert!(Places::for_user(false, none).is_err());
+        let user = Places::for_user(false, |name| {
+            (name != "XDG_STATE_HOME").then(|| OsString::from(format!("/{name}")))
+        });
+        let user = user.unwrap();
+        assert_eq!(user.control, Path::new("/XDG_RUNTIME_DIR/heliostat"));
+        assert_eq!(user.state, Path::new("/HOME/.local/state/heliostat"));
+    }
+
+    #[test]
+    fn names() {
+        for name in ["disk", "a.b-c_1", "7"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            "a/b",
+            "mem:1",
+            ".",
+            "-x",
+            "a b",
+            "\u{e4}",
+            &"x".repeat(65),
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

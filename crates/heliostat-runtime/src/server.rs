@@ -1,0 +1,587 @@
+//! The loop.
+//!
+//! One thread owns an array's engine, legs and exports, and nothing on it blocks but the wait for
+//! the next thing to do. A turn: what is ready is handled, and what follows from it until nothing
+//! more does; then the kernel is told of all leg operations at once, and each export sends all its
+//! answers at once.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState};
+use heliostat_leg::{Arena, LegHub, OpenedLeg};
+use heliostat_policy::{DEFAULT_POLICY, PolicyControl, PolicyError, PolicySpec};
+use heliostat_types::{Duration, Instant, LegId, LegSet};
+use stdx::units::format_size;
+
+use crate::RuntimeError;
+use crate::array_lock::ArrayLock;
+use crate::clock::Clock;
+use crate::commands::{self, Command, Commands, Handle};
+use crate::context::Context;
+use crate::control::ControlServer;
+use crate::core::{Core, Parts};
+use crate::export::{ArrayInfo, Export, Interest, Ready};
+use crate::keeper::Keeper;
+use crate::log::Log;
+use crate::memory_lock;
+use crate::notify::notify;
+use crate::poller::Poller;
+use crate::settings::Settings;
+use crate::setup::{self, ArrayOptions, Prepared, Progress};
+use crate::signals::Signals;
+use crate::source::Source;
+use crate::state_writer::{StateWriter, Written};
+use crate::stats::{LegSnapshot, Snapshot};
+use crate::stop::{Phase, Stop};
+
+/// How often within a turn the loop looks again for what has followed from the last look. Legs in
+/// memory complete at once, so that a turn could go on for as long as clients have requests; sockets
+/// must get their share.
+const ROUNDS_MAX: u32 = 16;
+
+/// What clients are told to align to at least.
+const BLOCK_PREFERRED_MIN_BYTES: u32 = 4096;
+
+/// An array that is being served.
+#[derive(Debug)]
+pub struct Server {
+    core: Core,
+    exports: Vec<Box<dyn Export>>,
+    name: String,
+    started: Instant,
+    memory_bytes: u64,
+    commands: Commands,
+    handle: Handle,
+    signals: Option<Signals>,
+    stop: Stop,
+    are_exports_closed: bool,
+    // Dropped in this order: the name is free only when its socket is gone.
+    _control: ControlServer,
+    _lock: ArrayLock,
+}
+
+/// How an array ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Whether the legs in sync are equal and durable, and that is on record.
+    pub is_clean: bool,
+}
+
+impl Server {
+    /// Prepares the legs, starts the exports, and opens the control socket. Clients can connect
+    /// from now on; they are served by [`Server::run`], on this same thread.
+    ///
+    /// # Errors
+    /// Where something is not as it has to be; the text says what, where, and what to do.
+    pub fn open(
+        options: &ArrayOptions,
+        exports: Vec<Box<dyn Export>>,
+        signals: Option<Signals>,
+        progress: &mut dyn Progress,
+    ) -> Result<Self, RuntimeError> {
+        let given = options.policy.clone();
+        let path = options.places.settings(&options.name);
+        let settings = Settings::new(options.keeps_settings.then_some(path), given);
+        let policy = settings.policy()?;
+        let policy = parse_policy(policy.as_deref(), options.legs.len())?;
+        // Before any thread is started, which would not be part of the I/O path.
+        let is_in_io_path = options.lock_memory && memory_lock::join_io_path();
+        let mut interruptible = Interruptible {
+            progress,
+            signals: signals.as_ref(),
+        };
+        let prepared = setup::prepare(options, &mut interruptible)?;
+        let (handle, commands) =
+            commands::channel(settings).map_err(|error| failed("start", &error))?;
+        let (core, lock) = build(options, prepared, policy)?;
+        let control = ControlServer::start(options.places.socket(&options.name), handle.clone())?;
+        let mut server = Self {
+            started: core.now(),
+            core,
+            exports,
+            name: options.name.clone(),
+            memory_bytes: options.memory_bytes,
+            commands,
+            handle,
+            signals,
+            stop: Stop::new(),
+            are_exports_closed: false,
+            _control: control,
+            _lock: lock,
+        };
+        server
+            .watch()
+            .map_err(|error| failed("watch descriptors", &error))?;
+        server.start_exports()?;
+        if options.lock_memory {
+            let is_locked = memory_lock::lock_memory();
+            progress.note(match (is_locked, is_in_io_path) {
+                (true, true) => "memory is locked; the kernel knows of us as part of its I/O path",
+                (true, false) => "memory is locked",
+                (false, true) => "the kernel knows of us as part of its I/O path",
+                (false, false) => {
+                    "memory is not locked (that needs privileges): no place for a file system of \
+                     this same machine while its memory is short"
+                }
+            });
+        }
+        Ok(server)
+    }
+
+    fn watch(&self) -> std::io::Result<()> {
+        let watch = |fd, source: Source| self.core.watch(fd, source.to_key(), Interest::READABLE);
+        self.core.watch_legs(Source::Legs.to_key())?;
+        watch(self.commands.waker().as_fd(), Source::Commands)?;
+        if let Some(writer) = self.core.keeper.writer() {
+            watch(writer.fd(), Source::State)?;
+        }
+        if let Some(signals) = &self.signals {
+            watch(signals.as_fd(), Source::Signals)?;
+        }
+        Ok(())
+    }
+
+    fn start_exports(&mut self) -> Result<(), RuntimeError> {
+        let mut started = Ok(());
+        self.each_export(|export, context| {
+            if started.is_ok() {
+                started = export.start(context);
+            }
+        });
+        if started.is_err() {
+            self.close_exports();
+        }
+        started
+    }
+
+    /// Asks this array things, from any thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// The array as clients see it.
+    #[must_use]
+    pub const fn info(&self) -> &ArrayInfo {
+        &self.core.info
+    }
+
+    /// How files and block devices are reached.
+    #[must_use]
+    pub fn backend(&self) -> &str {
+        self.core.hub().backend()
+    }
+
+    /// The active policy, as `NAME:VALUE`.
+    #[must_use]
+    pub fn policy(&self) -> String {
+        self.core.policy.active().to_string()
+    }
+
+    /// What clients connect to.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        self.exports
+            .iter()
+            .flat_map(|export| export.addresses())
+            .collect()
+    }
+
+    /// Serves until a signal, [`Handle::stop`], or the end of an export that ends by itself.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to wait for descriptors.
+    pub fn run(mut self) -> Result<Stopped, RuntimeError> {
+        notify("READY=1");
+        loop {
+            let timeout = self.timeout();
+            let waited = self.core.poller.wait(timeout);
+            let count = waited.map_err(|error| failed("wait for descriptors", &error))?;
+            self.core.update_now();
+            for index in 0..count {
+                let (key, ready) = self.core.poller.event(index);
+                self.on_ready(Source::from_key(key), ready);
+            }
+            self.settle();
+            self.core.kick();
+            if !self.are_exports_closed {
+                self.each_export(|export, context| export.on_turn_end(context));
+                // Buffers given back may have let waiting requests begin.
+                self.core.kick();
+            }
+            if let Some(stopped) = self.advance_stop() {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    /// How long to wait: not at all while there is something to do.
+    fn timeout(&self) -> Option<Duration> {
+        if self.core.has_work() {
+            return Some(Duration::ZERO);
+        }
+        let exports = self.exports.iter().filter(|_| !self.are_exports_closed);
+        let deadline = exports
+            .filter_map(|export| export.next_deadline())
+            .chain(self.core.engine().next_deadline())
+            .chain(self.core.hub().next_deadline())
+            .chain(self.stop.next_deadline())
+            .min()?;
+        Some(deadline.saturating_since(self.core.now()))
+    }
+
+    fn on_ready(&mut self, source: Source, ready: Ready) {
+        match source {
+            // Taken in by the turn in any case.
+            Source::Legs => {}
+            Source::State => self.on_state_written(),
+            Source::Commands => self.on_commands(),
+            Source::Signals => {
+                let count = self.signals.as_ref().map_or(0, Signals::count_new);
+                let now = self.core.now();
+                (0..count).for_each(|_| self.stop.request(now));
+            }
+            Source::Export { index, token } => {
+                if !self.are_exports_closed {
+                    let mut context = Context::new(&mut self.core, index);
+                    self.exports[index].on_ready(&mut context, token, ready);
+                }
+            }
+        }
+    }
+
+    fn on_state_written(&mut self) {
+        if let Some(writer) = self.core.keeper.writer() {
+            writer.clear_readiness();
+        }
+        while let Some(written) = self.core.keeper.next_written() {
+            match written {
+                Written::Durable(generation) => self.core.input(Input::Persisted { generation }),
+                Written::Failed(problem) => self.core.log.line(format!(
+                    "{problem}; writes wait until that is possible, and it is tried every second"
+                )),
+            }
+        }
+    }
+
+    fn on_commands(&mut self) {
+        self.commands.waker().clear();
+        while let Some(command) = self.commands.next() {
+            // Whoever asked may have lost patience and be gone: not our loss.
+            match command {
+                Command::Stats(reply) => drop(reply.try_send(self.snapshot())),
+                Command::ShowPolicy(reply) => drop(reply.try_send(self.core.policy.show())),
+                Command::SetPolicy(text, reply) => {
+                    let told = self.core.set_policy(&text);
+                    if let Ok(spec) = &told {
+                        self.core.log.line(format!("read policy set to '{spec}'"));
+                    }
+                    drop(reply.try_send(told));
+                }
+                Command::Stop => self.stop.request(self.core.now()),
+            }
+        }
+    }
+
+    /// Handles all that follows from what has been handled, until nothing more does.
+    fn settle(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            // Legs in memory complete while they are given work: what they took is what passed
+            // since the turn began, not nothing.
+            self.core.update_now();
+            let has_reaped = self.core.reap();
+            let was_due = self.run_deadlines();
+            let has_answered = self.deliver_completions();
+            let was_freed = self.core.take_memory_freed();
+            if was_freed && !self.are_exports_closed {
+                self.each_export(|export, context| export.on_memory_freed(context));
+            }
+            if !(has_reaped || was_due || has_answered || was_freed) {
+                return;
+            }
+        }
+    }
+
+    /// Tells whoever asked to be told at a time that it has come. Whether there was any.
+    fn run_deadlines(&mut self) -> bool {
+        let now = self.core.now();
+        let mut was_due = false;
+        if self
+            .core
+            .engine()
+            .next_deadline()
+            .is_some_and(|at| at <= now)
+        {
+            self.core.input(Input::DeadlineReached);
+            was_due = true;
+        }
+        if !self.are_exports_closed {
+            self.each_export(|export, context| {
+                if export.next_deadline().is_some_and(|at| at <= now) {
+                    export.on_deadline(context);
+                    was_due = true;
+                }
+            });
+        }
+        was_due
+    }
+
+    /// Gives answers to who asked. Whether there was any.
+    fn deliver_completions(&mut self) -> bool {
+        let mut has_any = false;
+        while let Some(completion) = self.core.next_completion() {
+            has_any = true;
+            if self.are_exports_closed {
+                if let Ok(Answer::Data(slice)) = completion.result {
+                    self.core.release(slice.buffer);
+                }
+                continue;
+            }
+            let mut context = Context::new(&mut self.core, completion.export);
+            let export = &mut self.exports[completion.export];
+            export.on_complete(&mut context, completion.tag, completion.result);
+        }
+        has_any
+    }
+
+    fn each_export(&mut self, mut call: impl FnMut(&mut dyn Export, &mut Context<'_>)) {
+        for (index, export) in self.exports.iter_mut().enumerate() {
+            call(export.as_mut(), &mut Context::new(&mut self.core, index));
+        }
+    }
+
+    fn close_exports(&mut self) {
+        self.are_exports_closed = true;
+        for export in &mut self.exports {
+            export.close();
+        }
+    }
+
+    /// Goes on with stopping, where that was asked for. How it ended, when it has.
+    fn advance_stop(&mut self) -> Option<Stopped> {
+        let now = self.core.now();
+        if self.stop.phase() == Phase::Serving {
+            if self.exports.iter().any(|export| export.has_ended()) {
+                self.stop.request(now);
+            }
+            if !self.stop.is_requested() {
+                return None;
+            }
+            notify("STOPPING=1");
+            self.stop.begin_drain(now);
+            self.each_export(|export, context| export.begin_stop(context));
+        }
+        if self.stop.phase() == Phase::Draining {
+            let is_drained = self.exports.iter().all(|export| export.is_drained());
+            if !is_drained && !self.stop.is_late(now) {
+                return None;
+            }
+            if !is_drained {
+                self.core
+                    .log
+                    .line("a client does not take its answers; going on without it".into());
+            }
+            self.close_exports();
+            self.stop.begin_flush(now);
+            self.core.begin_last_flush();
+            self.core.kick();
+        }
+        let is_clean = self.is_on_record_as_clean();
+        if self.is_quiet() || self.stop.is_late(now) {
+            self.tell_end(is_clean);
+            return Some(Stopped { is_clean });
+        }
+        None
+    }
+
+    /// Whether nothing more will happen by itself.
+    fn is_quiet(&self) -> bool {
+        let record = self.core.engine().record();
+        let engine = self.core.engine();
+        let is_settled = !record.dirty || engine.next_deadline().is_none();
+        self.core.last_flush().is_some()
+            && engine.is_idle()
+            && !self.core.has_work()
+            && is_settled
+            && self.core.keeper.is_durable(record.generation)
+    }
+
+    fn is_on_record_as_clean(&self) -> bool {
+        let record = self.core.engine().record();
+        let is_flushed = self.core.last_flush() == Some(Ok(()));
+        is_flushed && !record.dirty && self.core.keeper.is_durable(record.generation)
+    }
+
+    fn tell_end(&self, is_clean: bool) {
+        if !is_clean {
+            self.core.log.line(
+                "stopped before all legs had everything on record: the next start will ask which \
+                 leg is right"
+                    .to_owned(),
+            );
+        }
+        let faulted = self.core.engine().record().faulted;
+        if !faulted.is_empty() && self.core.keeper.writer().is_some() {
+            let names: Vec<&str> = faulted
+                .iter()
+                .map(|leg| self.core.leg_names()[leg.index()].as_str())
+                .collect();
+            let names = names.join(", ");
+            self.core.log.line(format!(
+                "{names} missed writes: the next start needs --copy-from with another leg"
+            ));
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let engine = self.core.engine();
+        let legs = self
+            .core
+            .leg_names()
+            .iter()
+            .enumerate()
+            .map(|(index, name)| {
+                let leg = LegId::new(index);
+                let (reads_in_flight, writes_in_flight) = engine.leg_in_flight(leg);
+                LegSnapshot {
+                    name: name.clone(),
+                    state: engine.leg_state(leg),
+                    reads_in_flight,
+                    writes_in_flight,
+                    stats: engine.leg_stats(leg).clone(),
+                }
+            });
+        Snapshot {
+            name: self.name.clone(),
+            size_bytes: self.core.info.size_bytes,
+            policy: self.policy(),
+            uptime: self.core.now() - self.started,
+            backend: self.backend().to_owned(),
+            memory_bytes: self.memory_bytes,
+            memory_used_bytes: engine.buffers().used_bytes() as u64,
+            dirty: engine.record().dirty,
+            legs: legs.collect(),
+        }
+    }
+}
+
+/// Stops a copy when a signal comes.
+struct Interruptible<'a> {
+    progress: &'a mut dyn Progress,
+    signals: Option<&'a Signals>,
+}
+
+impl Progress for Interruptible<'_> {
+    fn note(&mut self, line: &str) {
+        self.progress.note(line);
+    }
+
+    fn copied(&mut self, done_bytes: u64, total_bytes: u64) -> bool {
+        let has_signal = self.signals.is_some_and(|signals| signals.count_new() > 0);
+        self.progress.copied(done_bytes, total_bytes) && !has_signal
+    }
+}
+
+fn failed(doing: &str, error: &std::io::Error) -> RuntimeError {
+    RuntimeError(format!("cannot {doing}: {error}"))
+}
+
+fn parse_policy(text: Option<&str>, leg_count: usize) -> Result<PolicySpec, RuntimeError> {
+    let told = PolicySpec::parse(text.unwrap_or(DEFAULT_POLICY)).and_then(|spec| {
+        spec.check(&heliostat_policy::ArrayInfo::new(leg_count))?;
+        Ok(spec)
+    });
+    told.map_err(|error: PolicyError| RuntimeError(error.to_string()))
+}
+
+fn build(
+    options: &ArrayOptions,
+    prepared: Prepared,
+    policy: PolicySpec,
+) -> Result<(Core, ArrayLock), RuntimeError> {
+    let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
+    let memory_bytes = checked_memory(options.memory_bytes)?;
+    let leg_names: Vec<String> = prepared
+        .legs
+        .iter()
+        .map(|leg| leg.name().to_owned())
+        .collect();
+    let info = ArrayInfo {
+        size_bytes: prepared.size_bytes,
+        block_preferred_bytes: BLOCK_PREFERRED_MIN_BYTES.max(prepared.block_physical_bytes),
+        request_max_bytes: u32::try_from(Config::REQUEST_MAX_BYTES).expect("32 MiB"),
+        can_trim: prepared.legs.iter().all(|leg| leg.info().trim_reads_zeros),
+        can_fast_zero: prepared.legs.iter().any(|leg| !leg.info().fast_zero),
+        read_only: options.read_only,
+    };
+    let config = Config {
+        size_bytes: prepared.size_bytes,
+        block_bytes: prepared.block_bytes,
+        memory_bytes,
+        leg_timeout: options.leg_timeout,
+        clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        accounting: true,
+        legs: prepared.legs.iter().map(leg_config).collect(),
+    };
+    let (keeper, generation) = match prepared.record {
+        None => (Keeper::forgetful(), 0),
+        Some((file, legs)) => {
+            let generation = file.generation;
+            let writer = StateWriter::start(options.places.state.clone());
+            let writer = writer.map_err(|error| failed("start a thread", &error))?;
+            (Keeper::lasting(file, legs, writer), generation)
+        }
+    };
+    let record = ArrayRecord {
+        generation,
+        dirty: false,
+        faulted: LegSet::EMPTY,
+    };
+    let built = policy.build(&heliostat_policy::ArrayInfo::new(leg_names.len()));
+    let built = built.map_err(|error| RuntimeError(error.to_string()))?;
+    let arena = Arena::new(memory_bytes).map_err(leg_error)?;
+    let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
+    let log = Log::start(format!("heliostat: {}", options.name));
+    let core = Core::new(Parts {
+        engine: Engine::new(config, built, record),
+        hub,
+        arena,
+        clock: Clock::start(),
+        seed: u64::from(std::process::id()),
+        info,
+        poller: Poller::new().map_err(|error| failed("wait for descriptors", &error))?,
+        keeper,
+        policy: PolicyControl::new(policy),
+        log: log.map_err(|error| failed("start a thread", &error))?,
+        leg_names,
+    });
+    Ok((core, prepared.lock))
+}
+
+fn checked_memory(bytes: u64) -> Result<usize, RuntimeError> {
+    let least = Config::MEMORY_MIN_BYTES;
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes >= least => Ok(bytes),
+        _ => Err(RuntimeError(format!(
+            "--memory {} is too little: the largest requests need {}",
+            format_size(bytes),
+            format_size(least as u64)
+        ))),
+    }
+}
+
+fn leg_config(leg: &OpenedLeg) -> LegConfig {
+    let info = leg.info();
+    LegConfig {
+        state: LegState::InSync,
+        rotational: info.rotational,
+        write_mostly: false,
+        read_preferred: false,
+        queue_depth: info.queue_depth,
+        optimal_io_bytes: info.optimal_io_bytes,
+        fua: info.fua,
+        trim_reads_zeros: info.trim_reads_zeros,
+        fast_zero: info.fast_zero,
+    }
+}

@@ -1,0 +1,384 @@
+//! From what the user named to legs that may be served: opened, looked at, compared with each other
+//! and with what is remembered of them, and made equal where that was asked for.
+//!
+//! Nothing here guesses. Where the legs may differ the user is told what is known, and says which
+//! one is right.
+
+use std::path::{Path, PathBuf};
+
+use heliostat_engine::Config;
+use heliostat_leg::{IoChoice, LegSpec, OpenedLeg};
+use heliostat_types::{Duration, LEGS_MAX, LegId};
+use stdx::units::format_size;
+
+use crate::RuntimeError;
+use crate::array_lock::ArrayLock;
+use crate::copy::{self, CopyError};
+use crate::durable;
+use crate::places::{self, Places};
+use crate::state::{self, Found, LegRecord, StateFile};
+use crate::wall_time::WallTime;
+
+/// How much of every leg is compared at the start: enough for a partition table, a superblock or a
+/// boot sector to tell two disks apart, and read in a moment.
+const COMPARED_BYTES: u64 = 1 << 20;
+
+/// What is to be served, and how.
+#[derive(Clone, Debug)]
+pub struct ArrayOptions {
+    /// What it is called.
+    pub name: String,
+    /// Its legs, in role order.
+    pub legs: Vec<LegSpec>,
+    /// Which legs to believe.
+    pub trust: Trust,
+    /// The read policy, as the user wrote it; the default where nothing was written.
+    pub policy: Option<String>,
+    /// Whether a policy set live is kept for the next start.
+    pub keeps_settings: bool,
+    /// Memory for requests.
+    pub memory_bytes: u64,
+    /// After how much silence a leg is faulted.
+    pub leg_timeout: Duration,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// How files and block devices are reached.
+    pub io: IoChoice,
+    /// Whether to lock the process's memory, as far as the kernel permits.
+    pub lock_memory: bool,
+    /// Where things lie.
+    pub places: Places,
+}
+
+impl ArrayOptions {
+    /// These legs under this name, everything else as it is unless told otherwise.
+    #[must_use]
+    pub fn new(name: String, legs: Vec<LegSpec>, places: Places) -> Self {
+        Self {
+            name,
+            legs,
+            trust: Trust::Record,
+            policy: None,
+            keeps_settings: true,
+            memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,
+            leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            read_only: false,
+            io: IoChoice::Auto,
+            lock_memory: true,
+            places,
+        }
+    }
+}
+
+/// Which legs to believe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// All of them, if what is remembered of them and their first megabyte allow it.
+    Record,
+    /// This one; it is copied over the others.
+    CopyFrom(String),
+    /// All of them, because the user says so.
+    AssumeClean,
+}
+
+/// Who is told what happens before the array is served.
+pub trait Progress {
+    /// Something to know, in a line.
+    fn note(&mut self, line: &str);
+
+    /// So many of so many bytes are copied. Whether to go on.
+    fn copied(&mut self, done_bytes: u64, total_bytes: u64) -> bool;
+}
+
+/// Legs that may be served.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) legs: Vec<OpenedLeg>,
+    pub(crate) size_bytes: u64,
+    /// The largest logical block among the legs.
+    pub(crate) block_bytes: u32,
+    /// The largest physical block among the legs.
+    pub(crate) block_physical_bytes: u32,
+    /// What is remembered of the lasting ones, and which legs those are; nothing where none lasts.
+    pub(crate) record: Option<(StateFile, Vec<LegId>)>,
+    pub(crate) lock: ArrayLock,
+}
+
+/// Opens, checks, and where asked for copies.
+pub(crate) fn prepare(
+    options: &ArrayOptions,
+    progress: &mut dyn Progress,
+) -> Result<Prepared, RuntimeError> {
+    places::check_name(&options.name)?;
+    options.places.create()?;
+    let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
+    let legs = open_legs(&options.legs)?;
+    let (size_bytes, block_bytes) = common_size(&legs, progress)?;
+    let physical = legs.iter().map(|leg| leg.info().physical_block_bytes).max();
+    let record = Reconciliation {
+        options,
+        legs: &legs,
+        size_bytes,
+    }
+    .run(progress)?;
+    Ok(Prepared {
+        size_bytes,
+        block_bytes,
+        block_physical_bytes: physical.expect("there is a leg"),
+        record,
+        lock,
+        legs,
+    })
+}
+
+fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
+    if specs.is_empty() || specs.len() > LEGS_MAX {
+        return Err(RuntimeError(format!(
+            "an array has 1 to {LEGS_MAX} legs, and {} were named",
+            specs.len()
+        )));
+    }
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut legs = Vec::new();
+    for spec in specs {
+        // Two ways to write the same file: opening it twice would only say that we use it ourselves.
+        if let Ok(path) = Path::new(&spec.to_string()).canonicalize() {
+            if seen.contains(&path) {
+                return Err(RuntimeError(format!(
+                    "{spec} is named twice; a mirror needs different legs"
+                )));
+            }
+            seen.push(path);
+        }
+        let leg = spec
+            .open()
+            .map_err(|error| RuntimeError(error.to_string()))?;
+        if let Some(array) = leg.holds_md_superblock() {
+            return Err(RuntimeError(format!(
+                "{spec} is part of a Linux md array ({array}), and serving it as it is would \
+                 destroy that; if the array is not needed any more, remove its superblock with \
+                 'mdadm --zero-superblock {spec}'"
+            )));
+        }
+        legs.push(leg);
+    }
+    Ok(legs)
+}
+
+/// The size that all legs have, and the largest logical block.
+fn common_size(
+    legs: &[OpenedLeg],
+    progress: &mut dyn Progress,
+) -> Result<(u64, u32), RuntimeError> {
+    let sizes = || legs.iter().map(|leg| leg.info().size_bytes);
+    let smallest = sizes().min().expect("there is a leg");
+    let blocks = legs.iter().map(|leg| leg.info().logical_block_bytes);
+    let block = blocks.max().expect("there is a leg");
+    let size = smallest - smallest % u64::from(block);
+    if size == 0 {
+        let leg = legs.iter().min_by_key(|leg| leg.info().size_bytes);
+        return Err(RuntimeError(format!(
+            "{} holds no whole block of {block} bytes; give it a size first ('truncate -s SIZE \
+             FILE')",
+            leg.expect("there is a leg").name()
+        )));
+    }
+    for leg in legs.iter().filter(|leg| leg.info().size_bytes > size) {
+        let unused = leg.info().size_bytes - size;
+        progress.note(&format!(
+            "{} has {} ({} bytes), of which the last {} ({unused} bytes) are not used: the array \
+             is as large as its smallest leg, {} ({size} bytes)",
+            leg.name(),
+            format_size(leg.info().size_bytes),
+            leg.info().size_bytes,
+            format_size(unused),
+            format_size(size),
+        ));
+    }
+    Ok((size, block))
+}
+
+/// What is remembered of the legs is made to agree with what is done to them.
+struct Reconciliation<'a> {
+    options: &'a ArrayOptions,
+    legs: &'a [OpenedLeg],
+    size_bytes: u64,
+}
+
+impl Reconciliation<'_> {
+    fn run(
+        &self,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<(StateFile, Vec<LegId>)>, RuntimeError> {
+        let lasting: Vec<LegId> = (0..self.legs.len())
+            .filter(|&index| !self.legs[index].info().volatile)
+            .map(LegId::new)
+            .collect();
+        let source = self.source()?;
+        if lasting.is_empty() {
+            return Ok(None);
+        }
+        let mut file = self.new_file(&lasting);
+        let directory = &self.options.places.state;
+        let found = state::find(directory, &file)?;
+        file.generation = found
+            .iter()
+            .map(|found| found.file.generation)
+            .max()
+            .unwrap_or(0);
+        if self.options.trust == Trust::Record {
+            self.refuse_doubt(&found, &file)?;
+        }
+        if let Some(source) = source {
+            let dirty_since = found
+                .iter()
+                .filter_map(|found| found.file.dirty_since)
+                .min();
+            file.dirty_since = Some(dirty_since.unwrap_or_else(WallTime::now));
+            file.copying_from = Some(self.legs[source].info().identity.clone());
+            self.replace(&found, &file)?;
+            self.copy(source, progress)?;
+            file.dirty_since = None;
+            file.copying_from = None;
+        }
+        // Also where nothing is new: a state directory that cannot be written is told of now, and
+        // not when the first client writes.
+        self.replace(&found, &file)?;
+        Ok(Some((file, lasting)))
+    }
+
+    fn new_file(&self, lasting: &[LegId]) -> StateFile {
+        let legs = lasting.iter().map(|leg| {
+            let leg = &self.legs[leg.index()];
+            LegRecord {
+                identity: leg.info().identity.clone(),
+                text: leg.name().to_owned(),
+                fault: None,
+            }
+        });
+        StateFile::clean(&self.options.name, self.size_bytes, legs.collect())
+    }
+
+    /// Makes `file` durable and the only one that knows these legs.
+    fn replace(&self, found: &[Found], file: &StateFile) -> Result<(), RuntimeError> {
+        let directory = &self.options.places.state;
+        let path = file.path_in(directory);
+        let failed = |path: &Path, error: &std::io::Error| {
+            RuntimeError(format!(
+                "cannot write the state file {}: {error}",
+                path.display()
+            ))
+        };
+        file.store(directory)
+            .map_err(|error| failed(&path, &error))?;
+        for old in found.iter().filter(|old| old.path != path) {
+            durable::remove(&old.path).map_err(|error| failed(&old.path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The leg to copy from, where there is one.
+    fn source(&self) -> Result<Option<usize>, RuntimeError> {
+        let Trust::CopyFrom(wanted) = &self.options.trust else {
+            return Ok(None);
+        };
+        let same_path = |name: &str| {
+            let (one, other) = (
+                Path::new(name).canonicalize(),
+                Path::new(wanted).canonicalize(),
+            );
+            matches!((one, other), (Ok(one), Ok(other)) if one == other)
+        };
+        let matching: Vec<usize> = (0..self.legs.len())
+            .filter(|&index| {
+                let name = self.legs[index].name();
+                name == wanted || same_path(name)
+            })
+            .collect();
+        let [source] = matching[..] else {
+            let names: Vec<&str> = self.legs.iter().map(OpenedLeg::name).collect();
+            let problem = if matching.is_empty() {
+                "names none"
+            } else {
+                "names several"
+            };
+            let names = names.join(", ");
+            return Err(RuntimeError(format!(
+                "--copy-from {wanted} {problem} of the legs: {names}"
+            )));
+        };
+        let lasts = |leg: &OpenedLeg| !leg.info().volatile;
+        if !lasts(&self.legs[source]) && self.legs.iter().any(lasts) {
+            return Err(RuntimeError(format!(
+                "{wanted} begins empty at each start; copying it would wipe the other legs"
+            )));
+        }
+        Ok(Some(source))
+    }
+
+    /// Refuses legs that may differ.
+    fn refuse_doubt(&self, found: &[Found], file: &StateFile) -> Result<(), RuntimeError> {
+        let mut reasons = state::verdict(found, file);
+        let volatile = self.legs.iter().find(|leg| leg.info().volatile);
+        if let Some(leg) = volatile {
+            reasons.push(format!("{} begins empty at each start", leg.name()));
+        } else {
+            reasons.extend(self.first_differences()?);
+        }
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        let reasons = reasons.join(";\n  ");
+        Err(RuntimeError(format!(
+            "the legs cannot be served as they are:\n  {reasons}.\nSay which leg is right with \
+             --copy-from LEG (it is copied over the others), or with --assume-clean that all of \
+             them are equal."
+        )))
+    }
+
+    fn first_differences(&self) -> Result<Vec<String>, RuntimeError> {
+        let compared = COMPARED_BYTES.min(self.size_bytes);
+        let mut reasons = Vec::new();
+        let (first, others) = self.legs.split_first().expect("there is a leg");
+        for other in others {
+            let difference = copy::first_difference(first, other, compared);
+            if let Some(at) = difference.map_err(|error| RuntimeError(error.to_string()))? {
+                reasons.push(format!(
+                    "{} and {} differ at byte {at}: they never were one mirror, or are not any more",
+                    first.name(),
+                    other.name()
+                ));
+            }
+        }
+        Ok(reasons)
+    }
+
+    fn copy(&self, source: usize, progress: &mut dyn Progress) -> Result<(), RuntimeError> {
+        let (size, from) = (self.size_bytes, &self.legs[source]);
+        let targets: Vec<&OpenedLeg> = (0..self.legs.len())
+            .filter(|&index| index != source)
+            .map(|index| &self.legs[index])
+            .collect();
+        progress.note(&format!(
+            "copying {} over {} ({})",
+            from.name(),
+            targets
+                .iter()
+                .map(|leg| leg.name())
+                .collect::<Vec<_>>()
+                .join(", "),
+            format_size(size),
+        ));
+        let written = copy::copy_over(from, &targets, size, |done| progress.copied(done, size));
+        let unfinished = "the legs stay marked as different";
+        let written = written.map_err(|error| match error {
+            CopyError::Interrupted => RuntimeError(format!("copying was stopped; {unfinished}")),
+            CopyError::Leg(error) => RuntimeError(format!("{error}; {unfinished}")),
+        })?;
+        progress.note(&format!(
+            "all legs are equal; {} differed",
+            format_size(written)
+        ));
+        Ok(())
+    }
+}
