@@ -32,7 +32,7 @@ pub struct Config {
 impl Config {
     /// The largest request in bytes: what NBD clients may send without negotiating.
     pub const REQUEST_MAX_BYTES: u64 = 32 << 20;
-    /// The smallest arena: one largest request that is unaligned, one more, and room for others.
+    /// The smallest arena: one largest request, wherever it begins, and room for others.
     pub const MEMORY_MIN_BYTES: usize = 80 << 20;
     /// The arena unless told otherwise.
     pub const MEMORY_DEFAULT_BYTES: usize = 256 << 20;

@@ -99,7 +99,7 @@ impl Engine {
         assert!((1..=LEGS_MAX).contains(&config.legs.len()), "1 to 16 legs");
         assert!(
             config.memory_bytes >= Config::MEMORY_MIN_BYTES,
-            "the arena holds two of the largest requests"
+            "the arena holds the largest request"
         );
         let legs = Legs::new(&config);
         assert!(!legs.in_sync.is_empty(), "an array has a leg in sync");

@@ -32,10 +32,12 @@ fn the_tail_of_a_power_of_two_is_given_back() {
     let large = 32 * (1 << 20) + 2 * GRANULE;
     let first = table.alloc(large).unwrap();
     assert_eq!(table.used_bytes() as u64, large);
-    let second = table.alloc(32 << 20).unwrap();
+    let second = table.alloc(16 << 20).unwrap();
+    let third = table.alloc(16 << 20).unwrap();
     assert!(table.alloc(32 << 20).is_none());
-    table.release(first);
-    table.release(second);
+    for buffer in [first, second, third] {
+        table.release(buffer);
+    }
     assert!(table.alloc(64 << 20).is_some(), "all runs merged again");
 }
 
