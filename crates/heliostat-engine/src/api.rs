@@ -170,8 +170,8 @@ pub enum Input {
         /// Which.
         buffer: BufferId,
     },
-    /// A leg is to be faulted: by hand, or because the shell saw it shrink or answer short. The last
-    /// good leg is not.
+    /// A leg is to be faulted: by hand, or because the shell saw it shrink or answer short. The
+    /// last good leg is not.
     FailLeg {
         /// Which.
         leg: LegId,

@@ -202,7 +202,7 @@ impl Engine {
         &self.buffers
     }
 
-    /// Whether no request is unanswered and no leg operation outstanding, but those of faulted legs.
+    /// Whether no request is unanswered, and nothing outstanding but at faulted legs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.reads.is_empty()

@@ -17,7 +17,7 @@ use crate::read::LostPiece;
 const READ_ERRORS_MAX: u32 = 20;
 /// Read errors count half after this long, as md's.
 const READ_ERRORS_HALVED_AFTER: Duration = Duration::from_secs(3600);
-/// What one leg may have in hand, as a share of the arena: a silent leg keeps that much from others.
+/// What one leg may have in hand, as a share of the arena: a silent leg keeps that from others.
 const LEG_BYTES_SHARE: usize = 8;
 
 /// Whose an operation is.

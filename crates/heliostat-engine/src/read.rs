@@ -313,7 +313,7 @@ impl Engine {
                 .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
         }
         self.note_read_error(turn, leg, kind);
-        // The leg may be out now, and with it another piece of the same read, which then began anew.
+        // The leg may be out now, and with it another piece of the same read: then it began anew.
         if self.is_live(index, serial) {
             self.place(turn, index);
         }

@@ -1,6 +1,6 @@
 //! Read repair: what a leg could not read is read from another leg, written over it and read back.
 //!
-//! It runs after the client has its answer, under a lock of its own, with bytes read under that lock.
+//! It runs under a lock of its own, with bytes read under that lock; no client waits for it.
 //! It is worth little and given up easily: where a write is at work in the range (that repairs it
 //! as well), where memory is short, or where several are on their way. A leg that cannot be written
 //! or read back is out: without a log of bad blocks nothing else tells it from a good one.

@@ -5,8 +5,8 @@
 //! legs in sync; when the last one has answered, those that failed are taken out and the lock is
 //! released; when their faults are durable, the client is answered.
 //!
-//! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are read
-//! into other memory, because a leg that fell silent may still write there later.
+//! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
+//! read into other memory, because a leg that fell silent may still write there later.
 
 use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
 

@@ -100,8 +100,8 @@ impl Histogram {
         self.sum as f64 / self.count as f64
     }
 
-    /// The value below or at which `permyriad` of 10,000 values lie (9,990: p99.9), as the middle of
-    /// its bucket, never beyond the exact extremes; 0 where there is no value.
+    /// The value below or at which `permyriad` of 10,000 values lie (9,990: p99.9), as the middle
+    /// of its bucket, never beyond the exact extremes; 0 where there is no value.
     ///
     /// # Panics
     /// Where `permyriad` is above 10,000.

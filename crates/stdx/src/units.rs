@@ -111,7 +111,7 @@ pub fn format_size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Digits (with a point, perhaps) in front, unit behind; blanks between them and around do not count.
+/// Digits (with a point, perhaps) in front, unit behind; blanks around either do not count.
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
     let at = text
