@@ -11,6 +11,7 @@
 mod bench;
 mod ci;
 mod e2e;
+mod fio;
 mod fuzz;
 mod metadata;
 mod process;

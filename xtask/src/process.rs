@@ -1,8 +1,9 @@
 //! Running programs that are not ours to trust: each within a time limit, none left behind.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<String> {
 pub(crate) struct Background {
     child: Child,
     name: String,
+    log: PathBuf,
 }
 
 impl Background {
@@ -112,7 +114,30 @@ impl Background {
         Ok(Self {
             child,
             name: format!("{}", command.get_program().display()),
+            log: log.to_owned(),
         })
+    }
+
+    /// Waits until clients can connect to the unix socket that it listens on.
+    ///
+    /// # Errors
+    /// Where that takes longer than `limit`, or it ends instead; the error has what it said.
+    pub(crate) fn wait_for_socket(&mut self, socket: &Path, limit: Duration) -> Result<()> {
+        wait_until(&format!("{} to listen", self.name), limit, || {
+            if !self.is_running()? {
+                bail!("{} ended: {}", self.name, self.said()?);
+            }
+            Ok(UnixStream::connect(socket).is_ok())
+        })
+    }
+
+    /// What it said so far, on standard output and standard error.
+    ///
+    /// # Errors
+    /// Where its log cannot be read.
+    pub(crate) fn said(&self) -> Result<String> {
+        let bytes = fs::read(&self.log)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Its process id.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::servers::{Kind, SIZE_BYTES, Server};
-use crate::process;
+use crate::{fio, process};
 
 /// How often and how long each cell is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn run(program: &Path, plan: Plan) -> Result<Vec<Sample>> {
 
 /// Writes every byte once, so that no server allocates memory while it is measured.
 fn fill(server: &Server) -> Result<()> {
-    fio(
+    run_fio(
         server,
         &["--rw=write", "--bs=1m", "--iodepth=4"],
         FIO_TIME_EXTRA,
@@ -117,7 +117,7 @@ fn measure(server: &Server, cell: Cell, time: Duration) -> Result<Sample> {
         // No map of what was written: fio has enough to do.
         "--norandommap",
     ];
-    let job = fio(server, &options, time + FIO_TIME_EXTRA)?;
+    let job = run_fio(server, &options, time + FIO_TIME_EXTRA)?;
     let used = server.cpu_time()? - before;
     let both = |key: &str| {
         let of = |side: &str| job[side][key].as_f64().unwrap_or(0.0);
@@ -134,7 +134,7 @@ fn measure(server: &Server, cell: Cell, time: Duration) -> Result<Sample> {
 }
 
 /// Runs fio over the whole disk and gives its report of all connections together.
-fn fio(server: &Server, options: &[&str], limit: Duration) -> Result<Value> {
+fn run_fio(server: &Server, options: &[&str], limit: Duration) -> Result<Value> {
     let mut command = process::limited(limit, "fio");
     command
         .args([
@@ -148,8 +148,5 @@ fn fio(server: &Server, options: &[&str], limit: Duration) -> Result<Value> {
         .arg("--output-format=json")
         .args(options);
     let report = process::succeed(&mut command).with_context(|| server.kind.name())?;
-    // Warnings stand before the object.
-    let start = report.find('{').context("fio printed no JSON")?;
-    let value: Value = serde_json::from_str(&report[start..]).context("fio's JSON")?;
-    Ok(value["jobs"][0].clone())
+    Ok(fio::jobs(&report)?.swap_remove(0))
 }

@@ -3,14 +3,13 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::process::{self, Background};
+use crate::process::Background;
 use crate::tools;
 
 /// How large the served disk is: more than any processor's cache, and quickly filled.
@@ -75,17 +74,8 @@ impl Server {
             Kind::Nbdkit => nbdkit(&socket)?,
             Kind::Quorum => quorum(&place.0, &socket)?,
         };
-        let log = place.0.join("log");
-        let mut process = Background::start(&mut command, &log)?;
-        process::wait_until(kind.name(), START_TIME_MAX, || {
-            ensure!(
-                process.is_running()?,
-                "{} ended: {}",
-                kind.name(),
-                fs::read_to_string(&log)?
-            );
-            Ok(UnixStream::connect(&socket).is_ok())
-        })?;
+        let mut process = Background::start(&mut command, &place.0.join("log"))?;
+        process.wait_for_socket(&socket, START_TIME_MAX)?;
         Ok(Self {
             kind,
             process,

@@ -1,7 +1,6 @@
 //! fio's own NBD client, which writes patterns with checksums and reads them back.
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Result, ensure};
 
 use super::Test;
 use super::legs;
@@ -106,12 +105,8 @@ pub(super) fn verify_arguments(uri: &str, options: &[&str]) -> Vec<String> {
 /// # Errors
 /// Where one did, or nothing was.
 pub(super) fn ensure_no_error(report: &str) -> Result<()> {
-    // Warnings stand before the object.
-    let start = report.find('{').context("fio printed no JSON")?;
-    let value: Value = serde_json::from_str(&report[start..]).context("fio's JSON")?;
-    let jobs = value["jobs"].as_array().context("fio's JSON has no jobs")?;
     let mut operations = 0;
-    for job in jobs {
+    for job in crate::fio::jobs(report)? {
         ensure!(job["error"] == 0, "a job of fio failed: {job}");
         ensure!(job["total_err"].as_u64().unwrap_or(0) == 0, "fio: {job}");
         operations += job["read"]["total_ios"].as_u64().unwrap_or(0);

@@ -1,7 +1,5 @@
 //! `heliostat serve` as a test runs it.
 
-use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,7 +27,6 @@ const CONTROL_TIME_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Server<'a> {
     process: Background,
     room: &'a Room,
-    log: PathBuf,
 }
 
 impl<'a> Server<'a> {
@@ -45,16 +42,8 @@ impl<'a> Server<'a> {
         let mut command = Command::new(&room.program);
         command.args(arguments(room, NAME, legs, options));
         let mut process = Background::start(&mut command, &log)?;
-        let socket = socket(room, NAME);
-        process::wait_until("the server to listen", START_TIME_MAX, || {
-            ensure!(
-                process.is_running()?,
-                "the server ended: {}",
-                fs::read_to_string(&log)?
-            );
-            Ok(UnixStream::connect(&socket).is_ok())
-        })?;
-        Ok(Self { process, room, log })
+        process.wait_for_socket(&socket(room, NAME), START_TIME_MAX)?;
+        Ok(Self { process, room })
     }
 
     /// Tries to serve `legs` under another name, which has to fail with exit code 1, and gives what
@@ -87,7 +76,7 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where its log cannot be read.
     pub(super) fn said(&self) -> Result<String> {
-        Ok(fs::read_to_string(&self.log)?)
+        self.process.said()
     }
 
     /// Its process id.
