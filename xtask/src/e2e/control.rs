@@ -24,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         run: stats,
     },
     Test {
+        name: "unequal_sizes",
+        about: "legs of different size: the smallest rules, and that is said",
+        run: unequal_sizes,
+    },
+    Test {
         name: "tcp",
         about: "a second export over TCP shows the same bytes",
         run: tcp,
@@ -107,6 +112,21 @@ fn stats(room: &Room) -> Result<()> {
     ensure!(sum("writes") >= 90, "30 writes to 3 legs: {text}");
     ensure!(sum("write_bytes") >= 90 * 4096, "{text}");
     ensure!(!server.control(&["stats", NAME])?.is_empty(), "no table");
+    server.terminate()?;
+    Ok(())
+}
+
+fn unequal_sizes(room: &Room) -> Result<()> {
+    room.require_tools(&["nbdinfo"])?;
+    let legs = legs::sparse(room)?;
+    let small_bytes = legs::LEG_BYTES / 2;
+    let small = std::fs::File::options().write(true).open(&legs[1])?;
+    small.set_len(small_bytes)?;
+    let server = Server::start(room, &legs, &[])?;
+    let size = room.run("nbdinfo", &["--size", &server.uri()])?;
+    ensure!(size.trim() == small_bytes.to_string(), "{size}");
+    let said = server.said()?;
+    ensure!(said.contains("leg1.img"), "nobody said so: {said}");
     server.terminate()?;
     Ok(())
 }
