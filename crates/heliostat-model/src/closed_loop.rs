@@ -14,6 +14,8 @@ pub(crate) struct Pattern {
     pub(crate) sequential: bool,
     /// How many hundredths of the device, from its start on, are asked for.
     pub(crate) span_percent: u64,
+    /// No more than so many different requests.
+    pub(crate) blocks_max: u64,
 }
 
 impl Pattern {
@@ -24,6 +26,7 @@ impl Pattern {
             len_bytes: 4096,
             sequential: false,
             span_percent: 100,
+            blocks_max: u64::MAX,
         }
     }
 
@@ -34,11 +37,17 @@ impl Pattern {
             len_bytes: 1 << 20,
             sequential: true,
             span_percent: 100,
+            blocks_max: u64::MAX,
         }
     }
 
     pub(crate) const fn over(mut self, span_percent: u64) -> Self {
         self.span_percent = span_percent;
+        self
+    }
+
+    pub(crate) const fn repeated_after(mut self, blocks_max: u64) -> Self {
+        self.blocks_max = blocks_max;
         self
     }
 
@@ -87,6 +96,7 @@ pub(crate) fn run(
     let mut arrivals = RandomStream::new(1, "job", 0);
     let mut luck = RandomStream::new(1, "luck", 0);
     let blocks = model.spec().size_bytes / 100 * pattern.span_percent / pattern.len_bytes;
+    let blocks = blocks.min(pattern.blocks_max);
     let mut next = 0;
     let mut started: Vec<(LegOpId, Instant)> = Vec::new();
     let mut now = Instant::ZERO;

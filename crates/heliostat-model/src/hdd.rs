@@ -276,7 +276,13 @@ impl Hdd {
             ahead.since = at + self.turn_until(stopped_ns, at);
         }
         ahead.limit_byte = limit_byte;
+        ahead.run_start = ahead.run_start.max(self.oldest_kept(end));
         self.read_ahead = Some(ahead);
+    }
+
+    /// The first byte that is kept of a run when `end` was last asked for.
+    fn oldest_kept(&self, end: u64) -> u64 {
+        end.saturating_sub(self.params.read_ahead_max_bytes)
     }
 
     /// From where on a read must be fetched from the platter: behind what is cached.
@@ -418,7 +424,7 @@ impl Hdd {
         let end_ns = self.geometry.spiral_ns(end);
         let size_bytes = self.params.size_bytes;
         self.read_ahead = Some(ReadAhead {
-            run_start: run.offset(),
+            run_start: run.offset().max(self.oldest_kept(end)),
             from: end,
             from_ns: end_ns,
             since: transferred_at,

@@ -132,6 +132,7 @@ mod tests {
             len_bytes: 1 << 20,
             sequential: true,
             span_percent: 100,
+            blocks_max: u64::MAX,
         };
         let run = drive("net-ssd").unwrap().run(32, large);
         assert!(

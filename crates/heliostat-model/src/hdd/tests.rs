@@ -49,6 +49,13 @@ fn one_stream_gets_the_media_rate_and_no_more() {
 }
 
 #[test]
+fn a_stream_that_begins_again_is_not_in_the_cache() {
+    // 200 MiB, of which 16 runs hold a third at most.
+    let told = run_on("hdd-7200-2tb", 1, Pattern::stream().repeated_after(200)).bytes_per_s();
+    assert!(told < 300e6, "{told}");
+}
+
+#[test]
 fn streams_of_queued_writes_get_the_media_rate_too() {
     let told = run_on("hdd-7200-2tb", 16, Pattern::stream().of(OpKind::Write)).bytes_per_s();
     assert!(told > 225e6 && told <= 228.1e6, "{told}");
