@@ -1,1 +1,30 @@
-//! Placeholder.
+//! The simulator: the engine as it is, in virtual time, on device models with real bytes.
+//!
+//! A [`Scenario`] is an array, jobs and faults; [`run`] plays it under a policy and gives a
+//! [`RunResult`], and a [`Simulation`] does the same step by step. Equal scenario, policy and seed
+//! give equal runs, on every machine. Every run is checked: bytes that are read are bytes that were
+//! written and never older than what was read or acknowledged before, legs are equal in the end,
+//! nothing stays in flight, every request is answered, and time spent equals time present.
+//!
+//! Nothing here decides what the engine should decide: there is no second implementation of
+//! mirroring to be tested instead of the first.
+#![forbid(unsafe_code)]
+
+mod checks;
+mod client;
+mod contents;
+mod leg;
+mod measure;
+mod requests;
+mod result;
+mod scenario;
+mod shadow;
+mod simulation;
+mod store;
+mod streams;
+mod trace;
+
+pub use contents::Fidelity;
+pub use result::{JobResult, LegResult, Moved, RunResult};
+pub use scenario::{ArraySpec, Fault, Job, LegSpec, Rw, Scenario, ScenarioError};
+pub use simulation::{CheckFailure, RunError, Simulation, run};

@@ -1,0 +1,190 @@
+//! One leg: a device model for its time, a store for its bytes, and what it was seen to do.
+
+use heliostat_engine::LegOp;
+use heliostat_model::{DeviceModel, DeviceSpec};
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, RandomStream};
+
+use crate::measure::Period;
+use crate::result::LegResult;
+use crate::store::Store;
+
+/// A leg of the array.
+#[derive(Debug)]
+pub(crate) struct SimLeg {
+    model: Box<dyn DeviceModel>,
+    pub(crate) store: Store,
+    /// The device's luck.
+    luck: RandomStream,
+    pub(crate) result: LegResult,
+    in_flight: u32,
+    busy_since: Instant,
+    busy: Duration,
+}
+
+/// An operation in the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LegOpInFlight {
+    pub(crate) op: LegOp,
+    pub(crate) dispatched_at: Instant,
+    /// Where its bytes lie in the arena; empty where it has none.
+    memory: (usize, usize),
+}
+
+impl SimLeg {
+    pub(crate) fn new(
+        model: Box<dyn DeviceModel>,
+        store: Store,
+        luck: RandomStream,
+        name: &str,
+    ) -> Self {
+        Self {
+            model,
+            store,
+            luck,
+            result: LegResult {
+                model: name.to_owned(),
+                reads: 0,
+                writes: 0,
+                read_bytes: 0,
+                write_bytes: 0,
+                stream_switches: 0,
+                busy_fraction: 0.0,
+                service_time_ns: stdx::histogram::Histogram::new(),
+                faulted: false,
+            },
+            in_flight: 0,
+            busy_since: Instant::ZERO,
+            busy: Duration::ZERO,
+        }
+    }
+
+    /// Hands an operation to the device; `memory` is where its bytes lie in the arena.
+    pub(crate) fn submit(
+        &mut self,
+        now: Instant,
+        op: LegOp,
+        memory: std::ops::Range<usize>,
+        arena: &mut [u8],
+    ) -> LegOpInFlight {
+        if self.in_flight == 0 {
+            self.busy_since = now;
+        }
+        self.in_flight += 1;
+        if is_early(op.id) {
+            self.move_bytes(op, &mut arena[memory.clone()], |_| true);
+        }
+        self.model
+            .submit(now, op.id, op.kind, op.extent, &mut self.luck);
+        LegOpInFlight {
+            op,
+            dispatched_at: now,
+            memory: (memory.start, memory.end),
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &DeviceSpec {
+        self.model.spec()
+    }
+
+    pub(crate) fn next_event_at(&self) -> Option<Instant> {
+        self.model.next_event_at()
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
+        self.model.poll_completion(now)
+    }
+
+    /// An operation has ended: its bytes are where they belong from now on.
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        ended: LegOpInFlight,
+        result: Result<(), ErrorKind>,
+        arena: &mut [u8],
+        measured: &Period,
+    ) {
+        let LegOpInFlight { op, .. } = ended;
+        let bytes = &mut arena[ended.memory.0..ended.memory.1];
+        match result {
+            Ok(()) if !is_early(op.id) => self.move_bytes(op, bytes, |_| true),
+            Ok(()) => {}
+            // Nobody may look at the bytes of a failed read.
+            Err(_) if op.kind == OpKind::Read => bytes.fill(0xdb),
+            // A failed write may have landed in part; an early one has landed already.
+            Err(_) if !is_early(op.id) => {
+                self.move_bytes(op, bytes, |sector| coin(op.id, sector));
+            }
+            Err(_) => {}
+        }
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.busy += measured.overlap(self.busy_since, now);
+        }
+        if result.is_ok() && measured.contains(now) {
+            let service_time = now - ended.dispatched_at;
+            let counters = &mut self.result;
+            match op.kind {
+                OpKind::Read => {
+                    counters.reads += 1;
+                    counters.read_bytes += op.extent.len();
+                    counters.service_time_ns.record(service_time.as_ns());
+                }
+                OpKind::Write => {
+                    counters.writes += 1;
+                    counters.write_bytes += op.extent.len();
+                    counters.service_time_ns.record(service_time.as_ns());
+                }
+                OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {}
+            }
+        }
+    }
+
+    /// What it did in the measured time, at the end of it.
+    pub(crate) fn into_result(mut self, now: Instant, measured: &Period) -> LegResult {
+        if self.in_flight > 0 {
+            self.busy += measured.overlap(self.busy_since, now);
+        }
+        let length = measured.length();
+        if length > Duration::ZERO {
+            self.result.busy_fraction = self.busy.as_secs_f64() / length.as_secs_f64();
+        }
+        self.result
+    }
+
+    /// Moves the bytes of an operation, those of a write only in sectors that `lands` says.
+    fn move_bytes(&mut self, op: LegOp, bytes: &mut [u8], lands: impl Fn(u64) -> bool) {
+        match op.kind {
+            OpKind::Read => self.store.read(op.extent, bytes),
+            OpKind::Write => self.store.write(op.extent, bytes, lands),
+            OpKind::Trim | OpKind::WriteZeroes => self.store.zero(op.extent, lands),
+            OpKind::Flush | OpKind::BlockStatus => {}
+        }
+    }
+
+    /// Whether `op`'s memory is as long as its extent, as it must be.
+    pub(crate) fn is_memory_right(op: &LegOp) -> bool {
+        let has_bytes = matches!(op.kind, OpKind::Read | OpKind::Write);
+        match op.memory {
+            Some(slice) => has_bytes && u64::from(slice.len_bytes) == op.extent.len(),
+            None => !has_bytes,
+        }
+    }
+
+    /// Whether `extent` lies inside the device and is aligned for it.
+    pub(crate) fn takes(&self, extent: Extent) -> bool {
+        let spec = self.model.spec();
+        extent.end() <= spec.size_bytes && extent.is_aligned(u64::from(spec.logical_block_bytes))
+    }
+}
+
+/// Whether the bytes of an operation move at dispatch, and not at completion: a device may do
+/// either, and nothing may depend on it.
+const fn is_early(id: LegOpId) -> bool {
+    coin(id, 0)
+}
+
+/// Heads or tails by an operation and one of its sectors.
+const fn coin(id: LegOpId, sector: u64) -> bool {
+    let mixed = (id.0 ^ sector.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed >> 63 == 1
+}

@@ -1,0 +1,266 @@
+//! The clients' side: what they ask for, and whether what they are told is true.
+
+use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
+use heliostat_types::{ErrorKind, Extent, Instant, OpKind, RequestId, SECTOR_BYTES, StreamId};
+
+use crate::client::Ask;
+use crate::contents::{SECTOR, fill_sector, version_of_sector};
+use crate::result::Moved;
+use crate::shadow::{Moment, Wrong};
+use crate::simulation::Simulation;
+use crate::trace::{TraceEvent, What};
+
+/// Requests that were asked and not answered, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    slots: Vec<Option<Pending>>,
+    free: Vec<u64>,
+}
+
+/// A request that was asked and not answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    /// Who asked, by index.
+    client: usize,
+    ask: Ask,
+    /// Where in the client's stream it lies.
+    place_bytes: u64,
+    arrived_at: Instant,
+    /// When it went into the engine, in the order of events; of a write, its version.
+    began: Moment,
+}
+
+impl Requests {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    fn insert(&mut self, pending: Pending) -> u64 {
+        if let Some(number) = self.free.pop() {
+            self.slots[index(number)] = Some(pending);
+            return number;
+        }
+        self.slots.push(Some(pending));
+        self.slots.len() as u64 - 1
+    }
+
+    fn get_mut(&mut self, number: u64) -> &mut Pending {
+        let slot = self.slots[index(number)].as_mut();
+        slot.expect("it was asked and not answered")
+    }
+
+    fn take(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.slots.get_mut(index(number))?.take()?;
+        self.free.push(number);
+        Some(pending)
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("requests fit into memory")
+}
+
+impl Ask {
+    const fn kind(self) -> OpKind {
+        match self {
+            Self::Read(_) => OpKind::Read,
+            Self::Write(_) => OpKind::Write,
+            Self::Flush => OpKind::Flush,
+        }
+    }
+
+    fn extent(self) -> Extent {
+        match self {
+            Self::Read(extent) | Self::Write(extent) => extent,
+            Self::Flush => Extent::default(),
+        }
+    }
+}
+
+impl Simulation {
+    /// Client number `client` asks.
+    pub(crate) fn ask(&mut self, client: usize, ask: Ask) {
+        let asked_bytes = self.clients[client].asked_bytes();
+        let pending = Pending {
+            client,
+            ask,
+            place_bytes: asked_bytes - ask.extent().len(),
+            arrived_at: self.now,
+            began: 0,
+        };
+        let number = self.requests.insert(pending);
+        self.littles.on_arrival(self.now);
+        let id = self.clients[client].id;
+        self.record(What::Asked { client: id.0 }, ask, number);
+        if !self.memory_waiters.is_empty() || !self.submit(number) {
+            self.memory_waiters.push_back(number);
+        }
+    }
+
+    /// Memory was freed: those who waited for it try again, oldest first.
+    pub(crate) fn submit_memory_waiters(&mut self) {
+        while let Some(&number) = self.memory_waiters.front() {
+            if !self.submit(number) {
+                return;
+            }
+            self.memory_waiters.pop_front();
+        }
+    }
+
+    /// Gives a request to the engine; `false` where there is no memory for its bytes now.
+    fn submit(&mut self, number: u64) -> bool {
+        let pending = *self.requests.get_mut(number);
+        let mut began = 0;
+        let kind = match pending.ask {
+            Ask::Read(extent) => {
+                if let Some(shadow) = &mut self.shadow {
+                    began = shadow.begin_read();
+                }
+                RequestKind::Read { extent }
+            }
+            Ask::Write(extent) => {
+                let Some(buffer) = self.engine.alloc_write(extent) else {
+                    return false;
+                };
+                let shadow = self.shadow.as_mut();
+                began = shadow
+                    .expect("kept where there are writes")
+                    .begin_write(extent);
+                self.fill(extent, buffer.data, began);
+                RequestKind::Write {
+                    extent,
+                    buffer: buffer.buffer,
+                    fua: false,
+                }
+            }
+            Ask::Flush => RequestKind::Flush,
+        };
+        self.requests.get_mut(number).began = began;
+        let client = self.clients[pending.client].id;
+        self.inbox.push_back(Input::Request(Request {
+            id: RequestId(number),
+            client,
+            stream: StreamId(client.0),
+            kind,
+        }));
+        true
+    }
+
+    /// The engine answers.
+    pub(crate) fn answer(&mut self, id: RequestId, result: Result<Answer, ErrorKind>) {
+        let Some(pending) = self.requests.take(id.0) else {
+            self.fail(format!(
+                "request r{} was answered twice, or never asked",
+                id.0
+            ));
+            return;
+        };
+        let response_time = self.now - pending.arrived_at;
+        self.littles.on_answer(self.now, response_time);
+        let client = self.clients[pending.client].id.0;
+        let error = result.as_ref().err().copied();
+        self.record(What::Answered { client, error }, pending.ask, id.0);
+        self.check_answer(pending, &result);
+        let client = &mut self.clients[pending.client];
+        client.on_answer(pending.ask, pending.place_bytes);
+        if result.is_err() {
+            self.errors += 1;
+            client.stop();
+        } else if self.measured.contains(self.now) {
+            let job = &mut self.jobs[client.job];
+            let len_bytes = pending.ask.extent().len();
+            let moved: Option<&mut Moved> = match pending.ask {
+                Ask::Read(_) => Some(&mut job.read),
+                Ask::Write(_) => Some(&mut job.write),
+                Ask::Flush => None,
+            };
+            if let Some(moved) = moved {
+                moved.record(len_bytes, response_time);
+            }
+        }
+        self.ready.push_back(pending.client);
+    }
+
+    /// Whether an answer is of the right kind, and the bytes of a read are true.
+    fn check_answer(&mut self, pending: Pending, result: &Result<Answer, ErrorKind>) {
+        match (pending.ask, result) {
+            (Ask::Read(extent), Ok(Answer::Data(slice))) => {
+                self.check_bytes(extent, *slice, pending.began);
+                self.release(slice.buffer);
+            }
+            (Ask::Write(_) | Ask::Flush, Ok(Answer::Done)) | (_, Err(_)) => {}
+            (ask, Ok(answer)) => self.fail(format!("{ask:?} was answered with {answer:?}")),
+        }
+        let Some(shadow) = &mut self.shadow else {
+            return;
+        };
+        match pending.ask {
+            Ask::Read(_) => shadow.end_read(pending.began),
+            Ask::Write(extent) => shadow.end_write(extent, pending.began, result.is_ok()),
+            Ask::Flush => {}
+        }
+    }
+
+    fn release(&mut self, buffer: BufferId) {
+        self.inbox.push_back(Input::Release { buffer });
+    }
+
+    /// Makes the bytes of a write those of its version.
+    fn fill(&mut self, extent: Extent, data: BufferSlice, version: Moment) {
+        let kept_bytes = self.scenario.fidelity.kept_bytes();
+        let bytes = &mut self.arena.0[self.engine.buffers().resolve(data)];
+        let first = extent.offset() / SECTOR_BYTES;
+        for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR)) {
+            fill_sector(&mut bytes[..kept_bytes], sector, version);
+        }
+    }
+
+    /// Checks the bytes of a read against what it may return.
+    fn check_bytes(&mut self, extent: Extent, data: BufferSlice, began: Moment) {
+        if u64::from(data.len_bytes) != extent.len() {
+            self.fail(format!("{} bytes for a read of {extent}", data.len_bytes));
+            return;
+        }
+        let bytes = &self.arena.0[self.engine.buffers().resolve(data)];
+        let kept_bytes = self.scenario.fidelity.kept_bytes();
+        let first = extent.offset() / SECTOR_BYTES;
+        let version_of = |sector| {
+            let start = index(sector - first) * SECTOR;
+            version_of_sector(&bytes[start..start + kept_bytes], sector)
+        };
+        let checked = match &mut self.shadow {
+            Some(shadow) => shadow.check_read(extent, began, version_of),
+            None => check_never_written(extent, version_of),
+        };
+        if let Err((sector, wrong)) = checked {
+            self.fail(format!(
+                "a read of {extent} returned {wrong}, in sector {sector}"
+            ));
+        }
+    }
+
+    fn record(&mut self, what: What, ask: Ask, number: u64) {
+        self.trace.record(TraceEvent {
+            at: self.now,
+            what,
+            kind: ask.kind(),
+            extent: ask.extent(),
+            id: number,
+        });
+    }
+}
+
+/// What a read may return where nothing is ever written.
+fn check_never_written(
+    extent: Extent,
+    version_of: impl Fn(u64) -> Option<Moment>,
+) -> Result<(), (u64, Wrong)> {
+    for sector in extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES {
+        match version_of(sector) {
+            Some(0) => {}
+            Some(_) => return Err((sector, Wrong::NeverWritten)),
+            None => return Err((sector, Wrong::Damaged)),
+        }
+    }
+    Ok(())
+}

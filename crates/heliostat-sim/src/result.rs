@@ -1,0 +1,149 @@
+//! What came of a run.
+
+use heliostat_types::Duration;
+use stdx::histogram::Histogram;
+
+/// The figures of one scenario under one policy. Counted is what completed in the measured time.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The policy as it was asked for.
+    pub policy: String,
+    /// The seed.
+    pub seed: u64,
+    /// How long was measured.
+    pub seconds: Duration,
+    /// Reads of all foreground jobs.
+    pub read: Moved,
+    /// Writes of all foreground jobs.
+    pub write: Moved,
+    /// One for each job of the scenario.
+    pub jobs: Vec<JobResult>,
+    /// One for each leg.
+    pub legs: Vec<LegResult>,
+    /// Requests that were answered with an error, over the whole run.
+    pub errors: u64,
+    /// Hash of everything that happened: equal for equal seed and commit, on every machine.
+    pub trace_hash: u64,
+    /// How many events that were.
+    pub event_count: u64,
+}
+
+/// Requests of one kind that were answered.
+#[derive(Clone, Debug, Default)]
+pub struct Moved {
+    /// How many.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From asking to answer, in ns.
+    pub response_time_ns: Histogram,
+    /// How many took less than 8 ms, less than 16 ms and so on, doubling; the last: 65,536 ms and
+    /// more.
+    pub histogram_ms: [u64; 15],
+}
+
+/// The figures of one job.
+#[derive(Clone, Debug)]
+pub struct JobResult {
+    /// Its name.
+    pub name: String,
+    /// Its reads.
+    pub read: Moved,
+    /// Its writes.
+    pub write: Moved,
+}
+
+/// The figures of one leg.
+#[derive(Clone, Debug)]
+pub struct LegResult {
+    /// The name of its drive.
+    pub model: String,
+    /// Reads it has done.
+    pub reads: u64,
+    /// Writes it has done.
+    pub writes: u64,
+    /// Bytes of these reads.
+    pub read_bytes: u64,
+    /// Bytes of these writes.
+    pub write_bytes: u64,
+    /// Sequential runs of reads that came to it from another leg.
+    pub stream_switches: u64,
+    /// Share of the time in which it had at least one operation.
+    pub busy_fraction: f64,
+    /// From dispatch to completion, in ns, of reads and writes.
+    pub service_time_ns: Histogram,
+    /// Whether it was faulted in the end.
+    pub faulted: bool,
+}
+
+impl Moved {
+    /// Counts one request.
+    pub(crate) fn record(&mut self, len_bytes: u64, response_time: Duration) {
+        self.ios += 1;
+        self.bytes += len_bytes;
+        self.response_time_ns.record(response_time.as_ns());
+        // Below 8 ms the shifted value is 0 and has no bit.
+        let bits = u64::BITS - (response_time.as_ms() / 8).leading_zeros();
+        let bucket = (bits as usize).min(self.histogram_ms.len() - 1);
+        self.histogram_ms[bucket] += 1;
+    }
+
+    /// Adds what another one has counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.response_time_ns.merge(&other.response_time_ns);
+        for (mine, theirs) in self.histogram_ms.iter_mut().zip(other.histogram_ms) {
+            *mine += theirs;
+        }
+    }
+
+    /// Requests per second.
+    #[must_use]
+    pub fn iops(&self, seconds: Duration) -> f64 {
+        per_second(self.ios, seconds)
+    }
+
+    /// Bytes per second.
+    #[must_use]
+    pub fn bw_bytes(&self, seconds: Duration) -> f64 {
+        per_second(self.bytes, seconds)
+    }
+}
+
+fn per_second(count: u64, seconds: Duration) -> f64 {
+    if seconds == Duration::ZERO {
+        return 0.0;
+    }
+    count as f64 / seconds.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::Duration;
+
+    use super::Moved;
+
+    #[test]
+    fn milliseconds_fall_into_doubling_buckets() {
+        let mut moved = Moved::default();
+        for (ms, bucket) in [
+            (0, 0),
+            (7, 0),
+            (8, 1),
+            (15, 1),
+            (16, 2),
+            (65_535, 13),
+            (65_536, 14),
+        ] {
+            moved.histogram_ms = [0; 15];
+            moved.record(4096, Duration::from_ms(ms));
+            assert_eq!(moved.histogram_ms[bucket], 1, "{ms} ms");
+        }
+        moved.record(4096, Duration::MAX);
+        assert_eq!(moved.histogram_ms[14], 2);
+        assert_eq!(moved.bytes, 8 * 4096);
+    }
+}

@@ -1,0 +1,281 @@
+//! Which versions a read may return: a register per granule of the array, checked against what
+//! clients were told.
+//!
+//! Each write is a version. A granule may hold any version that some order of the concurrent
+//! writes allows; the set of these shrinks when a write is answered (what had ended before it
+//! began is overwritten) and when a read is answered (what it did not return, and had ended before
+//! the read began, is overwritten too). A read may return what was possible when it began, or was
+//! begun since. So no acknowledged write is lost, and no read goes back in time.
+//!
+//! A write that was answered with an error may have happened or not; once a read has shown that it
+//! did not, it must not appear later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use heliostat_types::{Extent, SECTOR_BYTES};
+
+/// A moment in the order of events: what begins or ends gets the next number. Also the version of
+/// the write that begins then.
+pub(crate) type Moment = u64;
+
+/// What no write wrote.
+const NEVER: Moment = 0;
+/// Has not happened yet.
+const NOT_YET: Moment = Moment::MAX;
+
+/// The versions that each granule may hold.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    granule_bytes: u64,
+    clock: Moment,
+    /// Granules that were written or are being written.
+    granules: BTreeMap<u64, Vec<Version>>,
+    /// When the reads in flight began.
+    reads: BTreeSet<Moment>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    /// Which: the moment at which its write began.
+    version: Moment,
+    ended: Moment,
+    overwritten: Moment,
+}
+
+/// What is wrong with the bytes of a sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// They are no write's bytes of this sector.
+    Damaged,
+    /// No client ever wrote this version there.
+    NeverWritten,
+    /// The version was overwritten before the read began.
+    Overwritten,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Damaged => "bytes of no write",
+            Self::NeverWritten => "a version that was never written there",
+            Self::Overwritten => "a version that was overwritten before",
+        })
+    }
+}
+
+impl Shadow {
+    /// Nothing written; all extents will be multiples of `granule_bytes`.
+    pub(crate) fn new(granule_bytes: u64) -> Self {
+        Self {
+            granule_bytes,
+            clock: NEVER,
+            granules: BTreeMap::new(),
+            reads: BTreeSet::new(),
+        }
+    }
+
+    /// The granules of an extent.
+    fn granules_of(&self, extent: Extent) -> std::ops::Range<u64> {
+        extent.offset() / self.granule_bytes..extent.end() / self.granule_bytes
+    }
+
+    /// The granules that were ever written.
+    pub(crate) fn written(&self) -> Vec<Extent> {
+        let granules = self.granules.keys();
+        granules
+            .map(|granule| Extent::new(granule * self.granule_bytes, self.granule_bytes))
+            .collect()
+    }
+
+    /// A write begins; its version.
+    pub(crate) fn begin_write(&mut self, extent: Extent) -> Moment {
+        let version = self.tick();
+        let oldest_read = self.reads.first().copied().unwrap_or(NOT_YET);
+        for granule in self.granules_of(extent) {
+            let versions = self.granules.entry(granule).or_insert_with(|| {
+                vec![Version {
+                    version: NEVER,
+                    ended: NEVER,
+                    overwritten: NOT_YET,
+                }]
+            });
+            // What was overwritten before every read in flight began can be no one's answer.
+            versions.retain(|version| version.overwritten > oldest_read.min(NOT_YET - 1));
+            versions.push(Version {
+                version,
+                ended: NOT_YET,
+                overwritten: NOT_YET,
+            });
+        }
+        version
+    }
+
+    /// The write of `version` is answered; `ok` says whether it was done.
+    pub(crate) fn end_write(&mut self, extent: Extent, version: Moment, ok: bool) {
+        let now = self.tick();
+        for granule in self.granules_of(extent) {
+            let versions = self.granules.get_mut(&granule);
+            for other in versions.expect("its write began here") {
+                if other.version == version {
+                    other.ended = now;
+                } else if ok && other.ended <= version {
+                    other.overwritten = other.overwritten.min(now);
+                }
+            }
+        }
+    }
+
+    /// A read begins.
+    pub(crate) fn begin_read(&mut self) -> Moment {
+        let began = self.tick();
+        self.reads.insert(began);
+        began
+    }
+
+    /// A read that began at `began` is answered, well or not; call after [`Shadow::check_read`].
+    pub(crate) fn end_read(&mut self, began: Moment) {
+        self.tick();
+        self.reads.remove(&began);
+    }
+
+    /// Whether a read of `extent` that began at `began` may return what it did: `version_of` says
+    /// it for each sector. Otherwise the first wrong sector.
+    pub(crate) fn check_read(
+        &mut self,
+        extent: Extent,
+        began: Moment,
+        version_of: impl Fn(u64) -> Option<Moment>,
+    ) -> Result<(), (u64, Wrong)> {
+        let sectors_per_granule = self.granule_bytes / SECTOR_BYTES;
+        for granule in self.granules_of(extent) {
+            let mut last = None;
+            let mut changes = 0;
+            let first = granule * sectors_per_granule;
+            for sector in first..first + sectors_per_granule {
+                let version = version_of(sector).ok_or((sector, Wrong::Damaged))?;
+                if last != Some(version) {
+                    self.check_version(granule, began, version)
+                        .map_err(|wrong| (sector, wrong))?;
+                    last = Some(version);
+                    changes += 1;
+                }
+            }
+            if let (Some(version), 1) = (last, changes) {
+                self.observe(granule, began, version);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a read that began at `began` may return `version` for a part of the granule.
+    fn check_version(&self, granule: u64, began: Moment, version: Moment) -> Result<(), Wrong> {
+        let Some(versions) = self.granules.get(&granule) else {
+            return if version == NEVER {
+                Ok(())
+            } else {
+                Err(Wrong::NeverWritten)
+            };
+        };
+        let mut versions = versions.iter();
+        match versions.find(|known| known.version == version) {
+            Some(known) if known.overwritten <= began => Err(Wrong::Overwritten),
+            Some(_) => Ok(()),
+            // Forgotten, as all reads in flight began after it was overwritten, or never known.
+            None if version < self.clock => Err(Wrong::Overwritten),
+            None => Err(Wrong::NeverWritten),
+        }
+    }
+
+    /// All of a granule was read as `version` by a read that began at `began`: what had ended by
+    /// then and was not read is overwritten.
+    fn observe(&mut self, granule: u64, began: Moment, version: Moment) {
+        let now = self.clock;
+        if let Some(versions) = self.granules.get_mut(&granule) {
+            for other in versions {
+                if other.version != version && other.ended <= began {
+                    other.overwritten = other.overwritten.min(now);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Moment {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::Extent;
+
+    use super::{Moment, Shadow, Wrong};
+
+    const GRANULE: Extent = Extent::new(4096, 4096);
+
+    fn read(shadow: &mut Shadow, began: Moment, version: Moment) -> Result<(), Wrong> {
+        let answer = shadow.check_read(GRANULE, began, |_| Some(version));
+        shadow.end_read(began);
+        answer.map_err(|(_, wrong)| wrong)
+    }
+
+    fn read_now(shadow: &mut Shadow, version: Moment) -> Result<(), Wrong> {
+        let began = shadow.begin_read();
+        read(shadow, began, version)
+    }
+
+    #[test]
+    fn an_answered_write_is_read_from_then_on() {
+        let mut shadow = Shadow::new(4096);
+        assert_eq!(read_now(&mut shadow, 0), Ok(()));
+        let write = shadow.begin_write(GRANULE);
+        assert_eq!(read_now(&mut shadow, 0), Ok(()), "not done yet");
+        let slow = shadow.begin_read();
+        shadow.end_write(GRANULE, write, true);
+        assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
+        assert_eq!(read_now(&mut shadow, write), Ok(()));
+        assert_eq!(read(&mut shadow, slow, 0), Ok(()), "it began before");
+        assert_eq!(read_now(&mut shadow, write + 100), Err(Wrong::NeverWritten));
+    }
+
+    #[test]
+    fn a_read_that_saw_the_new_bytes_settles_it() {
+        let mut shadow = Shadow::new(4096);
+        let write = shadow.begin_write(GRANULE);
+        assert_eq!(read_now(&mut shadow, write), Ok(()));
+        assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
+    }
+
+    #[test]
+    fn concurrent_writes_may_end_in_either_order_but_not_alternate() {
+        let mut shadow = Shadow::new(4096);
+        let one = shadow.begin_write(GRANULE);
+        let other = shadow.begin_write(GRANULE);
+        shadow.end_write(GRANULE, one, true);
+        shadow.end_write(GRANULE, other, true);
+        assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
+        assert_eq!(read_now(&mut shadow, one), Ok(()));
+        assert_eq!(read_now(&mut shadow, other), Err(Wrong::Overwritten));
+    }
+
+    #[test]
+    fn a_failed_write_happened_or_not_for_good() {
+        let mut shadow = Shadow::new(4096);
+        let failed = shadow.begin_write(GRANULE);
+        shadow.end_write(GRANULE, failed, false);
+        assert_eq!(read_now(&mut shadow, 0), Ok(()));
+        assert_eq!(read_now(&mut shadow, failed), Err(Wrong::Overwritten));
+    }
+
+    #[test]
+    fn versions_are_forgotten_when_no_read_can_return_them() {
+        let mut shadow = Shadow::new(4096);
+        for _ in 0..1_000 {
+            let write = shadow.begin_write(GRANULE);
+            shadow.end_write(GRANULE, write, true);
+        }
+        assert!(shadow.granules[&1].len() <= 3);
+        assert_eq!(read_now(&mut shadow, 5), Err(Wrong::Overwritten));
+    }
+}

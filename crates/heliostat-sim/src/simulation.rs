@@ -1,0 +1,569 @@
+//! The loop: virtual time, the engine as it is, legs that are models, clients that are jobs.
+//!
+//! One input goes into the engine, all outputs come out and are carried out, then the next input:
+//! as the runtime does it. Nothing here decides anything that the engine should.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use heliostat_engine::{
+    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Memory, Output,
+};
+use heliostat_model::{DeviceModel, FaultRule, FaultyDevice};
+use heliostat_policy::{ArrayInfo, PolicySpec};
+use heliostat_types::{
+    ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, StatusRun,
+};
+
+use crate::client::Client;
+use crate::leg::{LegOpInFlight, SimLeg};
+use crate::measure::{Littles, Period};
+use crate::requests::Requests;
+use crate::result::{JobResult, Moved, RunResult};
+use crate::scenario::{Job, Scenario, ScenarioError};
+use crate::shadow::Shadow;
+use crate::store::Store;
+use crate::streams::Streams;
+use crate::trace::{Trace, TraceEvent, What};
+
+/// How long a record takes to be durable: a small write and a flush on a flash drive.
+const PERSIST_TIME: Duration = Duration::from_ms(1);
+
+/// More inputs than any array handles at one moment of virtual time: 16 legs and all clients' depths
+/// are thousands.
+const INPUTS_PER_INSTANT_MAX: u64 = 10_000_000;
+
+/// A scenario under a policy, on its way.
+#[derive(Debug)]
+pub struct Simulation {
+    pub(crate) scenario: Scenario,
+    policy: String,
+    pub(crate) engine: Engine,
+    engine_luck: RandomStream,
+    pub(crate) arena: Arena,
+    pub(crate) legs: Vec<SimLeg>,
+    pub(crate) leg_ops: BTreeMap<LegOpId, LegOpInFlight>,
+    pub(crate) clients: Vec<Client>,
+    /// Clients that may ask, by index.
+    pub(crate) ready: VecDeque<usize>,
+    pub(crate) requests: Requests,
+    /// Writes that wait for memory in the arena, by request number; oldest first.
+    pub(crate) memory_waiters: VecDeque<u64>,
+    memory_freed: bool,
+    pub(crate) inbox: VecDeque<Input>,
+    /// The newest record that is being made durable, and when it is.
+    persisting: Option<(Instant, u64)>,
+    pub(crate) now: Instant,
+    inputs_at_now: u64,
+    pub(crate) measured: Period,
+    /// `None` while nothing is ever written.
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) trace: Trace,
+    pub(crate) littles: Littles,
+    streams: Streams,
+    pub(crate) jobs: Vec<JobResult>,
+    pub(crate) errors: u64,
+    pub(crate) failure: Option<CheckFailure>,
+}
+
+/// A checker found something wrong: a bug in the engine, a model or the simulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckFailure {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The policy as it was asked for.
+    pub policy: String,
+    /// The seed that shows it again.
+    pub seed: u64,
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub text: String,
+    /// The last events before it, one per line.
+    pub events: String,
+}
+
+impl fmt::Display for CheckFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.events)?;
+        write!(
+            f,
+            "scenario '{}' under '{}', seed {}, at {:.9} s: {}",
+            self.scenario,
+            self.policy,
+            self.seed,
+            (self.at - Instant::ZERO).as_secs_f64(),
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for CheckFailure {}
+
+/// Why a scenario gave no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// It makes no sense.
+    Scenario(ScenarioError),
+    /// The policy does not fit the array.
+    Policy(String),
+    /// Something is wrong with us.
+    Check(Box<CheckFailure>),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scenario(error) => error.fmt(f),
+            Self::Policy(error) => f.write_str(error),
+            Self::Check(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs a scenario under a policy to its end. `progress` is told now and then which share of the
+/// virtual time has passed.
+///
+/// # Errors
+/// Where the scenario makes no sense, the policy does not fit it, or a checker finds a bug.
+pub fn run(
+    scenario: &Scenario,
+    policy: &PolicySpec,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunResult, RunError> {
+    /// Some thousand steps are a millisecond: smooth for a progress bar, and nothing for us.
+    const STEPS_PER_REPORT: u32 = 4096;
+    let mut simulation = Simulation::new(scenario, policy)?;
+    let mut is_over = false;
+    while !is_over {
+        for _ in 0..STEPS_PER_REPORT {
+            if !simulation.step() {
+                is_over = true;
+                break;
+            }
+        }
+        progress(simulation.progress());
+    }
+    simulation
+        .finish()
+        .map_err(|failure| RunError::Check(Box::new(failure)))
+}
+
+/// The memory of all requests in flight.
+#[derive(Debug)]
+pub(crate) struct Arena(pub(crate) Vec<u8>);
+
+impl Memory for Arena {
+    fn copy(&mut self, from: usize, to: usize, len: usize) {
+        self.0.copy_within(from..from + len, to);
+    }
+
+    fn zero(&mut self, at: usize, len: usize) {
+        self.0[at..at + len].fill(0);
+    }
+}
+
+impl Simulation {
+    /// The scenario before its first moment.
+    ///
+    /// # Errors
+    /// Where the scenario makes no sense or the policy does not fit it.
+    pub fn new(scenario: &Scenario, policy: &PolicySpec) -> Result<Self, RunError> {
+        scenario.check().map_err(RunError::Scenario)?;
+        let array = &scenario.array;
+        let legs = build_legs(scenario);
+        let config = engine_config(scenario, &legs);
+        let picker = policy
+            .build(&ArrayInfo::new(array.legs.len()))
+            .map_err(|error| RunError::Policy(error.to_string()))?;
+        let clean = ArrayRecord {
+            generation: 0,
+            dirty: false,
+            faulted: LegSet::EMPTY,
+        };
+        let begins_at = Instant::ZERO + scenario.warmup_seconds;
+        let ends_at = match scenario.seconds {
+            Duration::ZERO => Instant::MAX,
+            seconds => begins_at + seconds,
+        };
+        let has_writes = scenario.jobs.iter().any(|job| job.rw.has_writes());
+        let clients = build_clients(scenario);
+        Ok(Self {
+            scenario: scenario.clone(),
+            policy: policy.to_string(),
+            engine: Engine::new(config, picker, clean),
+            engine_luck: RandomStream::new(scenario.seed, "engine", 0),
+            arena: Arena(vec![0; array.memory_bytes]),
+            legs,
+            leg_ops: BTreeMap::new(),
+            ready: (0..clients.len()).collect(),
+            clients,
+            requests: Requests::default(),
+            memory_waiters: VecDeque::new(),
+            memory_freed: false,
+            inbox: VecDeque::new(),
+            persisting: None,
+            now: Instant::ZERO,
+            inputs_at_now: 0,
+            measured: Period { begins_at, ends_at },
+            shadow: has_writes.then(|| Shadow::new(granule_bytes(&scenario.jobs))),
+            trace: Trace::new(),
+            littles: Littles::default(),
+            streams: Streams::default(),
+            jobs: scenario.jobs.iter().map(empty_result).collect(),
+            errors: 0,
+            failure: None,
+        })
+    }
+
+    /// Goes on to the next moment at which something happens and does all of it; `false` when
+    /// nothing is left to do.
+    pub fn step(&mut self) -> bool {
+        if self.failure.is_some() || self.is_over() {
+            return false;
+        }
+        // The first step begins with the clients, at the origin of time.
+        self.pump();
+        let Some(next) = self.next_event_at() else {
+            return false;
+        };
+        if next > self.now {
+            self.now = next;
+            self.inputs_at_now = 0;
+        }
+        for leg in 0..self.legs.len() {
+            while let Some((op, result)) = self.legs[leg].poll(self.now) {
+                self.complete_leg_op(LegId::new(leg), op, result);
+            }
+        }
+        if let Some((at, generation)) = self.persisting
+            && at <= self.now
+        {
+            self.persisting = None;
+            self.inbox.push_back(Input::Persisted { generation });
+            self.pump();
+        }
+        if self.engine.next_deadline().is_some_and(|at| at <= self.now) {
+            self.inbox.push_back(Input::DeadlineReached);
+            self.pump();
+        }
+        self.end_when_all_is_moved();
+        true
+    }
+
+    /// How much of the virtual time has passed, from 0 to 1.
+    #[must_use]
+    pub fn progress(&self) -> f64 {
+        let passed = (self.now - Instant::ZERO).as_secs_f64();
+        let share = if self.measured.ends_at < Instant::MAX {
+            passed / (self.measured.ends_at - Instant::ZERO).as_secs_f64()
+        } else {
+            let shares = self.clients.iter().filter_map(Client::share_asked);
+            shares.fold(1.0, f64::min)
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    /// Checks what can only be checked at the end, and gives the figures.
+    ///
+    /// # Errors
+    /// Where a checker finds a bug.
+    pub fn finish(mut self) -> Result<RunResult, CheckFailure> {
+        if self.failure.is_none() {
+            self.check_end();
+        }
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let (mut read, mut write) = (Moved::default(), Moved::default());
+        let foreground = self.scenario.jobs.iter().map(|job| !job.background);
+        for (job, _) in self
+            .jobs
+            .iter()
+            .zip(foreground)
+            .filter(|(_, counts)| *counts)
+        {
+            read.merge(&job.read);
+            write.merge(&job.write);
+        }
+        let mut legs = Vec::new();
+        for (index, leg) in self.legs.into_iter().enumerate() {
+            let mut result = leg.into_result(self.now, &self.measured);
+            result.faulted = self.engine.leg_state(LegId::new(index)) == LegState::Faulted;
+            legs.push(result);
+        }
+        Ok(RunResult {
+            scenario: self.scenario.name,
+            policy: self.policy,
+            seed: self.scenario.seed,
+            seconds: self.measured.length(),
+            read,
+            write,
+            jobs: self.jobs,
+            legs,
+            errors: self.errors,
+            trace_hash: self.trace.hash(),
+            event_count: self.trace.count(),
+        })
+    }
+
+    /// Notes the first thing that is wrong; the run ends there.
+    pub(crate) fn fail(&mut self, text: String) {
+        if self.failure.is_none() {
+            self.failure = Some(CheckFailure {
+                scenario: self.scenario.name.clone(),
+                policy: self.policy.clone(),
+                seed: self.scenario.seed,
+                at: self.now,
+                text,
+                events: self.trace.last_events(),
+            });
+        }
+    }
+
+    /// Whether clients have stopped asking and everything was answered.
+    fn is_over(&self) -> bool {
+        self.now >= self.measured.ends_at && self.requests.is_empty() && self.engine.is_idle()
+    }
+
+    fn next_event_at(&self) -> Option<Instant> {
+        let legs = self.legs.iter().filter_map(SimLeg::next_event_at);
+        let persisted = self.persisting.map(|(at, _)| at);
+        legs.chain(persisted)
+            .chain(self.engine.next_deadline())
+            .min()
+    }
+
+    /// Without a length of time the run ends when every foreground job has moved its size.
+    fn end_when_all_is_moved(&mut self) {
+        if self.measured.ends_at < Instant::MAX {
+            return;
+        }
+        let jobs = &self.scenario.jobs;
+        let mut foreground = self
+            .clients
+            .iter()
+            .filter(|client| !jobs[client.job].background);
+        if foreground.all(Client::is_done) {
+            // What ended just now counts.
+            let after = self.now + Duration::from_ns(1);
+            self.measured.ends_at = after.max(self.measured.begins_at);
+        }
+    }
+
+    /// Inputs first, then writes that waited for memory, then whoever may ask, until all is said.
+    pub(crate) fn pump(&mut self) {
+        loop {
+            if let Some(input) = self.inbox.pop_front() {
+                self.feed(input);
+            } else if std::mem::take(&mut self.memory_freed) {
+                self.submit_memory_waiters();
+            } else if let Some(&client) = self.ready.front() {
+                let may_ask = self.now < self.measured.ends_at && self.failure.is_none();
+                match self.clients[client].next_ask().filter(|_| may_ask) {
+                    Some(ask) => self.ask(client, ask),
+                    None => drop(self.ready.pop_front()),
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// One input, all outputs.
+    fn feed(&mut self, input: Input) {
+        self.inputs_at_now += 1;
+        if self.inputs_at_now > INPUTS_PER_INSTANT_MAX {
+            self.fail("time stands still".to_owned());
+            return;
+        }
+        self.engine
+            .handle_input(self.now, input, &mut self.engine_luck);
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Dispatch(op) => self.dispatch(op),
+                Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.arena),
+                Output::Complete { id, result } => self.answer(id, result),
+                Output::Persist(record) => {
+                    self.persisting = Some((self.now + PERSIST_TIME, record.generation));
+                }
+                Output::Event(event) => self.on_event(event),
+                Output::MemoryFreed => self.memory_freed = true,
+            }
+        }
+    }
+
+    fn dispatch(&mut self, op: LegOp) {
+        let leg = op.leg.index();
+        self.trace.record(TraceEvent {
+            at: self.now,
+            what: What::Dispatched { leg: leg as u64 },
+            kind: op.kind,
+            extent: op.extent,
+            id: op.id.0,
+        });
+        if !SimLeg::is_memory_right(&op) || !self.legs[leg].takes(op.extent) {
+            self.fail(format!("an operation that no leg can do: {op:?}"));
+            return;
+        }
+        if op.kind == OpKind::Read && self.streams.on_read(op.extent, op.leg) {
+            self.legs[leg].result.stream_switches += u64::from(self.measured.contains(self.now));
+        }
+        let memory = op
+            .memory
+            .map_or(0..0, |slice| self.engine.buffers().resolve(slice));
+        let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena.0);
+        if self.leg_ops.insert(op.id, in_flight).is_some() {
+            self.fail(format!("operation {} was dispatched twice", op.id.0));
+        }
+    }
+
+    fn complete_leg_op(
+        &mut self,
+        leg: LegId,
+        id: LegOpId,
+        result: Result<(), heliostat_types::ErrorKind>,
+    ) {
+        let ended = self.leg_ops.remove(&id);
+        let ended = ended.expect("a device ends each operation that it was given once");
+        let op = ended.op;
+        self.trace.record(TraceEvent {
+            at: self.now,
+            what: What::Completed {
+                leg: leg.index() as u64,
+                error: result.err(),
+            },
+            kind: op.kind,
+            extent: op.extent,
+            id: id.0,
+        });
+        let arena = &mut self.arena.0;
+        self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
+        self.inbox.push_back(if op.kind == OpKind::BlockStatus {
+            let everything = StatusRun {
+                len_bytes: op.extent.len(),
+                hole: false,
+                zero: false,
+            };
+            let result = result.map(|()| vec![everything]);
+            Input::StatusCompletion { op: id, result }
+        } else {
+            Input::LegCompletion { op: id, result }
+        });
+        self.pump();
+    }
+
+    fn on_event(&mut self, event: Event) {
+        if let Event::LegFaulted { leg, .. } = event {
+            self.trace.record(TraceEvent {
+                at: self.now,
+                what: What::Faulted {
+                    leg: leg.index() as u64,
+                },
+                kind: OpKind::Flush,
+                extent: Extent::default(),
+                id: 0,
+            });
+        }
+    }
+}
+
+fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
+    let array = &scenario.array;
+    let mut legs = Vec::new();
+    for (index, spec) in array.legs.iter().enumerate() {
+        let mut luck = RandomStream::new(scenario.seed, "leg", index as u64);
+        let mut model: Box<dyn DeviceModel> = spec.params.build(&mut luck);
+        let begins_at = Instant::ZERO + scenario.warmup_seconds;
+        let mine = scenario.faults.iter().filter(|fault| fault.leg == index);
+        let rules: Vec<FaultRule> = mine
+            .map(|fault| FaultRule {
+                at: begins_at + fault.at,
+                until: begins_at + fault.until,
+                effect: fault.effect,
+            })
+            .collect();
+        if !rules.is_empty() {
+            model = Box::new(FaultyDevice::new(model, rules));
+        }
+        let store = Store::new(array.size_bytes, scenario.fidelity);
+        legs.push(SimLeg::new(model, store, luck, &spec.model));
+    }
+    legs
+}
+
+fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
+    let array = &scenario.array;
+    let specs = legs.iter().map(SimLeg::spec);
+    Config {
+        size_bytes: array.size_bytes,
+        block_bytes: specs
+            .clone()
+            .map(|spec| spec.logical_block_bytes)
+            .max()
+            .expect("an array has a leg"),
+        memory_bytes: array.memory_bytes,
+        leg_timeout: array.leg_timeout,
+        clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        accounting: true,
+        legs: specs
+            .zip(&array.legs)
+            .map(|(spec, leg)| LegConfig {
+                state: LegState::InSync,
+                rotational: spec.rotational,
+                write_mostly: leg.write_mostly,
+                read_preferred: leg.read_preferred,
+                queue_depth: spec.queue_depth,
+                optimal_io_bytes: spec.optimal_io_bytes,
+                fua: true,
+                trim_reads_zeros: true,
+                fast_zero: false,
+            })
+            .collect(),
+    }
+}
+
+fn build_clients(scenario: &Scenario) -> Vec<Client> {
+    let until_done = scenario.seconds == Duration::ZERO;
+    let mut clients = Vec::new();
+    for (index, job) in scenario.jobs.iter().enumerate() {
+        for clone in 0..job.numjobs {
+            let id = ClientId(scenario.first_client + clients.len() as u64);
+            let array_bytes = scenario.array.size_bytes;
+            let seed = scenario.seed;
+            // Arrivals are keyed by the place in the scenario, so that another first client asks
+            // for the same.
+            let arrivals = RandomStream::new(seed, "job", clients.len() as u64);
+            clients.push(Client::new(
+                id,
+                job,
+                (index, clone),
+                array_bytes,
+                arrivals,
+                until_done && !job.background,
+            ));
+        }
+    }
+    clients
+}
+
+fn empty_result(job: &Job) -> JobResult {
+    JobResult {
+        name: job.name.clone(),
+        read: Moved::default(),
+        write: Moved::default(),
+    }
+}
+
+/// The largest power of two, up to 1 MiB, that all requests begin and end at multiples of.
+fn granule_bytes(jobs: &[Job]) -> u64 {
+    let all = jobs.iter().fold(1u64 << 20, |all, job| {
+        all | job.bs_bytes | job.offset_bytes | job.offset_increment_bytes
+    });
+    1 << all.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests;

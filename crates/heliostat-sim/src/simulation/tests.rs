@@ -1,0 +1,156 @@
+use heliostat_policy::{PolicySpec, all_policies};
+use heliostat_types::Duration;
+
+use super::{RunError, run};
+use crate::contents::Fidelity;
+use crate::result::RunResult;
+use crate::scenario::{Job, Rw, Scenario};
+
+const MIXED: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
+
+fn scenario(legs: &[&str], seconds: u64, job: Job) -> Scenario {
+    let mut scenario = Scenario::new("test", legs, 1 << 30).unwrap();
+    scenario.seconds = Duration::from_secs(seconds);
+    scenario.fidelity = Fidelity::Stamps;
+    scenario.jobs.push(job);
+    scenario
+}
+
+fn play(scenario: &Scenario, policy: &str) -> RunResult {
+    let policy = PolicySpec::parse(policy).unwrap();
+    match run(scenario, &policy, &mut |_| ()) {
+        Ok(result) => result,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn mixed_job() -> Job {
+    Job {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        iodepth: 8,
+        numjobs: 3,
+        fsync: 16,
+        ..Job::default()
+    }
+}
+
+#[test]
+fn equal_runs_have_equal_hashes_and_others_do_not() {
+    let mut scenario = scenario(&MIXED, 2, mixed_job());
+    let first = play(&scenario, "queue");
+    assert_eq!(first.trace_hash, play(&scenario, "queue").trace_hash);
+    assert_ne!(first.trace_hash, play(&scenario, "round-robin").trace_hash);
+    scenario.seed = 2;
+    assert_ne!(first.trace_hash, play(&scenario, "queue").trace_hash);
+}
+
+#[test]
+fn every_policy_serves_true_bytes() {
+    for policy in all_policies() {
+        let spec = PolicySpec::new(policy);
+        let result = run(&scenario(&MIXED, 1, mixed_job()), &spec, &mut |_| ());
+        match result {
+            Ok(result) => assert_eq!(result.errors, 0, "{}", policy.name),
+            Err(RunError::Policy(error)) => panic!("{}: {error}", policy.name),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn one_leg_does_what_its_model_does() {
+    for (leg, depth, iops) in [("ssd-sata-256gb", 1, 8_892.0), ("nvme-gen3", 32, 383_800.0)] {
+        let job = Job {
+            iodepth: depth,
+            ..Job::default()
+        };
+        let result = play(&scenario(&[leg], 1, job), "pid");
+        let told = result.read.iops(result.seconds);
+        assert!((told / iops - 1.0).abs() < 0.01, "{leg}: {told}");
+        assert!(result.legs[0].busy_fraction > 0.99);
+        let mean_ns = result.read.response_time_ns.mean();
+        let little = told * mean_ns / 1e9;
+        assert!((little / f64::from(depth) - 1.0).abs() < 0.01, "{little}");
+    }
+}
+
+#[test]
+fn a_stream_on_a_disk_gets_the_media_rate() {
+    let direct = Job {
+        rw: Rw::Read,
+        bs_bytes: 1 << 20,
+        iodepth: 16,
+        ..Job::default()
+    };
+    let buffered = Job {
+        bs_bytes: 64 << 10,
+        iodepth: 1,
+        direct: false,
+        ..direct.clone()
+    };
+    for job in [direct, buffered] {
+        let result = play(&scenario(&["hdd-7200-2tb"; 2], 5, job), "pid");
+        let rate = result.read.bw_bytes(result.seconds) / 228e6;
+        assert!((0.98..1.001).contains(&rate), "{rate}");
+        assert_eq!(result.legs[1].reads, 0);
+    }
+}
+
+#[test]
+fn writes_are_as_fast_as_the_slowest_leg_and_reach_all() {
+    let job = Job {
+        rw: Rw::RandWrite,
+        iodepth: 4,
+        ..Job::default()
+    };
+    let result = play(&scenario(&MIXED, 10, job), "queue");
+    let iops = result.write.iops(result.seconds);
+    assert!((100.0..300.0).contains(&iops), "{iops}");
+    for leg in &result.legs {
+        let share = leg.writes as f64 / result.write.ios as f64;
+        assert!((0.9..1.1).contains(&share), "{}: {share}", leg.model);
+    }
+}
+
+#[test]
+fn without_a_time_the_run_ends_when_all_is_moved() {
+    let job = Job {
+        rw: Rw::Write,
+        bs_bytes: 1 << 20,
+        iodepth: 2,
+        size_bytes: 64 << 20,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ram", "ram"], 0, job);
+    scenario.warmup_seconds = Duration::ZERO;
+    let result = play(&scenario, "pid");
+    assert_eq!(result.write.bytes, 64 << 20);
+    assert_eq!(result.legs[1].write_bytes, 64 << 20);
+    assert!(result.seconds > Duration::from_ms(3), "{}", result.seconds);
+}
+
+#[test]
+fn the_first_client_decides_where_pid_reads() {
+    let mut scenario = scenario(&MIXED, 1, Job::default());
+    let shares = |scenario: &Scenario| {
+        let legs = play(scenario, "pid").legs;
+        [legs[0].reads > 0, legs[1].reads > 0, legs[2].reads > 0]
+    };
+    assert_eq!(shares(&scenario), [true, false, false]);
+    scenario.first_client = 2;
+    assert_eq!(shares(&scenario), [false, false, true]);
+}
+
+#[test]
+fn background_jobs_are_left_out_of_the_totals() {
+    let mut scenario = scenario(&MIXED, 1, Job::default());
+    scenario.jobs.push(Job {
+        name: "behind".to_owned(),
+        background: true,
+        ..Job::default()
+    });
+    let result = play(&scenario, "round-robin");
+    assert!(result.jobs[1].read.ios > 0);
+    assert_eq!(result.read.ios, result.jobs[0].read.ios);
+}

@@ -1,0 +1,210 @@
+//! The bytes of one leg: pages that were written, everything else as it was never written.
+
+use heliostat_types::{Extent, SECTOR_BYTES};
+
+use crate::contents::{Fidelity, SECTOR, fill_sector, version_of_sector};
+
+/// Sectors of a page: the unit in which memory is taken.
+const PAGE_SECTORS: usize = 8;
+/// Bytes of a page on the device.
+const PAGE_BYTES: u64 = PAGE_SECTORS as u64 * SECTOR_BYTES;
+/// Pages of a table of the second level: 2 MiB of the device.
+const TABLE_PAGES: usize = 512;
+
+type Page = Option<Box<[u8]>>;
+
+/// Sparse bytes of a leg. What is kept of each sector is said by the [`Fidelity`].
+#[derive(Debug)]
+pub(crate) struct Store {
+    kept_bytes: usize,
+    tables: Vec<Option<Box<[Page]>>>,
+}
+
+/// Which page, which of its sectors, and where in the request's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    page: u64,
+    in_page: usize,
+    sector: u64,
+    at: usize,
+}
+
+impl Store {
+    /// A leg of `size_bytes` that was never written.
+    pub(crate) fn new(size_bytes: u64, fidelity: Fidelity) -> Self {
+        let tables = size_bytes.div_ceil(PAGE_BYTES * TABLE_PAGES as u64);
+        Self {
+            kept_bytes: fidelity.kept_bytes(),
+            tables: vec![None; as_index(tables)],
+        }
+    }
+
+    /// Copies the leg's bytes of `extent`, whole sectors, into `bytes`.
+    pub(crate) fn read(&self, extent: Extent, bytes: &mut [u8]) {
+        for place in places(extent) {
+            let kept = &mut bytes[place.at..place.at + self.kept_bytes];
+            match self.page(place.page) {
+                Some(page) => kept.copy_from_slice(self.in_page(page, place)),
+                None => fill_sector(kept, place.sector, 0),
+            }
+        }
+    }
+
+    /// Copies `bytes` onto the leg at `extent`, of which only the sectors that `lands` says.
+    pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8], lands: impl Fn(u64) -> bool) {
+        let kept_bytes = self.kept_bytes;
+        for place in places(extent).filter(|place| lands(place.sector)) {
+            let kept = &bytes[place.at..place.at + kept_bytes];
+            let start = place.in_page * kept_bytes;
+            self.page_mut(place.page)[start..start + kept_bytes].copy_from_slice(kept);
+        }
+    }
+
+    /// Makes `extent`, whole sectors, zero, of which only the sectors that `lands` says.
+    pub(crate) fn zero(&mut self, extent: Extent, lands: impl Fn(u64) -> bool) {
+        let kept_bytes = self.kept_bytes;
+        for place in places(extent).filter(|place| lands(place.sector)) {
+            let start = place.in_page * kept_bytes;
+            self.page_mut(place.page)[start..start + kept_bytes].fill(0);
+        }
+    }
+
+    /// The version of a sector; `None` where its bytes are no write's.
+    pub(crate) fn version(&self, sector: u64) -> Option<u64> {
+        let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
+        let mut bytes = [0; SECTOR];
+        self.read(extent, &mut bytes);
+        version_of_sector(&bytes[..self.kept_bytes], sector)
+    }
+
+    /// The first sector that `self` and `other` hold different bytes of.
+    pub(crate) fn first_difference(&self, other: &Self) -> Option<u64> {
+        let tables = self.tables.len().max(other.tables.len());
+        let pages = (0..tables).flat_map(|table| {
+            let is_written = |store: &Self| store.tables.get(table).is_some_and(Option::is_some);
+            let count = if is_written(self) || is_written(other) {
+                TABLE_PAGES as u64
+            } else {
+                0
+            };
+            let first = table as u64 * TABLE_PAGES as u64;
+            first..first + count
+        });
+        let sectors = pages
+            .filter(|page| self.page(*page).is_some() || other.page(*page).is_some())
+            .flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
+        let bytes_of = |store: &Self, sector: u64| {
+            let mut bytes = [0; SECTOR];
+            let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
+            store.read(extent, &mut bytes);
+            bytes
+        };
+        let mut sectors = sectors;
+        sectors.find(|&sector| bytes_of(self, sector) != bytes_of(other, sector))
+    }
+
+    fn in_page<'a>(&self, page: &'a [u8], place: Place) -> &'a [u8] {
+        let start = place.in_page * self.kept_bytes;
+        &page[start..start + self.kept_bytes]
+    }
+
+    fn page(&self, page: u64) -> Option<&[u8]> {
+        let (table, at) = split(page);
+        self.tables.get(table)?.as_ref()?[at].as_deref()
+    }
+
+    /// A page to write to; where it is new, with the bytes of what was never written.
+    fn page_mut(&mut self, page: u64) -> &mut [u8] {
+        let kept_bytes = self.kept_bytes;
+        let (table, at) = split(page);
+        let table =
+            self.tables[table].get_or_insert_with(|| vec![None; TABLE_PAGES].into_boxed_slice());
+        table[at].get_or_insert_with(|| {
+            let mut bytes = vec![0; PAGE_SECTORS * kept_bytes].into_boxed_slice();
+            let first = page * PAGE_SECTORS as u64;
+            for (sector, kept) in (first..).zip(bytes.chunks_exact_mut(kept_bytes)) {
+                fill_sector(kept, sector, 0);
+            }
+            bytes
+        })
+    }
+}
+
+/// Table and index in it.
+fn split(page: u64) -> (usize, usize) {
+    (as_index(page) / TABLE_PAGES, as_index(page) % TABLE_PAGES)
+}
+
+fn as_index(number: u64) -> usize {
+    usize::try_from(number).expect("the tables of all pages fit into memory")
+}
+
+/// The sectors of an extent.
+fn places(extent: Extent) -> impl Iterator<Item = Place> {
+    assert!(
+        extent.is_aligned(SECTOR_BYTES),
+        "legs are read and written in whole sectors"
+    );
+    let first = extent.offset() / SECTOR_BYTES;
+    let last = extent.end() / SECTOR_BYTES;
+    (first..last).zip(0..).map(|(sector, index)| Place {
+        page: sector / PAGE_SECTORS as u64,
+        in_page: as_index(sector) % PAGE_SECTORS,
+        sector,
+        at: index * SECTOR,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::Extent;
+
+    use super::Store;
+    use crate::contents::{Fidelity, SECTOR, fill_sector};
+
+    fn written(sectors: std::ops::Range<u64>, version: u64) -> (Extent, Vec<u8>) {
+        let extent = Extent::from_range(sectors.start * 512, sectors.end * 512);
+        let mut bytes = vec![0; usize::try_from(extent.len()).unwrap()];
+        for (sector, bytes) in sectors.zip(bytes.chunks_exact_mut(SECTOR)) {
+            fill_sector(bytes, sector, version);
+        }
+        (extent, bytes)
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_rest_as_never_written() {
+        for fidelity in [Fidelity::Bytes, Fidelity::Stamps] {
+            let mut store = Store::new(1 << 40, fidelity);
+            let (extent, bytes) = written(13..31, 5);
+            store.write(extent, &bytes, |_| true);
+            assert_eq!(store.version(12), Some(0));
+            assert_eq!(store.version(13), Some(5));
+            assert_eq!(store.version(30), Some(5));
+            assert_eq!(store.version(31), Some(0));
+            assert_eq!(store.version((1 << 31) - 1), Some(0));
+            store.zero(Extent::new(14 * 512, 512), |_| true);
+            assert_eq!(store.version(14), None);
+        }
+    }
+
+    #[test]
+    fn a_torn_write_lands_in_part() {
+        let mut store = Store::new(1 << 20, Fidelity::Bytes);
+        let (extent, bytes) = written(0..8, 1);
+        store.write(extent, &bytes, |sector| sector % 2 == 0);
+        let versions: Vec<_> = (0..4).map(|sector| store.version(sector)).collect();
+        assert_eq!(versions, [Some(1), Some(0), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn differences_are_found() {
+        let mut one = Store::new(1 << 30, Fidelity::Stamps);
+        let mut other = Store::new(1 << 30, Fidelity::Stamps);
+        let (extent, bytes) = written(1_000_000..1_000_008, 0);
+        one.write(extent, &bytes, |_| true);
+        assert_eq!(one.first_difference(&other), None, "as never written");
+        let (extent, bytes) = written(1_000_003..1_000_004, 9);
+        other.write(extent, &bytes, |_| true);
+        assert_eq!(one.first_difference(&other), Some(1_000_003));
+    }
+}

@@ -1,0 +1,59 @@
+//! Sequential runs of reads, and how often one changes its leg.
+
+use heliostat_types::{Extent, LegId};
+
+/// How many runs are told apart: more than any job list that people look at has.
+const RUNS_MAX: usize = 64;
+
+/// The newest runs.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    runs: Vec<Run>,
+    oldest: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    end: u64,
+    leg: LegId,
+}
+
+impl Streams {
+    /// A read goes to `leg`; whether it continues a run that was on another one.
+    pub(crate) fn on_read(&mut self, extent: Extent, leg: LegId) -> bool {
+        let mut runs = self.runs.iter_mut();
+        if let Some(run) = runs.find(|run| run.end == extent.offset()) {
+            run.end = extent.end();
+            return std::mem::replace(&mut run.leg, leg) != leg;
+        }
+        let run = Run {
+            end: extent.end(),
+            leg,
+        };
+        if self.runs.len() < RUNS_MAX {
+            self.runs.push(run);
+        } else {
+            self.runs[self.oldest] = run;
+            self.oldest = (self.oldest + 1) % RUNS_MAX;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::{Extent, LegId};
+
+    use super::Streams;
+
+    #[test]
+    fn a_run_that_changes_its_leg_is_seen() {
+        let mut streams = Streams::default();
+        let leg = LegId::new;
+        assert!(!streams.on_read(Extent::new(0, 10), leg(0)));
+        assert!(!streams.on_read(Extent::new(500, 10), leg(1)));
+        assert!(!streams.on_read(Extent::new(10, 10), leg(0)));
+        assert!(streams.on_read(Extent::new(20, 10), leg(1)));
+        assert!(!streams.on_read(Extent::new(30, 10), leg(1)));
+    }
+}
