@@ -1,0 +1,67 @@
+//! How much memory one client may keep busy.
+//!
+//! The engine never hands out more than it has, but a client that asks for much and takes no answer
+//! would leave others nothing. So each connection may hold at most half of what is still free: the
+//! first one that gets stuck holds a third of all, the next a third of the rest, and small requests of
+//! others always find room.
+
+/// The bytes of requests that were handed in and whose buffers did not come back yet.
+#[derive(Debug)]
+pub(super) struct Budget {
+    total_bytes: u64,
+    used_bytes: u64,
+}
+
+impl Budget {
+    /// Nothing is used of so many bytes.
+    pub(super) const fn new(total_bytes: u64) -> Self {
+        Self {
+            total_bytes,
+            used_bytes: 0,
+        }
+    }
+
+    /// Takes `bytes` for a connection that holds `held_bytes`, or says that it has to wait.
+    ///
+    /// A connection that holds nothing gets what is free, and any one request is let through when
+    /// nothing is used at all: every request is carried out in the end.
+    pub(super) const fn try_take(&mut self, bytes: u64, held_bytes: u64) -> bool {
+        let free_bytes = self.total_bytes.saturating_sub(self.used_bytes);
+        let may = self.used_bytes == 0
+            || held_bytes == 0 && bytes <= free_bytes
+            || held_bytes + bytes <= free_bytes / 2;
+        if may {
+            self.used_bytes += bytes;
+        }
+        may
+    }
+
+    /// Gives back what was taken.
+    pub(super) const fn give_back(&mut self, bytes: u64) {
+        self.used_bytes = self
+            .used_bytes
+            .checked_sub(bytes)
+            .expect("only what was taken is given back");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+
+    #[test]
+    fn stuck_clients_leave_room_for_others() {
+        let mut budget = Budget::new(900);
+        let mut held = [0; 3];
+        for held in &mut held {
+            while budget.try_take(10, *held) {
+                *held += 10;
+            }
+        }
+        assert_eq!(held, [300, 200, 130]);
+        assert!(budget.try_take(270, 0), "the first request of another");
+        assert!(!budget.try_take(1, 0));
+        budget.give_back(900);
+        assert!(budget.try_take(2000, 0), "one that never fits is alone");
+    }
+}
