@@ -82,7 +82,7 @@ impl Server {
     ) -> Result<Self, RuntimeError> {
         let given = options.policy.clone();
         let path = options.places.settings(&options.name);
-        let settings = Settings::new(options.keeps_settings.then_some(path), given);
+        let settings = Settings::new(path, options.keeps_settings, given);
         let policy = settings.policy()?;
         let policy = parse_policy(policy.as_deref(), options.legs.len())?;
         // Before any thread is started, which would not be part of the I/O path.

@@ -26,16 +26,21 @@ struct SettingsFile {
 /// Where settings of one array are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Nothing where they are not to be kept.
-    path: Option<PathBuf>,
+    path: PathBuf,
+    /// Whether what is set from now on is kept.
+    is_kept: bool,
     /// The policy on the command line.
     given: Option<String>,
 }
 
 impl Settings {
-    /// Kept at `path`, or not at all; `given` is the policy on the command line.
-    pub(crate) fn new(path: Option<PathBuf>, given: Option<String>) -> Self {
-        Self { path, given }
+    /// Those at `path`; `given` is the policy on the command line.
+    pub(crate) fn new(path: PathBuf, is_kept: bool, given: Option<String>) -> Self {
+        Self {
+            path,
+            is_kept,
+            given,
+        }
     }
 
     /// The policy to start with, if any was said.
@@ -43,9 +48,7 @@ impl Settings {
     /// # Errors
     /// Where the file cannot be read or makes no sense.
     pub(crate) fn policy(&self) -> Result<Option<String>, RuntimeError> {
-        let Some(path) = &self.path else {
-            return Ok(self.given.clone());
-        };
+        let path = &self.path;
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self.given.clone()),
             other => other.map_err(|error| unreadable(path, &error))?,
@@ -67,9 +70,9 @@ impl Settings {
     /// # Errors
     /// Where it cannot be written.
     pub(crate) fn keep_policy(&self, policy: &str) -> Result<(), RuntimeError> {
-        let Some(path) = &self.path else {
+        if !self.is_kept {
             return Ok(());
-        };
+        }
         let file = SettingsFile {
             version: VERSION,
             policy: policy.to_owned(),
@@ -77,11 +80,11 @@ impl Settings {
         };
         let mut bytes = serde_json::to_vec_pretty(&file).expect("a plain struct is JSON");
         bytes.push(b'\n');
-        durable::replace(path, &bytes).map_err(|error| {
+        durable::replace(&self.path, &bytes).map_err(|error| {
             RuntimeError(format!(
                 "the policy is active now, but will not be back after a restart: cannot write {}: \
                  {error}",
-                path.display()
+                self.path.display()
             ))
         })
     }
@@ -104,7 +107,7 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("disk.settings");
         let settings =
-            |given: Option<&str>| Settings::new(Some(path.clone()), given.map(str::to_owned));
+            |given: Option<&str>| Settings::new(path.clone(), true, given.map(str::to_owned));
         let policy = |given| settings(given).policy().unwrap();
         assert_eq!(policy(None), None);
         assert_eq!(policy(Some("pid")).as_deref(), Some("pid"));
@@ -121,10 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_where_nothing_is_to_be() {
-        let settings = Settings::new(None, Some("pid".to_owned()));
-        settings.keep_policy("queue").unwrap();
-        assert_eq!(settings.policy().unwrap().as_deref(), Some("pid"));
+    fn what_is_set_in_passing_is_not_kept() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("disk.settings");
+        let settings = |is_kept| Settings::new(path.clone(), is_kept, None);
+        settings(true).keep_policy("pid").unwrap();
+        settings(false).keep_policy("queue").unwrap();
+        assert_eq!(settings(false).policy().unwrap().as_deref(), Some("pid"));
     }
 
     #[test]

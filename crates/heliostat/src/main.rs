@@ -1,1 +1,13 @@
-fn main() {}
+//! `heliostat`, the program: arguments in, words and exit codes out.
+
+mod cli;
+mod demo;
+mod policy;
+mod serve;
+mod stats;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -1,0 +1,105 @@
+//! The command line: which commands there are, and what their ends mean.
+//!
+//! Errors go to standard error and say what, where and what to do. The exit code is 2 where the
+//! command line made no sense, and 1 where the command failed. Somebody who closes standard output
+//! early (`| head`) has seen enough, and that is no failure.
+
+use std::io::{self, Write as _, stderr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError};
+
+use crate::{demo, policy, serve, stats};
+
+/// A mirrored block device that sends every read to the leg that will answer it soonest.
+#[derive(Debug, Parser)]
+#[command(name = "heliostat", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read a mixed mirror by every known policy, first in virtual time and then for real.
+    ///
+    /// Needs no arguments, no root and no disks.
+    Demo(demo::DemoArgs),
+    /// Serve a mirror of files, disks, memory or device models to clients.
+    Serve(Box<serve::ServeArgs>),
+    /// Show what each leg of an array that is being served was asked, and how it answered.
+    Stats(stats::StatsArgs),
+    /// Show the read policy of an array that is being served, or switch it.
+    Policy(policy::PolicyArgs),
+    /// List all read policies with their tunables.
+    Policies,
+}
+
+/// Where the control socket of a running array is.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ControlArgs {
+    /// Where control sockets lie [default: /run/heliostat, or $XDG_RUNTIME_DIR/heliostat].
+    #[arg(long, value_name = "DIR")]
+    control_dir: Option<PathBuf>,
+}
+
+impl ControlArgs {
+    /// Where things lie.
+    pub(crate) fn places(&self) -> Result<Places, RuntimeError> {
+        Places::choose(self.control_dir.as_deref())
+    }
+
+    /// Asks the daemon that serves the array called `name`.
+    pub(crate) fn ask(
+        &self,
+        name: &str,
+        request: &ControlRequest,
+    ) -> Result<ControlResponse, RuntimeError> {
+        heliostat_runtime::check_name(name)?;
+        heliostat_runtime::ask(&self.places()?.socket(name), request)
+    }
+}
+
+/// Reads the arguments and does what they say.
+pub(crate) fn run() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Serve(args) => return end(serve::run(*args)),
+        Command::Stats(args) => stats::run(&args),
+        Command::Policy(args) => policy::run(&args),
+        Command::Policies => policy::list(),
+    };
+    end(done.map(|()| ExitCode::SUCCESS))
+}
+
+/// The exit code, after saying what went wrong.
+fn end(done: anyhow::Result<ExitCode>) -> ExitCode {
+    let error = match done {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    let is_broken_pipe = error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    });
+    if is_broken_pipe {
+        return ExitCode::SUCCESS;
+    }
+    // Where standard error is gone too, the exit code is all there is.
+    let _ = writeln!(stderr(), "error: {error:#}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,238 @@
+//! `heliostat serve`: a mirror for clients until a signal comes.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use heliostat_export_nbd::serve::NbdExport;
+use heliostat_export_nbd::uri::ExportUri;
+use heliostat_leg::{IoChoice, LegSpec};
+use heliostat_policy::PolicySpec;
+use heliostat_runtime::{ArrayOptions, Export, Progress, Server, Signals, Trust};
+use heliostat_types::Duration;
+use indicatif::{ProgressBar, ProgressStyle};
+use stdx::units::{format_size, parse_size, parse_time_ns};
+
+use crate::cli::ControlArgs;
+
+/// What `heliostat serve` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// What the mirror is made of: files or disks (their paths, with a '/'), mem:SIZE, or
+    /// model:NAME[,size=SIZE][,file=PATH].
+    #[arg(required = true, value_name = "LEG", value_parser = parse_leg)]
+    legs: Vec<LegSpec>,
+    /// What to call the array [default: the name of the first export].
+    #[arg(long)]
+    name: Option<String>,
+    /// Where clients find it: nbd+unix:///EXPORT?socket=PATH, nbd://HOST:PORT/EXPORT, fd: (sockets
+    /// inherited by LISTEN_FDS) or stdio: (one client on standard input and output). Several may
+    /// be given.
+    #[arg(long = "export", value_name = "URI", required = true)]
+    exports: Vec<ExportUri>,
+    /// How legs are chosen for reads; see 'heliostat policies' [default: zfs].
+    #[arg(long, value_name = "NAME[:VALUE]", value_parser = parse_policy)]
+    policy: Option<String>,
+    /// In which order a leg gets what waits for it.
+    #[arg(long, value_enum, default_value_t = Scheduler::None)]
+    scheduler: Scheduler,
+    /// Memory for requests; when it is spent, clients wait.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
+    memory: u64,
+    /// After how much silence a leg is faulted, if others are left.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    leg_timeout: Duration,
+    /// Copy this leg over the others before serving, because it is the one that is right.
+    #[arg(long, value_name = "LEG")]
+    copy_from: Option<String>,
+    /// Serve the legs as they are, because they are known to be equal.
+    #[arg(long, conflicts_with = "copy_from")]
+    assume_clean: bool,
+    /// Refuse writes.
+    #[arg(long)]
+    read_only: bool,
+    /// Forget at the end what was set while it was served.
+    #[arg(long)]
+    transient: bool,
+    /// Reach files and disks through threads instead of io_uring.
+    #[arg(long)]
+    no_io_uring: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// What stands in front of each leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Scheduler {
+    /// First come, first served.
+    None,
+}
+
+fn parse_leg(text: &str) -> Result<LegSpec, String> {
+    if !text.contains(['/', ':']) {
+        return Err(
+            "a leg contains a '/' or a ':' (a file here is ./FILE); arrays that are served by \
+             their name need metadata on their legs, which is not there yet"
+                .to_owned(),
+        );
+    }
+    LegSpec::parse(text).map_err(|error| error.to_string())
+}
+
+/// The text itself: what is active is kept and shown as text.
+fn parse_policy(text: &str) -> Result<String, String> {
+    let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
+    Ok(spec.to_string())
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match parse_time_ns(text) {
+        Ok(0) => Err("it has to be longer than nothing".to_owned()),
+        Ok(ns) => Ok(Duration::from_ns(ns)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Serves until the end. The exit code says whether everything is on record.
+pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    // First of all: threads started later must not be ended by a signal.
+    let signals = Signals::take().context("cannot take signals")?;
+    let (name, is_named) = match &args.name {
+        Some(name) => (name.clone(), true),
+        None => name_of_export(&args.exports),
+    };
+    heliostat_runtime::check_name(&name).context("give the array another one with --name NAME")?;
+    let options = ArrayOptions {
+        trust: match &args.copy_from {
+            Some(leg) => Trust::CopyFrom(leg.clone()),
+            None if args.assume_clean => Trust::AssumeClean,
+            None => Trust::Record,
+        },
+        policy: args.policy,
+        keeps_settings: is_named && !args.transient,
+        memory_bytes: args.memory,
+        leg_timeout: args.leg_timeout,
+        read_only: args.read_only,
+        io: if args.no_io_uring {
+            IoChoice::ThreadPool
+        } else {
+            IoChoice::Auto
+        },
+        ..ArrayOptions::new(name, args.legs, args.control.places()?)
+    };
+    let description = format!("heliostat mirror of {} legs", options.legs.len());
+    let export = NbdExport::new(args.exports, description, options.memory_bytes)?;
+    let exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
+    let mut console = Console::new();
+    let server = Server::open(&options, exports, Some(signals), &mut console)?;
+    introduce(&mut console, &options, &server);
+    let stopped = server.run()?;
+    Ok(if stopped.is_clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The name of the first export. Where that is the default one, which has no name, the array gets
+/// one that no other has, and `false` says that it means nothing after this process.
+fn name_of_export(exports: &[ExportUri]) -> (String, bool) {
+    let name = exports
+        .iter()
+        .map(|uri| uri.export.as_str())
+        .next()
+        .unwrap_or_default();
+    if name.is_empty() {
+        (format!("unnamed-{}", std::process::id()), false)
+    } else {
+        (name.to_owned(), true)
+    }
+}
+
+fn introduce(console: &mut Console, options: &ArrayOptions, server: &Server) {
+    let (info, name) = (server.info(), &options.name);
+    let read_only = if info.read_only { ", read-only" } else { "" };
+    console.note(&format!(
+        "array {name}: {} ({} bytes), a mirror of {} legs{read_only}",
+        format_size(info.size_bytes),
+        info.size_bytes,
+        options.legs.len(),
+    ));
+    console.note(&format!("legs through {}", server.backend()));
+    console.note(&format!("read policy {}", server.policy()));
+    console.note(&format!(
+        "control socket {}",
+        options.places.socket(name).display()
+    ));
+    console.note(&format!(
+        "serving {name} at {}",
+        server.addresses().join(" and ")
+    ));
+}
+
+/// What is said at the start: lines on standard error, with a bar on a terminal while legs are
+/// copied.
+#[derive(Debug)]
+struct Console {
+    bar: Option<ProgressBar>,
+    /// The last tenth that was told of in plain lines.
+    tenth: u64,
+}
+
+impl Console {
+    const fn new() -> Self {
+        Self {
+            bar: None,
+            tenth: 0,
+        }
+    }
+
+    fn line(line: &str) {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(stderr(), "{line}");
+    }
+
+    fn show(&mut self, done_bytes: u64, total_bytes: u64) {
+        let bar = self.bar.get_or_insert_with(|| {
+            let style =
+                "copying {bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
+            let style = ProgressStyle::with_template(style).expect("the template is a constant");
+            ProgressBar::new(total_bytes).with_style(style)
+        });
+        bar.set_position(done_bytes);
+        if done_bytes == total_bytes {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Console {
+    fn note(&mut self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| Self::line(line)),
+            None => Self::line(line),
+        }
+    }
+
+    fn copied(&mut self, done_bytes: u64, total_bytes: u64) -> bool {
+        if stderr().is_terminal() {
+            self.show(done_bytes, total_bytes);
+            return true;
+        }
+        let tenth = u128::from(done_bytes) * 10 / u128::from(total_bytes.max(1));
+        let tenth = u64::try_from(tenth).expect("at most ten");
+        if tenth > self.tenth {
+            self.tenth = tenth;
+            Self::line(&format!(
+                "copied {} of {}",
+                format_size(done_bytes),
+                format_size(total_bytes)
+            ));
+        }
+        true
+    }
+}
