@@ -301,7 +301,6 @@ impl Engine {
         if error.is_none() {
             self.merge_edges(index);
         }
-        self.release_scratch(index);
         if let Some(kind) = error {
             // No leg has changed.
             self.writes[index].result = Err(kind);
@@ -562,6 +561,8 @@ impl Engine {
     /// Releases the lock, and answers as soon as what is known of the legs is durable.
     fn end_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let lock = self.writes[index].lock;
+        // Not before: the shell carries the merge out after the input that asked for it.
+        self.release_scratch(index);
         if let Some(data) = self.writes[index].data {
             self.release_buffer(data.buffer);
         }
