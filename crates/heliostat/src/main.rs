@@ -3,6 +3,7 @@
 mod cli;
 mod demo;
 mod policy;
+mod report;
 mod serve;
 mod stats;
 
