@@ -1,11 +1,11 @@
-//! The memory that all buffers lie in: one mapping, allocated at the start, handed out in ranges by
-//! the engine's buffer table.
+//! The memory that all buffers lie in: one mapping, allocated at the start, handed out in ranges
+//! by the engine's buffer table.
 //!
 //! The rule that makes it sound: at any time a range of the arena belongs either to any number of
 //! readers (a write's bytes, on their way to several legs) or to exactly one writer (a read's
 //! destination, a client's payload, a copy). The engine's buffer table keeps to it: a buffer is
-//! referenced by each leg operation that uses it until that operation was reaped, and is handed out
-//! anew only when the last reference is gone. The arena itself knows nothing of buffers.
+//! referenced by each leg operation that uses it until that operation was reaped, and is handed
+//! out anew only when the last reference is gone. The arena itself knows nothing of buffers.
 
 use std::sync::Arc;
 

@@ -1,14 +1,21 @@
 //! All legs of one array behind one face: operations go in, completions come out, nothing blocks.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use heliostat_types::{Instant, LegId};
+use heliostat_types::{ErrorKind, Instant, LegId, OpKind};
+use rustix::io::Errno;
 
-use crate::api::{LegDone, LegIo};
+use crate::api::{LegDone, LegIo, LegOutcome};
 use crate::arena::Arena;
+use crate::delay::DelayLine;
 use crate::error::LegError;
+use crate::file::LegFile;
 use crate::leg::{OpenedLeg, Store};
+use crate::memory::MemoryStore;
+use crate::ring::Ring;
+use crate::workers::{Mailbox, Workers};
 
 /// How files and block devices are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,83 +26,236 @@ pub enum IoChoice {
     ThreadPool,
 }
 
-/// The legs of one array, driven by one thread.
+/// The legs of one array, for one thread to drive.
+///
+/// An operation's memory belongs to the hub from `submit` until its completion was reaped. A hub
+/// that is dropped with operations in flight waits for none of them, and keeps the arena's memory
+/// for as long as the kernel or a thread may touch it.
 #[derive(Debug)]
 pub struct LegHub {
-    legs: Vec<OpenedLeg>,
+    legs: Vec<Leg>,
     arena: Arc<Arena>,
+    ring: Option<Ring>,
+    mailbox: Arc<Mailbox>,
+    backend: String,
+    /// Ended, not yet reaped.
     ready: Vec<LegDone>,
+    outstanding_count: usize,
+}
+
+/// One leg: how long it takes, and who moves its bytes.
+#[derive(Debug)]
+struct Leg {
+    size_bytes: u64,
+    block_bytes: u64,
+    delay: Option<DelayLine>,
+    mover: Mover,
+}
+
+/// Who moves the bytes of a leg.
+#[derive(Debug)]
+enum Mover {
+    /// The loop itself.
+    Memory(MemoryStore),
+    /// The ring, and threads for what that cannot do; or threads alone.
+    File(Workers),
 }
 
 impl LegHub {
     /// Takes the legs over; the one at index i is leg i from now on.
     ///
     /// # Errors
-    /// Where neither io_uring nor threads can be had.
+    /// Where the kernel refuses what even threads need.
+    ///
+    /// # Panics
+    /// Where there are more than 16 legs.
     pub fn new(
         legs: Vec<OpenedLeg>,
         arena: Arc<Arena>,
-        _choice: IoChoice,
+        choice: IoChoice,
     ) -> Result<Self, LegError> {
+        let mailbox = Mailbox::new().map_err(|source| LegError::Setup {
+            doing: "have an event descriptor".to_owned(),
+            source,
+        })?;
+        let mailbox = Arc::new(mailbox);
+        let files: Vec<Option<Arc<LegFile>>> = legs
+            .iter()
+            .map(|leg| match &leg.store {
+                Store::Memory(_) => None,
+                Store::File(file) => Some(Arc::clone(file)),
+            })
+            .collect();
+        let (ring, backend) = choose_backend(&files, &arena, choice);
+        let legs = legs
+            .into_iter()
+            .enumerate()
+            .map(|(index, leg)| Leg {
+                size_bytes: leg.info().size_bytes,
+                block_bytes: u64::from(leg.info().logical_block_bytes),
+                delay: leg.timing.map(|timing| DelayLine::new(timing, index)),
+                mover: match leg.store {
+                    Store::Memory(memory) => Mover::Memory(memory),
+                    Store::File(file) => Mover::File(Workers::new(
+                        LegId::new(index),
+                        file,
+                        Arc::clone(&arena),
+                        Arc::clone(&mailbox),
+                    )),
+                },
+            })
+            .collect();
         Ok(Self {
             legs,
             arena,
+            ring,
+            mailbox,
+            backend,
             ready: Vec::new(),
+            outstanding_count: 0,
         })
     }
 
-    /// Hands in an operation; it begins with the next [`LegHub::kick`] at the latest.
+    /// Hands in an operation; it begins with the next [`LegHub::kick`] at the latest. The
+    /// completion of one that cannot even begin is there to reap.
     ///
     /// # Panics
     /// Where there is no such leg.
-    pub fn submit(&mut self, _now: Instant, leg: LegId, io: LegIo) {
-        match &self.legs[leg.index()].store {
-            Store::Memory(memory) => {
-                let outcome = memory.perform(&self.arena, &io);
-                self.ready.push(LegDone {
-                    leg,
-                    op: io.op,
-                    outcome,
-                });
-            }
+    pub fn submit(&mut self, now: Instant, leg: LegId, io: LegIo) {
+        self.outstanding_count += 1;
+        let Leg {
+            size_bytes,
+            block_bytes,
+            delay,
+            ..
+        } = &mut self.legs[leg.index()];
+        if io.extent.end() > *size_bytes || !io.extent.is_aligned(*block_bytes) {
+            self.fail(leg, io, ErrorKind::InvalidInput);
+        } else if let Some(delay) = delay {
+            delay.submit(now, io);
+        } else {
+            self.begin(leg, io);
         }
     }
 
     /// Tells the kernel of everything submitted since the last call. Call it once per turn.
-    pub fn kick(&mut self) {}
+    pub fn kick(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.kick(&mut self.ready);
+        }
+    }
 
     /// Appends what has ended to `done`.
-    pub fn reap(&mut self, _now: Instant, done: &mut Vec<LegDone>) {
+    pub fn reap(&mut self, now: Instant, done: &mut Vec<LegDone>) {
+        for index in 0..self.legs.len() {
+            self.begin_due(now, LegId::new(index));
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.reap(&mut self.ready);
+        }
+        self.mailbox.take(&mut self.ready);
+        self.outstanding_count -= self.ready.len();
         done.append(&mut self.ready);
     }
 
-    /// Whether [`LegHub::reap`] would find something, without asking the kernel.
+    /// Whether [`LegHub::reap`] has something to do, without asking the kernel; it may find that
+    /// nothing has ended after all. Deadlines do not count.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
+            || self.mailbox.is_filled()
+            || self.ring.as_ref().is_some_and(Ring::has_ready)
     }
 
     /// Descriptors that are readable when there may be something to reap.
     #[must_use]
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+        let ring = self.ring.as_ref().map(Ring::fd);
+        ring.into_iter().chain([self.mailbox.fd()]).collect()
     }
 
     /// When to call [`LegHub::reap`] at the latest, whatever the descriptors say.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        None
+        let delays = self.legs.iter().filter_map(|leg| leg.delay.as_ref());
+        delays.filter_map(DelayLine::next_event_at).min()
     }
 
-    /// How files and block devices are reached: `io_uring`, or `threads: ` and why.
+    /// How files and block devices are reached: `io_uring`, `threads: ` and why, or `memory` where
+    /// there are none.
     #[must_use]
     pub fn backend(&self) -> &str {
-        "memory only"
+        &self.backend
     }
 
     /// How many operations were submitted and not yet reaped.
     #[must_use]
-    pub fn outstanding(&self) -> usize {
-        self.ready.len()
+    pub const fn outstanding(&self) -> usize {
+        self.outstanding_count
+    }
+
+    /// Begins what a model has held back until now.
+    fn begin_due(&mut self, now: Instant, leg: LegId) {
+        while let Some(delay) = &mut self.legs[leg.index()].delay {
+            match delay.poll(now) {
+                None => return,
+                Some((io, Ok(()))) => self.begin(leg, io),
+                Some((io, Err(kind))) => self.fail(leg, io, kind),
+            }
+        }
+    }
+
+    fn fail(&mut self, leg: LegId, io: LegIo, kind: ErrorKind) {
+        self.ready.push(LegDone {
+            leg,
+            op: io.op,
+            outcome: LegOutcome::Failed(kind),
+        });
+    }
+
+    /// Gives an operation to who moves the bytes.
+    fn begin(&mut self, leg: LegId, io: LegIo) {
+        match (&mut self.legs[leg.index()].mover, &mut self.ring) {
+            (Mover::Memory(memory), _) => self.ready.push(LegDone {
+                leg,
+                op: io.op,
+                outcome: memory.perform(&self.arena, &io),
+            }),
+            // io_uring has no call that looks for holes.
+            (Mover::File(_), Some(ring)) if io.kind != OpKind::BlockStatus => {
+                ring.submit(leg, io, &mut self.ready);
+            }
+            (Mover::File(workers), _) => workers.submit(io),
+        }
+    }
+}
+
+/// A ring where there are files and one can be had, and what to call what is used.
+fn choose_backend(
+    files: &[Option<Arc<LegFile>>],
+    arena: &Arc<Arena>,
+    choice: IoChoice,
+) -> (Option<Ring>, String) {
+    if files.iter().all(Option::is_none) {
+        return (None, "memory".to_owned());
+    }
+    if choice == IoChoice::ThreadPool {
+        return (None, "threads: as asked for".to_owned());
+    }
+    match Ring::new(files, Arc::clone(arena)) {
+        Ok(ring) => (Some(ring), "io_uring".to_owned()),
+        Err(error) => (None, format!("threads: {}", why_no_ring(&error))),
+    }
+}
+
+/// Why there is no io_uring, in words that help.
+fn why_no_ring(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSYS) => "this kernel has no io_uring".to_owned(),
+        Some(Errno::PERM | Errno::ACCESS) => {
+            "io_uring is forbidden here (kernel.io_uring_disabled, or a container's seccomp filter)"
+                .to_owned()
+        }
+        _ => format!("io_uring cannot be set up: {error}"),
     }
 }

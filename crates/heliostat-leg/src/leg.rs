@@ -1,18 +1,26 @@
 //! A leg that is open: what it is, and plain blocking access to it before the array is served.
 
-use heliostat_types::Extent;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use heliostat_model::{DeviceSpec, FaultRule, ModelParams};
+use heliostat_types::{Extent, RandomStream};
 use stdx::units::format_size;
 
 use crate::error::LegError;
+use crate::file::LegFile;
 use crate::memory::MemoryStore;
-use crate::spec::{LegSpec, SpecKind};
+use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
+use crate::spec::{LegSpec, ModelSpec, SpecKind};
+use crate::superblock;
 
 /// What a leg says of itself. Never changes while it is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegInfo {
     /// Its size, a multiple of the logical block; what lies behind is not used.
     pub size_bytes: u64,
-    /// The smallest unit that it reads and writes: 512 or 4096.
+    /// The smallest unit that it reads and writes: 512 to 4096.
     pub logical_block_bytes: u32,
     /// The smallest unit that it writes without reading first.
     pub physical_block_bytes: u32,
@@ -24,9 +32,9 @@ pub struct LegInfo {
     pub queue_depth: u32,
     /// Whether it takes writes with FUA.
     pub fua: bool,
-    /// Whether a trim leaves zeros behind.
+    /// Whether it takes trims, which leave zeros behind.
     pub trim_reads_zeros: bool,
-    /// Whether it writes zeros faster than bytes.
+    /// Whether it makes zeros, keeping their storage, faster than it is sent them.
     pub fast_zero: bool,
     /// What to recognise it by, the same after a restart of the machine.
     pub identity: String,
@@ -42,6 +50,8 @@ pub struct OpenedLeg {
     name: String,
     info: LegInfo,
     pub(crate) store: Store,
+    /// The device whose time it takes, where that is not its own.
+    pub(crate) timing: Option<Timing>,
 }
 
 /// Where the bytes of a leg lie.
@@ -49,6 +59,17 @@ pub struct OpenedLeg {
 pub(crate) enum Store {
     /// In memory.
     Memory(MemoryStore),
+    /// In a file or on a block device.
+    File(Arc<LegFile>),
+}
+
+/// A modelled device that has not been started.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    /// What it is made of.
+    pub(crate) params: ModelParams,
+    /// What goes wrong with it.
+    pub(crate) faults: Vec<FaultRule>,
 }
 
 impl LegSpec {
@@ -59,19 +80,25 @@ impl LegSpec {
     pub fn open(&self) -> Result<OpenedLeg, LegError> {
         let name = self.to_string();
         match &self.kind {
-            SpecKind::Path(_) => Err(LegError::Unfit {
-                leg: name,
-                problem: "files are not done yet".to_owned(),
-                way_out: "wait".to_owned(),
-            }),
+            SpecKind::Path(path) => open_file(name, path, Access::Direct),
             SpecKind::Memory { size_bytes } => open_memory(name, *size_bytes),
+            SpecKind::Model(model) => open_model(name, model),
         }
     }
 }
 
+fn open_file(name: String, path: &Path, access: Access) -> Result<OpenedLeg, LegError> {
+    let (file, info) = open_path(&name, path, access)?;
+    Ok(OpenedLeg {
+        name,
+        info,
+        store: Store::File(Arc::new(file)),
+        timing: None,
+    })
+}
+
 fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
-    let len = usize::try_from(size_bytes).expect("memory is counted in 64 bits");
-    let store = MemoryStore::new(len).map_err(|source| LegError::Io {
+    let store = MemoryStore::new(size_bytes).map_err(|source| LegError::Io {
         leg: name.clone(),
         doing: "have memory for",
         source,
@@ -79,10 +106,11 @@ fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
     let info = LegInfo {
         size_bytes,
         logical_block_bytes: 512,
+        // Pages.
         physical_block_bytes: 4096,
         rotational: false,
         optimal_io_bytes: 0,
-        queue_depth: 128,
+        queue_depth: QUEUE_DEPTH_MAX,
         fua: true,
         trim_reads_zeros: true,
         fast_zero: true,
@@ -94,7 +122,80 @@ fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
         name,
         info,
         store: Store::Memory(store),
+        timing: None,
     })
+}
+
+fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
+    let store = match &model.file {
+        Some(path) => open_file(name.clone(), path, Access::Cached)?,
+        None => {
+            let size_bytes = model
+                .size_bytes
+                .unwrap_or_else(|| model.drive.params.size_bytes());
+            open_memory(name.clone(), size_bytes)?
+        }
+    };
+    let params = model.drive.params;
+    let block_bytes = u64::from(spec_of(&params).logical_block_bytes);
+    let size_bytes = match model.size_bytes {
+        Some(size_bytes) => size_bytes,
+        None => store.info.size_bytes - store.info.size_bytes % block_bytes,
+    };
+    let under = match &model.file {
+        Some(path) => path.display().to_string(),
+        None => "memory".to_owned(),
+    };
+    let unfit = |problem, way_out| LegError::Unfit {
+        leg: name.clone(),
+        problem,
+        way_out,
+    };
+    if size_bytes > store.info.size_bytes {
+        let has = format_size(store.info.size_bytes);
+        return Err(unfit(
+            format!("{under} is smaller than size=, {has}"),
+            format!("enlarge it with `truncate -s {size_bytes} {under}`"),
+        ));
+    }
+    if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
+        return Err(unfit(
+            format!("{size_bytes} bytes are no whole number of blocks of {block_bytes}"),
+            "give it another size".to_owned(),
+        ));
+    }
+    let timing = Timing {
+        params: params.with_size(size_bytes),
+        faults: model.faults.clone(),
+    };
+    let spec = spec_of(&timing.params);
+    let info = LegInfo {
+        size_bytes,
+        logical_block_bytes: spec.logical_block_bytes,
+        physical_block_bytes: spec.physical_block_bytes,
+        rotational: spec.rotational,
+        optimal_io_bytes: spec.optimal_io_bytes,
+        queue_depth: spec.queue_depth,
+        description: format!(
+            "model of {}, {}, in {under}",
+            model.drive.summary,
+            format_size(size_bytes)
+        ),
+        ..store.info
+    };
+    Ok(OpenedLeg {
+        name,
+        info,
+        store: store.store,
+        timing: Some(timing),
+    })
+}
+
+/// What a device with these parameters says of itself.
+fn spec_of(params: &ModelParams) -> DeviceSpec {
+    *params
+        .build(&mut RandomStream::new(0, "model spec", 0))
+        .spec()
 }
 
 impl OpenedLeg {
@@ -110,30 +211,30 @@ impl OpenedLeg {
         &self.name
     }
 
-    /// Fills `bytes` from `offset_bytes` on. Blocks.
+    /// Fills `bytes` from `offset_bytes` on, at any alignment. Blocks; a model takes no time for
+    /// it.
     ///
     /// # Errors
     /// Where the device fails, or ends before that.
     pub fn read_at(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), LegError> {
-        match &self.store {
-            Store::Memory(memory) => {
-                memory.read(usize::try_from(offset_bytes).expect("64 bits"), bytes);
-            }
-        }
-        Ok(())
+        let result = match &self.store {
+            Store::Memory(memory) => memory.read_at(offset_bytes, bytes),
+            Store::File(file) => file.read_at(offset_bytes, bytes),
+        };
+        self.named("read", result)
     }
 
-    /// Stores `bytes` from `offset_bytes` on. Blocks.
+    /// Stores `bytes` from `offset_bytes` on, at any alignment. Blocks; a model takes no time for
+    /// it.
     ///
     /// # Errors
     /// Where the device fails, or ends before that.
     pub fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), LegError> {
-        match &self.store {
-            Store::Memory(memory) => {
-                memory.write(usize::try_from(offset_bytes).expect("64 bits"), bytes);
-            }
-        }
-        Ok(())
+        let result = match &self.store {
+            Store::Memory(memory) => memory.write_at(offset_bytes, bytes),
+            Store::File(file) => file.write_at(offset_bytes, bytes),
+        };
+        self.named("write", result)
     }
 
     /// Makes everything written durable. Blocks.
@@ -141,23 +242,39 @@ impl OpenedLeg {
     /// # Errors
     /// Where the device fails.
     pub fn sync(&self) -> Result<(), LegError> {
-        Ok(())
+        let result = match &self.store {
+            Store::Memory(_) => Ok(()),
+            Store::File(file) => file.sync(),
+        };
+        self.named("flush", result)
     }
 
-    /// The runs from `offset_bytes` on that may hold something else than zeros; all of it where the
-    /// leg does not know.
+    /// The runs from `offset_bytes` on that may hold something else than zeros; all of it where
+    /// the leg does not know.
     #[must_use]
-    pub fn data_runs(&self, offset_bytes: u64) -> DataRuns<'_> {
+    pub const fn data_runs(&self, offset_bytes: u64) -> DataRuns<'_> {
         DataRuns {
             leg: self,
             at: offset_bytes,
         }
     }
 
-    /// Whose md superblock lies on it, if there is one.
+    /// Which md superblock lies on it, if there is one that can be read.
     #[must_use]
     pub fn holds_md_superblock(&self) -> Option<String> {
-        None
+        superblock::places(self.info.size_bytes).find_map(|(version, at)| {
+            let mut head = [0; superblock::HEAD_BYTES];
+            self.read_at(at, &mut head).ok()?;
+            superblock::recognise(version, &head)
+        })
+    }
+
+    fn named<T>(&self, doing: &'static str, result: io::Result<T>) -> Result<T, LegError> {
+        result.map_err(|source| LegError::Io {
+            leg: self.name.clone(),
+            doing,
+            source,
+        })
     }
 }
 
@@ -173,10 +290,14 @@ impl Iterator for DataRuns<'_> {
 
     fn next(&mut self) -> Option<Extent> {
         let end = self.leg.info.size_bytes;
-        (self.at < end).then(|| {
-            let run = Extent::from_range(self.at, end);
-            self.at = end;
-            run
-        })
+        if self.at >= end {
+            return None;
+        }
+        let (from, to) = match &self.leg.store {
+            Store::Memory(_) => (self.at, end),
+            Store::File(file) => file.next_data(self.at, end),
+        };
+        self.at = to;
+        (from < to).then(|| Extent::from_range(from, to))
     }
 }

@@ -68,6 +68,13 @@ impl Mapping {
         // SAFETY: the offset was just checked to lie inside the mapping, or at its end.
         unsafe { self.start.add(offset_bytes) }
     }
+
+    /// All bytes, for an owner who gave out no address.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping has that many bytes, and `self` is borrowed for as long as the slice
+        // lives; who was given an address by `address` must not use it meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len_bytes) }
+    }
 }
 
 impl Drop for Mapping {
@@ -88,7 +95,8 @@ mod tests {
         for pages in [Pages::AtOnce, Pages::OnDemand] {
             let mapping = Mapping::new(1 << 16, pages).unwrap();
             assert!(mapping.address(0, 0).as_ptr().addr().is_multiple_of(4096));
-            // SAFETY: the bytes lie in a mapping that nothing else uses and that outlives the slice.
+            // SAFETY: the bytes lie in a mapping that nothing else uses and that outlives the
+            // slice.
             let bytes = unsafe {
                 std::slice::from_raw_parts(mapping.address(0, 1 << 16).as_ptr(), 1 << 16)
             };

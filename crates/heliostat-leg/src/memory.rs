@@ -10,13 +10,13 @@ use crate::api::{LegIo, LegOutcome};
 use crate::arena::Arena;
 use crate::mapping::{Mapping, Pages};
 
-/// From this length on zeroing gives whole pages back to the kernel instead of writing them. A page
-/// given back costs a fault when it is next written, about as much as writing zeros to it; a long
-/// range would hold up the loop while it is written.
+/// From this length on zeroing gives whole pages back to the kernel instead of writing them. A
+/// page given back costs a fault when it is next written, about as much as writing zeros to it; a
+/// long range would hold up the loop while it is written.
 const GIVE_BACK_MIN_BYTES: usize = 128 << 10;
 
-/// The page size that ranges given back are rounded to. A kernel with larger pages refuses, and the
-/// bytes are written instead.
+/// The page size that ranges given back are rounded to. A kernel with larger pages refuses, and
+/// the bytes are written instead.
 const PAGE_BYTES: usize = 4096;
 
 /// The bytes of one leg.
@@ -26,11 +26,33 @@ pub(crate) struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// `len_bytes` zeros that take memory only once written.
-    pub(crate) fn new(len_bytes: usize) -> io::Result<Self> {
+    /// `size_bytes` zeros that take memory only once written.
+    pub(crate) fn new(size_bytes: u64) -> io::Result<Self> {
+        let len_bytes = usize::try_from(size_bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         Ok(Self {
             mapping: Mapping::new(len_bytes, Pages::OnDemand)?,
         })
+    }
+
+    /// Fills `bytes` from `offset_bytes` on.
+    pub(crate) fn read_at(&self, offset_bytes: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.read(self.index(offset_bytes, bytes.len())?, bytes);
+        Ok(())
+    }
+
+    /// Stores `bytes` from `offset_bytes` on.
+    pub(crate) fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(self.index(offset_bytes, bytes.len())?, bytes);
+        Ok(())
+    }
+
+    fn index(&self, offset_bytes: u64, len_bytes: usize) -> io::Result<usize> {
+        u64::try_from(len_bytes)
+            .ok()
+            .and_then(|len| Extent::checked_new(offset_bytes, len))
+            .and_then(|extent| self.place(extent))
+            .map(|(offset, _)| offset)
+            .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
     /// Carries out an operation.
@@ -57,22 +79,14 @@ impl MemoryStore {
         LegOutcome::Done
     }
 
-    /// Fills `bytes` from `offset` on.
-    ///
-    /// # Panics
-    /// Where that lies beyond the end.
-    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
         let source = self.mapping.address(offset, bytes.len()).as_ptr();
         // SAFETY: the source has that many bytes; a slice elsewhere cannot overlap the mapping, of
         // which no reference is ever made; the store is not `Sync`, so nobody writes meanwhile.
         unsafe { ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Stores `bytes` from `offset` on.
-    ///
-    /// # Panics
-    /// Where that lies beyond the end.
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+    fn write(&self, offset: usize, bytes: &[u8]) {
         let destination = self.mapping.address(offset, bytes.len()).as_ptr();
         // SAFETY: as in `read`, with the directions changed.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), destination, bytes.len()) };
@@ -100,7 +114,8 @@ impl MemoryStore {
     /// Gives whole pages back to the kernel; they read as zeros afterwards.
     fn give_back(&self, offset: usize, len: usize) -> io::Result<()> {
         let start = self.mapping.address(offset, len).as_ptr();
-        // SAFETY: private anonymous pages of our own mapping become zeros, which is what is wanted.
+        // SAFETY: private anonymous pages of our own mapping become zeros, which is what is
+        // wanted.
         unsafe { madvise(start.cast(), len, Advice::LinuxDontNeed) }?;
         Ok(())
     }

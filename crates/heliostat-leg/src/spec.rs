@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use stdx::units::parse_size;
+use heliostat_model::{DRIVES, Drive, FailedKind, FaultEffect, FaultRule, drive};
+use heliostat_types::Instant;
+use stdx::units::{parse_size, parse_time_ns};
 
 use crate::error::LegError;
 
@@ -24,6 +26,21 @@ pub(crate) enum SpecKind {
         /// How many.
         size_bytes: u64,
     },
+    /// A device model in real time.
+    Model(ModelSpec),
+}
+
+/// A device model, and what its bytes lie in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ModelSpec {
+    /// Which device.
+    pub(crate) drive: &'static Drive,
+    /// Its capacity, where it is not that of the file or of the named drive.
+    pub(crate) size_bytes: Option<u64>,
+    /// The file that holds the bytes; memory does otherwise.
+    pub(crate) file: Option<PathBuf>,
+    /// What goes wrong, and when.
+    pub(crate) faults: Vec<FaultRule>,
 }
 
 impl LegSpec {
@@ -53,8 +70,216 @@ impl fmt::Display for LegSpec {
 
 fn parse_kind(text: &str) -> Result<SpecKind, String> {
     if let Some(size) = text.strip_prefix("mem:") {
-        let size_bytes = parse_size(size).map_err(|error| error.to_string())?;
+        let size_bytes = parse_blocks(size)?;
         return Ok(SpecKind::Memory { size_bytes });
     }
-    Ok(SpecKind::Path(PathBuf::from(text)))
+    if let Some(model) = text.strip_prefix("model:") {
+        return parse_model(model).map(SpecKind::Model);
+    }
+    if text.starts_with("nbd") && text.contains("://") {
+        return Err("NBD servers cannot be legs yet".to_owned());
+    }
+    if text.contains('/') {
+        return Ok(SpecKind::Path(PathBuf::from(text)));
+    }
+    let expected = if text.contains(':') {
+        "mem:SIZE and model:NAME are the kinds of leg besides paths".to_owned()
+    } else {
+        format!("a path has a '/' in it, as in ./{text}")
+    };
+    Err(expected)
+}
+
+/// A size in whole blocks of 512 bytes, and not zero.
+fn parse_blocks(text: &str) -> Result<u64, String> {
+    let size_bytes = parse_size(text).map_err(|error| error.to_string())?;
+    if size_bytes == 0 || !size_bytes.is_multiple_of(512) {
+        return Err(format!(
+            "a size is a multiple of 512 bytes and not zero, and {size_bytes} is neither"
+        ));
+    }
+    Ok(size_bytes)
+}
+
+fn parse_model(text: &str) -> Result<ModelSpec, String> {
+    let mut items = text.split(',');
+    let name = items.next().unwrap_or_default();
+    let mut spec = ModelSpec {
+        drive: drive(name).ok_or_else(|| {
+            let names: Vec<&str> = DRIVES.iter().map(|drive| drive.name).collect();
+            format!("there is no model '{name}'; there are {}", names.join(", "))
+        })?,
+        size_bytes: None,
+        file: None,
+        faults: Vec::new(),
+    };
+    for item in items {
+        let (key, value) = item
+            .split_once('=')
+            .ok_or_else(|| format!("'{item}' is not of the form key=value"))?;
+        spec.set(key, value)?;
+    }
+    for rule in &spec.faults {
+        if rule.until <= rule.at {
+            return Err("a fault's until= lies after its at=".to_owned());
+        }
+    }
+    Ok(spec)
+}
+
+impl ModelSpec {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "size" => self.size_bytes = Some(parse_blocks(value)?),
+            "file" => self.file = Some(PathBuf::from(value)),
+            "error" => self.begin_fault(FaultEffect::Error(match value {
+                "read" => FailedKind::Read,
+                "write" => FailedKind::Write,
+                _ => return Err(format!("error= is read or write, not '{value}'")),
+            })),
+            "stuck" => {
+                parse_true(key, value)?;
+                self.begin_fault(FaultEffect::Stuck);
+            }
+            "dead" => {
+                parse_true(key, value)?;
+                self.begin_fault(FaultEffect::Dead);
+            }
+            "slow" => self.begin_fault(FaultEffect::SlowPermille(parse_permille(value)?)),
+            "at" => self.last_fault(key)?.at = parse_moment(value)?,
+            "until" => self.last_fault(key)?.until = parse_moment(value)?,
+            _ => {
+                return Err(format!(
+                    "there is no key '{key}'; there are size, file, error, stuck, dead, slow, at \
+                     and until"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_fault(&mut self, effect: FaultEffect) {
+        self.faults.push(FaultRule {
+            at: Instant::ZERO,
+            until: Instant::MAX,
+            effect,
+        });
+    }
+
+    /// The fault that a key of time belongs to: the one before it.
+    fn last_fault(&mut self, key: &str) -> Result<&mut FaultRule, String> {
+        self.faults
+            .last_mut()
+            .ok_or_else(|| format!("{key}= comes after the error, stuck, dead or slow it is for"))
+    }
+}
+
+fn parse_true(key: &str, value: &str) -> Result<(), String> {
+    if value == "true" {
+        Ok(())
+    } else {
+        Err(format!("{key}= is true or left out"))
+    }
+}
+
+/// A factor in thousandths.
+fn parse_permille(text: &str) -> Result<u64, String> {
+    /// A million times slower is stuck.
+    const FACTOR_MAX: f64 = 1e6;
+    match text.parse::<f64>() {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was just checked"
+        )]
+        Ok(factor) if (0.001..=FACTOR_MAX).contains(&factor) => Ok((factor * 1e3 + 0.5) as u64),
+        _ => Err(format!(
+            "slow= is a factor from 0.001 to 1000000, not '{text}'"
+        )),
+    }
+}
+
+fn parse_moment(text: &str) -> Result<Instant, String> {
+    let ns = parse_time_ns(text).map_err(|error| error.to_string())?;
+    Ok(Instant::from_ns(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_model::{FailedKind, FaultEffect, FaultRule};
+    use heliostat_types::{Duration, Instant};
+
+    use super::{LegSpec, SpecKind};
+
+    fn kind(text: &str) -> SpecKind {
+        let spec = LegSpec::parse(text).unwrap();
+        assert_eq!(spec.to_string(), text);
+        spec.kind
+    }
+
+    fn problem(text: &str) -> String {
+        LegSpec::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_kinds_of_leg() {
+        assert_eq!(kind("/dev/sda"), SpecKind::Path("/dev/sda".into()));
+        assert_eq!(kind("./a:b"), SpecKind::Path("./a:b".into()));
+        let size_bytes = 64 << 20;
+        assert_eq!(kind("mem:64m"), SpecKind::Memory { size_bytes });
+        let SpecKind::Model(model) = kind("model:ram,size=1g,file=/tmp/x") else {
+            panic!("a model");
+        };
+        assert_eq!(model.drive.name, "ram");
+        assert_eq!(model.size_bytes, Some(1 << 30));
+        assert_eq!(model.file, Some("/tmp/x".into()));
+    }
+
+    #[test]
+    fn faults_take_the_times_that_follow_them() {
+        let SpecKind::Model(model) = kind("model:ram,error=read,at=2s,until=4s,slow=2.5,dead=true")
+        else {
+            panic!("a model");
+        };
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let rule = |at, until, effect| FaultRule { at, until, effect };
+        assert_eq!(
+            model.faults,
+            [
+                rule(at(2), at(4), FaultEffect::Error(FailedKind::Read)),
+                rule(at(0), Instant::MAX, FaultEffect::SlowPermille(2500)),
+                rule(at(0), Instant::MAX, FaultEffect::Dead),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, told) in [
+            (
+                "disk.img",
+                "'disk.img' names no leg: a path has a '/' in it, as in ./disk.img",
+            ),
+            ("nbd://host/x", "NBD servers cannot be legs yet"),
+            ("nbd+unix:///?socket=/x", "NBD servers cannot be legs yet"),
+            ("disk:1", "mem:SIZE and model:NAME"),
+            ("mem:", "is not a size"),
+            ("mem:0", "multiple of 512"),
+            ("mem:1000", "multiple of 512"),
+            (
+                "model:tape",
+                "there is no model 'tape'; there are hdd-7200-2tb, ",
+            ),
+            ("model:ram,size", "'size' is not of the form key=value"),
+            ("model:ram,colour=red", "there is no key 'colour'"),
+            ("model:ram,at=1s", "at= comes after"),
+            ("model:ram,dead=false", "dead= is true or left out"),
+            ("model:ram,error=both", "error= is read or write"),
+            ("model:ram,slow=0", "slow= is a factor"),
+            ("model:ram,stuck=true,at=2s,until=1s", "until= lies after"),
+        ] {
+            let problem = problem(text);
+            assert!(problem.contains(told), "{text}: {problem}");
+        }
+    }
 }

@@ -1,0 +1,410 @@
+//! Opens files and block devices for this process alone, and finds out what they can do. Creates
+//! nothing and changes nothing.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl,
+    fcntl_setfl, flock, fstatfs, ioctl_blkpbszget, ioctl_blksszget, open, seek, statx,
+};
+use rustix::io::{Errno, pread};
+use stdx::units::format_size;
+
+use crate::error::LegError;
+use crate::file::{LegFile, Medium, zero_flags};
+use crate::host::{DeviceNumber, Host, QueueFacts};
+use crate::in_use::{Identity, Use, kernel_use, lock_use, writer_use};
+use crate::leg::LegInfo;
+use crate::mapping::{Mapping, Pages};
+use crate::progress::Abilities;
+
+/// The largest logical block: what the largest common sector is, and the alignment that everything
+/// above can keep.
+const BLOCK_MAX_BYTES: u32 = 4096;
+
+/// The alignment in memory that buffers have.
+const MEMORY_ALIGN_BYTES: u32 = 512;
+
+/// The most operations at once that a leg is said to take: more than that only makes its queue
+/// longer than a policy can look ahead, on everything that was measured.
+pub(crate) const QUEUE_DEPTH_MAX: u32 = 128;
+
+/// How transfers go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Past the page cache, where the file system can.
+    Direct,
+    /// Through the page cache: for the bytes of a modelled device, whose time is the model's.
+    Cached,
+}
+
+/// Opens what lies at `path`. `leg` is what it is called in messages.
+pub(crate) fn open_path(
+    leg: &str,
+    path: &Path,
+    access: Access,
+) -> Result<(LegFile, LegInfo), LegError> {
+    let subject = Subject {
+        leg: leg.to_owned(),
+        path: path.to_owned(),
+        host: Host::this(),
+    };
+    let meta = fs::metadata(path).map_err(|error| subject.unreachable(&error))?;
+    let kind = meta.file_type();
+    if kind.is_block_device() {
+        subject.open_device(DeviceNumber(meta.rdev()), access)
+    } else if kind.is_file() {
+        subject.open_file(&meta, access)
+    } else if kind.is_dir() {
+        let inside = path.join("leg.img");
+        Err(subject.unfit("it is a directory", make_file(&inside)))
+    } else if kind.is_char_device() {
+        Err(subject.unfit(
+            "it is a character device",
+            "name a block device or a file".to_owned(),
+        ))
+    } else {
+        Err(subject.unfit(
+            "it is neither a file nor a block device",
+            "name one of these".to_owned(),
+        ))
+    }
+}
+
+/// What is being opened.
+struct Subject {
+    leg: String,
+    path: PathBuf,
+    host: Host,
+}
+
+/// How transfers must be aligned, and whether they go past the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alignment {
+    block_bytes: u32,
+    direct: bool,
+}
+
+impl Alignment {
+    /// Through the page cache anything goes; what is above wants whole sectors.
+    const CACHED: Self = Self {
+        block_bytes: 512,
+        direct: false,
+    };
+}
+
+/// What was found out of what was opened.
+struct Found {
+    fd: OwnedFd,
+    medium: Medium,
+    end_bytes: u64,
+    alignment: Alignment,
+    physical_block_bytes: u32,
+    abilities: Abilities,
+    fast_zero: bool,
+    queue: Option<QueueFacts>,
+    identity: String,
+}
+
+impl Subject {
+    fn open_file(
+        &self,
+        meta: &fs::Metadata,
+        access: Access,
+    ) -> Result<(LegFile, LegInfo), LegError> {
+        let what = Identity::of(&self.path);
+        self.refuse(what.and_then(|what| kernel_use(&self.host, what)))?;
+        self.refuse(what.and_then(|what| writer_use(&self.host, what)))?;
+        if patiently(|| refuse_writer(&self.path)).is_err() {
+            return Err(self.in_use_unseen("somebody has it open for writing"));
+        }
+        let fd = self.open_fd(OFlags::empty())?;
+        match patiently(|| flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                self.refuse(what.and_then(|what| lock_use(&self.host, what)))?;
+                return Err(self.in_use_unseen("somebody has it locked"));
+            }
+            Err(errno) => return Err(self.io("lock", errno)),
+        }
+        let alignment = match access {
+            Access::Direct => file_alignment(&fd).map_err(|errno| self.io("probe", errno))?,
+            Access::Cached => Alignment::CACHED,
+        };
+        let abilities = Abilities {
+            punches_holes: punches_holes(&fd, meta.len()),
+            zeroes_ranges: zeroes_ranges(&fd),
+        };
+        let path = self.canonical_path();
+        let below = self.host.device_below(meta, &path);
+        self.finish(Found {
+            fd,
+            medium: Medium::File,
+            end_bytes: meta.len(),
+            alignment,
+            // What file systems allocate in.
+            physical_block_bytes: 4096,
+            abilities,
+            fast_zero: abilities.zeroes_ranges,
+            queue: self.host.queue_facts(below),
+            // Without the device's number, which may be another one after a restart.
+            identity: format!("file:{}:{}", meta.ino(), path.display()),
+        })
+    }
+
+    fn open_device(
+        &self,
+        device: DeviceNumber,
+        access: Access,
+    ) -> Result<(LegFile, LegInfo), LegError> {
+        let what = Identity::Device(device);
+        self.refuse(kernel_use(&self.host, what))?;
+        self.refuse(writer_use(&self.host, what))?;
+        let direct = match access {
+            Access::Direct => OFlags::DIRECT,
+            Access::Cached => OFlags::empty(),
+        };
+        let fd = self.open_fd(OFlags::EXCL | direct)?;
+        let block_bytes =
+            ioctl_blksszget(&fd).map_err(|errno| self.io("ask the block size of", errno))?;
+        if block_bytes > BLOCK_MAX_BYTES {
+            return Err(self.unfit(
+                &format!("its blocks of {block_bytes} bytes are larger than 4096"),
+                "put a file system on it and name a file there".to_owned(),
+            ));
+        }
+        let queue = self.host.queue_facts(device);
+        let fast_zero = queue.is_some_and(|queue| queue.fast_zero);
+        let physical_block_bytes = ioctl_blkpbszget(&fd).unwrap_or(block_bytes);
+        let identity = self.host.device_identity(device);
+        self.finish(Found {
+            medium: Medium::BlockDevice,
+            end_bytes: seek(&fd, SeekFrom::End(0))
+                .map_err(|errno| self.io("ask the size of", errno))?,
+            fd,
+            alignment: Alignment {
+                block_bytes,
+                direct: access == Access::Direct,
+            },
+            physical_block_bytes,
+            abilities: Abilities {
+                punches_holes: fast_zero,
+                // A device that makes no zeros by itself is sent them by the kernel.
+                zeroes_ranges: true,
+            },
+            fast_zero,
+            queue,
+            identity: identity
+                .unwrap_or_else(|| format!("device:{}", self.canonical_path().display())),
+        })
+    }
+
+    fn finish(&self, found: Found) -> Result<(LegFile, LegInfo), LegError> {
+        let Alignment {
+            block_bytes,
+            direct,
+        } = found.alignment;
+        let size_bytes = found.end_bytes - found.end_bytes % u64::from(block_bytes);
+        if size_bytes == 0 {
+            return Err(self.unfit("it is empty", make_file(&self.path)));
+        }
+        let medium = match found.medium {
+            Medium::File => "file",
+            Medium::BlockDevice => "block device",
+        };
+        let way = if direct {
+            format!("direct I/O in blocks of {block_bytes} bytes")
+        } else {
+            "through the page cache, without direct I/O".to_owned()
+        };
+        let path = self.path.display();
+        let size = format_size(size_bytes);
+        let depth = found.queue.and_then(|queue| queue.queue_depth);
+        let info = LegInfo {
+            size_bytes,
+            logical_block_bytes: block_bytes,
+            physical_block_bytes: found.physical_block_bytes.max(block_bytes),
+            rotational: found.queue.is_some_and(|queue| queue.rotational),
+            optimal_io_bytes: found.queue.map_or(0, |queue| queue.optimal_io_bytes),
+            queue_depth: depth.unwrap_or(QUEUE_DEPTH_MAX).clamp(1, QUEUE_DEPTH_MAX),
+            fua: true,
+            trim_reads_zeros: found.abilities.punches_holes,
+            fast_zero: found.fast_zero,
+            identity: found.identity,
+            volatile: false,
+            description: format!("{medium} {path}, {size}, {way}"),
+        };
+        let file = LegFile {
+            fd: found.fd,
+            medium: found.medium,
+            size_bytes,
+            block_bytes,
+            abilities: found.abilities,
+            direct,
+        };
+        Ok((file, info))
+    }
+
+    fn open_fd(&self, flags: OFlags) -> Result<OwnedFd, LegError> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | flags;
+        patiently(|| open(&self.path, flags, Mode::empty())).map_err(|errno| match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => self.unfit(
+                "it may not be opened for writing",
+                "run as a user who may (for disks: root, or group disk)".to_owned(),
+            ),
+            Errno::BUSY => self.in_use_unseen("the kernel holds it for something else"),
+            errno => self.io("open", errno),
+        })
+    }
+
+    fn canonical_path(&self) -> PathBuf {
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
+    }
+
+    /// Why there is nothing to open.
+    fn unreachable(&self, error: &io::Error) -> LegError {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT) => self.unfit("there is no such file", make_file(&self.path)),
+            Some(errno) => self.io("look at", errno),
+            None => self.unfit(
+                "its path has a zero byte in it",
+                "write it without".to_owned(),
+            ),
+        }
+    }
+
+    fn unfit(&self, problem: &str, way_out: String) -> LegError {
+        LegError::Unfit {
+            leg: self.leg.clone(),
+            problem: problem.to_owned(),
+            way_out,
+        }
+    }
+
+    fn io(&self, doing: &'static str, errno: Errno) -> LegError {
+        LegError::Io {
+            leg: self.leg.clone(),
+            doing,
+            source: errno.into(),
+        }
+    }
+
+    /// An error where there is a user.
+    fn refuse(&self, found: Option<Use>) -> Result<(), LegError> {
+        match found {
+            None => Ok(()),
+            Some(Use { user, way_out }) => Err(LegError::InUse {
+                leg: self.leg.clone(),
+                user,
+                way_out,
+            }),
+        }
+    }
+
+    /// An error about a user of whom only the traces are seen.
+    fn in_use_unseen(&self, trace: &str) -> LegError {
+        let path = self.path.display();
+        LegError::InUse {
+            leg: self.leg.clone(),
+            user: format!("{trace}, and cannot be seen from here"),
+            way_out: format!("look for them as root with `lsblk {path}` and `fuser -v {path}`"),
+        }
+    }
+}
+
+fn make_file(path: &Path) -> String {
+    format!("make one with `truncate -s 10G {}`", path.display())
+}
+
+/// How a file can be read and written, and switches its descriptor to that.
+fn file_alignment(fd: &OwnedFd) -> Result<Alignment, Errno> {
+    let stat = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+    if stat.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+        return try_alignment(fd);
+    }
+    let memory_fits = (1..=MEMORY_ALIGN_BYTES).contains(&stat.stx_dio_mem_align);
+    let offset_fits = (1..=BLOCK_MAX_BYTES).contains(&stat.stx_dio_offset_align);
+    if memory_fits && offset_fits && switch_direct(fd, true).is_ok() {
+        return Ok(Alignment {
+            block_bytes: stat.stx_dio_offset_align.max(512),
+            direct: true,
+        });
+    }
+    Ok(Alignment::CACHED)
+}
+
+/// The same, for a kernel that does not tell: whatever it takes first.
+fn try_alignment(fd: &OwnedFd) -> Result<Alignment, Errno> {
+    if switch_direct(fd, true).is_err() {
+        return Ok(Alignment::CACHED);
+    }
+    let mut block = Mapping::new(4096, Pages::AtOnce)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))?;
+    for block_bytes in [512, BLOCK_MAX_BYTES] {
+        match pread(fd, &mut block.bytes_mut()[..block_bytes as usize], 0) {
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno),
+            Ok(_) => {
+                return Ok(Alignment {
+                    block_bytes,
+                    direct: true,
+                });
+            }
+        }
+    }
+    switch_direct(fd, false)?;
+    Ok(Alignment::CACHED)
+}
+
+fn switch_direct(fd: &OwnedFd, direct: bool) -> Result<(), Errno> {
+    let mut flags = fcntl_getfl(fd)?;
+    flags.set(OFlags::DIRECT, direct);
+    fcntl_setfl(fd, flags)
+}
+
+/// Whether holes can be punched: tried behind the end of the file, where nothing is.
+fn punches_holes(fd: &OwnedFd, len_bytes: u64) -> bool {
+    /// Far enough from the last block, whatever the file system allocates in.
+    const ROUND_BYTES: u64 = 1 << 20;
+    let behind = len_bytes.next_multiple_of(ROUND_BYTES);
+    fallocate(fd, zero_flags(true), behind, 4096).is_ok()
+}
+
+/// Whether ranges can be zeroed and keep their storage. Trying would allocate some, so it is
+/// known by the file system: ext4, XFS, btrfs and f2fs can.
+fn zeroes_ranges(fd: &OwnedFd) -> bool {
+    const MAGICS: [i64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+    fstatfs(fd).is_ok_and(|stat| MAGICS.contains(&stat.f_type))
+}
+
+/// An error where anybody has a file open for writing, this process included: where the kernel
+/// would refuse a read lease. None where it grants no leases here.
+fn refuse_writer(path: &Path) -> Result<(), Errno> {
+    let Ok(fd) = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return Ok(());
+    };
+    // SAFETY: a lease on a descriptor of our own touches no memory; it ends with the descriptor.
+    let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
+    match Errno::from_io_error(&io::Error::last_os_error()) {
+        Some(Errno::AGAIN) if result == -1 => Err(Errno::AGAIN),
+        _ => Ok(()),
+    }
+}
+
+/// Tries again for a second what fails because of somebody else: the kernel closes the files of a
+/// process that was killed some time after it is gone.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..40 {
+        match attempt() {
+            Err(Errno::AGAIN | Errno::BUSY) => thread::sleep(Duration::from_millis(25)),
+            result => return result,
+        }
+    }
+    attempt()
+}

@@ -1,0 +1,209 @@
+//! What the tests stand on: files that go away by themselves, loop devices where there are any,
+//! and a hub that is driven to the end of what was submitted.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use heliostat_types::{Extent, Instant, LegId, LegOpId, OpKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{Arena, ArenaRange, IoChoice, LegDone, LegHub, LegIo, LegOutcome, LegSpec, OpenedLeg};
+
+/// How long a test waits for the kernel before it gives up: only ever waited for in full when a
+/// test fails.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 30,
+    tv_nsec: 0,
+};
+
+/// A directory of one test.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    /// A directory that no other test has, below `parent`.
+    pub(super) fn below(parent: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = parent.join(format!("heliostat-leg-{}-{number}", process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self { dir }
+    }
+
+    pub(super) fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// A sparse file.
+    pub(super) fn file(&self, name: &str, size_bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        File::create(&path).unwrap().set_len(size_bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone_already = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A loop device on a file.
+#[derive(Debug)]
+pub(super) struct LoopDevice {
+    pub(super) path: PathBuf,
+}
+
+impl LoopDevice {
+    /// One with blocks of this size, or `None`, said aloud, where this user can have none.
+    pub(super) fn attach(backing: &Path, block_bytes: u32) -> Option<Self> {
+        let attached = Command::new("losetup")
+            .args(["--find", "--show", "--sector-size"])
+            .arg(block_bytes.to_string())
+            .arg(backing)
+            .output();
+        match attached {
+            Ok(output) if output.status.success() => Some(Self {
+                path: PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()),
+            }),
+            _ => {
+                println!("skipped: no loop device can be had (needs root and losetup)");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _detached = Command::new("losetup").arg("-d").arg(&self.path).status();
+    }
+}
+
+pub(super) fn open(text: &str) -> OpenedLeg {
+    LegSpec::parse(text).unwrap().open().unwrap()
+}
+
+pub(super) fn open_path(path: &Path) -> OpenedLeg {
+    open(path.to_str().unwrap())
+}
+
+/// Legs in a hub.
+#[derive(Debug)]
+pub(super) struct Bench {
+    /// Where operations go.
+    pub(super) leg: LegId,
+    pub(super) hub: LegHub,
+    pub(super) arena: Arc<Arena>,
+    pub(super) now: Instant,
+    next_op: u64,
+}
+
+impl Bench {
+    pub(super) fn new(leg: OpenedLeg, choice: IoChoice) -> Self {
+        Self::of(vec![leg], choice)
+    }
+
+    pub(super) fn of(legs: Vec<OpenedLeg>, choice: IoChoice) -> Self {
+        let arena = Arena::new(ARENA_BYTES).unwrap();
+        Self {
+            leg: LegId::new(0),
+            hub: LegHub::new(legs, Arc::clone(&arena), choice).unwrap(),
+            arena,
+            now: Instant::from_ns(1_000_000),
+            next_op: 0,
+        }
+    }
+
+    /// Hands an operation in, with memory at `at` where it moves bytes.
+    pub(super) fn submit(&mut self, kind: OpKind, extent: Extent, at: usize) -> LegOpId {
+        self.submit_with(kind, extent, at, |_| {})
+    }
+
+    pub(super) fn submit_with(
+        &mut self,
+        kind: OpKind,
+        extent: Extent,
+        at: usize,
+        change: impl FnOnce(&mut LegIo),
+    ) -> LegOpId {
+        let op = LegOpId(self.next_op);
+        self.next_op += 1;
+        let moves = matches!(kind, OpKind::Read | OpKind::Write);
+        let mut io = LegIo {
+            op,
+            kind,
+            extent,
+            memory: moves.then(|| range(at, extent)),
+            fua: false,
+            may_trim: true,
+        };
+        change(&mut io);
+        self.hub.submit(self.now, self.leg, io);
+        op
+    }
+
+    /// Drives the hub until everything submitted has ended.
+    pub(super) fn finish(&mut self) -> Vec<LegDone> {
+        let mut done = Vec::new();
+        self.hub.kick();
+        loop {
+            self.hub.reap(self.now, &mut done);
+            if self.hub.outstanding() == 0 {
+                return done;
+            }
+            if let Some(at) = self.hub.next_deadline() {
+                self.now = self.now.max(at);
+            } else if !self.hub.has_ready() {
+                self.wait();
+            }
+        }
+    }
+
+    /// Waits until one of the hub's descriptors is readable.
+    fn wait(&self) {
+        let descriptors = self.hub.fds();
+        let mut watched: Vec<_> = descriptors
+            .iter()
+            .map(|fd| PollFd::new(fd, PollFlags::IN))
+            .collect();
+        let ready = loop {
+            match poll(&mut watched, Some(&PATIENCE)) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => break result.unwrap(),
+            }
+        };
+        assert!(ready > 0, "something ends: {:?}", self.hub);
+    }
+
+    /// One operation from beginning to end.
+    pub(super) fn run(&mut self, kind: OpKind, extent: Extent) -> LegOutcome {
+        self.submit(kind, extent, 0);
+        self.only_outcome()
+    }
+
+    pub(super) fn only_outcome(&mut self) -> LegOutcome {
+        let mut done = self.finish();
+        assert_eq!(done.len(), 1);
+        done.pop().unwrap().outcome
+    }
+}
+
+pub(super) const ARENA_BYTES: usize = 16 << 20;
+
+/// As many bytes of the arena as the extent has, from `at` on.
+pub(super) fn range(at: usize, extent: Extent) -> ArenaRange {
+    ArenaRange {
+        offset_bytes: at,
+        len_bytes: usize::try_from(extent.len()).unwrap(),
+    }
+}

@@ -1,0 +1,274 @@
+//! What every leg does alike: bytes come back as they were written.
+
+use std::path::Path;
+
+use heliostat_types::{ErrorKind, Extent, LegOpId, OpKind, Prng, RandomStream};
+
+use super::bench::{Bench, LoopDevice, Scratch, open, open_path, range};
+use crate::{IoChoice, LegInfo, LegOutcome, OpenedLeg};
+
+const SIZE: u64 = 8 << 20;
+
+/// Slots that operations in flight together lie in, one each, so that they never overlap.
+const SLOTS: u64 = 16;
+
+#[test]
+fn memory() {
+    conforms(open("mem:8m"), IoChoice::Auto, "memory");
+}
+
+#[test]
+fn models() {
+    for drive in ["ram", "nvme-gen4", "hdd-7200-2tb", "net-ssd"] {
+        let leg = open(&format!("model:{drive},size=8m"));
+        conforms(leg, IoChoice::Auto, "memory");
+    }
+}
+
+#[test]
+fn a_model_on_a_file() {
+    let scratch = Scratch::new();
+    let path = scratch.file("leg", SIZE);
+    for choice in [IoChoice::Auto, IoChoice::ThreadPool] {
+        let leg = open(&format!("model:ssd-sata-256gb,file={}", path.display()));
+        assert_eq!(leg.info().size_bytes, SIZE);
+        conforms(leg, choice, backend(choice));
+    }
+}
+
+#[test]
+fn a_file_through_io_uring() {
+    let scratch = Scratch::new();
+    let leg = open_path(&scratch.file("leg", SIZE + 100));
+    assert_eq!(leg.info().size_bytes, SIZE, "rounded to blocks");
+    conforms(leg, IoChoice::Auto, backend(IoChoice::Auto));
+}
+
+#[test]
+fn a_file_through_threads() {
+    let scratch = Scratch::new();
+    let leg = open_path(&scratch.file("leg", SIZE));
+    conforms(leg, IoChoice::ThreadPool, "threads: as asked for");
+}
+
+#[test]
+fn a_file_in_memory() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        println!("skipped: there is no /dev/shm");
+        return;
+    }
+    let scratch = Scratch::below(shm);
+    for choice in [IoChoice::Auto, IoChoice::ThreadPool] {
+        let leg = open_path(&scratch.file("leg", SIZE));
+        conforms(leg, choice, backend(choice));
+    }
+}
+
+#[test]
+fn a_block_device() {
+    let scratch = Scratch::new();
+    for (name, block_bytes) in [("512", 512), ("4k", 4096)] {
+        let backing = scratch.file(name, SIZE);
+        let Some(device) = LoopDevice::attach(&backing, block_bytes) else {
+            return;
+        };
+        for choice in [IoChoice::Auto, IoChoice::ThreadPool] {
+            let leg = open_path(&device.path);
+            assert_eq!(leg.info().logical_block_bytes, block_bytes);
+            conforms(leg, choice, backend(choice));
+        }
+    }
+}
+
+/// What the hub is to say of a file. Where this kernel has no io_uring, threads are right.
+fn backend(choice: IoChoice) -> &'static str {
+    match choice {
+        IoChoice::ThreadPool => "threads: as asked for",
+        IoChoice::Auto if io_uring::IoUring::new(1).is_ok() => "io_uring",
+        IoChoice::Auto => "threads: ",
+    }
+}
+
+fn conforms(leg: OpenedLeg, choice: IoChoice, backend: &str) {
+    let mut subject = Subject {
+        info: leg.info().clone(),
+        bench: Bench::new(leg, choice),
+        bytes: vec![0; usize::try_from(SIZE).unwrap()],
+        prng: RandomStream::new(1, "conformance", 0),
+    };
+    assert!(
+        subject.bench.hub.backend().starts_with(backend),
+        "{}",
+        subject.bench.hub.backend()
+    );
+    assert_eq!(subject.info.size_bytes, SIZE);
+    subject.info_makes_sense();
+    subject.clear();
+    subject.batches(60);
+    subject.large();
+    subject.durable();
+    subject.status();
+    subject.refuses();
+    assert_eq!(subject.bench.hub.outstanding(), 0);
+}
+
+/// A leg, and what it should hold.
+struct Subject {
+    info: LegInfo,
+    bench: Bench,
+    bytes: Vec<u8>,
+    prng: RandomStream,
+}
+
+impl Subject {
+    fn info_makes_sense(&self) {
+        let info = &self.info;
+        assert!([512, 4096].contains(&info.logical_block_bytes));
+        assert!(info.physical_block_bytes >= info.logical_block_bytes);
+        assert!(info.queue_depth >= 1);
+        assert!(!info.identity.is_empty() && !info.description.is_empty());
+        assert!(info.fua);
+    }
+
+    /// Zeros everywhere, written: what was there before does not matter.
+    fn clear(&mut self) {
+        let whole = Extent::new(0, SIZE);
+        self.bench.arena.zero(0, place(whole).len());
+        assert_eq!(self.bench.run(OpKind::Write, whole), LegOutcome::Done);
+    }
+
+    /// Random operations, sixteen at a time.
+    fn batches(&mut self, count: u32) {
+        for _ in 0..count {
+            let batch: Vec<_> = (0..SLOTS).map(|slot| self.begin(slot)).collect();
+            let mut done = self.bench.finish();
+            assert_eq!(done.len(), batch.len());
+            done.sort_by_key(|done| done.op);
+            for ((op, kind, extent, at), done) in batch.into_iter().zip(done) {
+                assert_eq!(op, done.op);
+                self.end(kind, extent, at, done.outcome);
+            }
+        }
+    }
+
+    fn begin(&mut self, slot: u64) -> (LegOpId, OpKind, Extent, usize) {
+        let block = u64::from(self.info.logical_block_bytes);
+        let slot_bytes = SIZE / SLOTS;
+        let blocks = 1 + self.prng.below(32);
+        let first = self.prng.below(slot_bytes / block - blocks);
+        let extent = Extent::new(slot * slot_bytes + first * block, blocks * block);
+        let at = place(Extent::new(slot * slot_bytes, 0)).start;
+        let kind = match self.prng.below(10) {
+            0 => OpKind::Trim,
+            1 | 2 => OpKind::WriteZeroes,
+            3..6 => OpKind::Write,
+            _ => OpKind::Read,
+        };
+        let (fua, may_trim) = (self.prng.below(4) == 0, self.prng.below(2) == 0);
+        let memory = self.bench.arena.slice_mut(range(at, extent));
+        for byte in memory.iter_mut() {
+            *byte = self.prng.next_u64().to_le_bytes()[0];
+        }
+        let op = self.bench.submit_with(kind, extent, at, |io| {
+            io.fua = fua && kind.is_mutating();
+            io.may_trim = may_trim;
+        });
+        (op, kind, extent, at)
+    }
+
+    /// Compares what a read gave, or keeps what a change did.
+    fn end(&mut self, kind: OpKind, extent: Extent, at: usize, outcome: LegOutcome) {
+        let expected = &mut self.bytes[place(extent)];
+        let memory = self.bench.arena.slice(range(at, extent));
+        match (kind, outcome) {
+            (OpKind::Read, LegOutcome::Done) => {
+                assert!(memory == expected, "read of {extent}");
+            }
+            (OpKind::Write, LegOutcome::Done) => expected.copy_from_slice(memory),
+            (OpKind::Trim | OpKind::WriteZeroes, LegOutcome::Done) => expected.fill(0),
+            (OpKind::Trim, LegOutcome::Failed(ErrorKind::NotSupported)) => {
+                assert!(!self.info.trim_reads_zeros);
+            }
+            (OpKind::WriteZeroes, LegOutcome::Failed(ErrorKind::NotSupported)) => {
+                assert!(!self.info.fast_zero);
+            }
+            (_, outcome) => panic!("{kind:?} of {extent}: {outcome:?}"),
+        }
+    }
+
+    /// All of it in one operation, there and back.
+    fn large(&mut self) {
+        let whole = Extent::new(0, SIZE);
+        assert_eq!(self.bench.run(OpKind::Read, whole), LegOutcome::Done);
+        self.end(OpKind::Read, whole, 0, LegOutcome::Done);
+        self.bench.arena.slice_mut(range(0, whole)).fill(0xa5);
+        assert_eq!(self.bench.run(OpKind::Write, whole), LegOutcome::Done);
+        self.end(OpKind::Write, whole, 0, LegOutcome::Done);
+    }
+
+    fn durable(&mut self) {
+        let extent = Extent::new(0, 4096);
+        assert_eq!(
+            self.bench.run(OpKind::Flush, Extent::default()),
+            LegOutcome::Done
+        );
+        self.bench
+            .submit_with(OpKind::Write, extent, 0, |io| io.fua = true);
+        assert_eq!(self.bench.only_outcome(), LegOutcome::Done);
+        self.end(OpKind::Write, extent, 0, LegOutcome::Done);
+    }
+
+    /// What is called zero reads zero; what was given up on a file is called a hole.
+    fn status(&mut self) {
+        let given_up = Extent::new(1 << 20, 2 << 20);
+        let outcome = self.bench.run(OpKind::Trim, given_up);
+        self.end(OpKind::Trim, given_up, 0, outcome);
+        let asked = Extent::new(4096, SIZE - 8192);
+        let LegOutcome::Status(runs) = self.bench.run(OpKind::BlockStatus, asked) else {
+            panic!("a status");
+        };
+        let mut at = asked.offset();
+        for run in runs {
+            assert!(run.len_bytes > 0);
+            let extent = Extent::new(at, run.len_bytes);
+            if run.zero {
+                assert!(self.bytes[place(extent)].iter().all(|&byte| byte == 0));
+            }
+            at = extent.end();
+        }
+        assert_eq!(at, asked.end());
+    }
+
+    fn refuses(&mut self) {
+        assert_eq!(
+            self.bench.run(OpKind::Read, Extent::new(100, 512)),
+            LegOutcome::Failed(ErrorKind::InvalidInput)
+        );
+        let beyond = Extent::new(SIZE - 4096, 8192);
+        for kind in [
+            OpKind::Read,
+            OpKind::Write,
+            OpKind::Trim,
+            OpKind::WriteZeroes,
+            OpKind::BlockStatus,
+        ] {
+            assert_eq!(
+                self.bench.run(kind, beyond),
+                LegOutcome::Failed(ErrorKind::InvalidInput),
+                "{kind:?}"
+            );
+        }
+        self.bench
+            .submit_with(OpKind::Read, Extent::new(0, 4096), 0, |io| io.memory = None);
+        assert_eq!(
+            self.bench.only_outcome(),
+            LegOutcome::Failed(ErrorKind::InvalidInput)
+        );
+    }
+}
+
+fn place(extent: Extent) -> std::ops::Range<usize> {
+    let index = |at| usize::try_from(at).unwrap();
+    index(extent.offset())..index(extent.end())
+}
