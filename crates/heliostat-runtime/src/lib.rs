@@ -43,8 +43,9 @@ pub use server::{Server, Stopped};
 pub use setup::{ArrayOptions, Progress, Trust};
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
-// What exports need of the engine, so that they depend on this crate alone.
+// What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
+pub use heliostat_leg::LegSpec;
 
 pub use export::{ArrayInfo, ClientKey, Export, Interest, Ready};
 
