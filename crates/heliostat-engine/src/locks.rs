@@ -3,14 +3,17 @@
 //! Every write, trim, write-zeroes and repair locks its block-aligned extent from its admission to
 //! the last leg's answer. Locks that overlap are granted in order of arrival. A read takes no lock,
 //! but while a lock is *held*, the legs may differ there, so all reads of that range go to one leg:
-//! the lock's *pin*, chosen by the first such read.
+//! the lock's *pin*, chosen by the first such read to be sent or answered.
 //!
 //! Why that is enough for a read never to go back in time, byte by byte, with W a write:
 //!
 //! * Two reads that begin while W is held read one leg, and one leg does not go back in time.
-//! * A read that was sent before W was granted may return the old bytes after another returned the
-//!   new ones, but then it was asked for before the other had answered, and either order is one
-//!   that could have happened.
+//! * A read that was sent before W was granted, and ends while W is held, may have the new bytes of
+//!   its leg or the old ones. If no leg is pinned yet, its leg is from then on; if another one is,
+//!   it is read again there. So what it shows is what the pinned leg had.
+//! * A read that was sent before W was granted, and ends after W, may return the old bytes after
+//!   another returned the new ones, but then it was asked for before the other had answered, and
+//!   either order is one that could have happened.
 //! * After W, every leg in sync has the new bytes. A leg on which W failed is out before the lock
 //!   is released; a read that it had in hand is asked of another leg, anew.
 //! * If W failed on every leg for lack of space, the legs may differ for longer: then the range

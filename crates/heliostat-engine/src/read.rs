@@ -302,7 +302,10 @@ impl Engine {
         result: Result<(), ErrorKind>,
     ) {
         let Err(kind) = result else {
-            return self.piece_ended(turn, index, Ok(()));
+            if self.heeds_pins(index, leg) {
+                return self.piece_ended(turn, index, Ok(()));
+            }
+            return self.place(turn, index);
         };
         let piece = &mut self.pieces[index];
         piece.tried.insert(leg);
@@ -316,6 +319,31 @@ impl Engine {
         // The leg may be out now, and with it another piece of the same read: then it began anew.
         if self.is_live(index, serial) {
             self.place(turn, index);
+        }
+    }
+
+    /// Whether what `leg` answered may be shown, now that it is known which locks were granted after
+    /// the piece was sent. Where they have no pin yet, this leg is the one that reads have seen.
+    fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
+        let piece = self.pieces[index];
+        if self
+            .divergence
+            .pin_of(piece.extent)
+            .is_some_and(|pin| pin != leg)
+        {
+            return false;
+        }
+        if self.locks.is_empty() {
+            return true;
+        }
+        match self.locks.pin_of(piece.extent, piece.own_lock) {
+            Pin::None => true,
+            Pin::Leg(pin) if pin != leg => false,
+            Pin::Conflict(_) => false,
+            Pin::Open | Pin::Leg(_) => {
+                self.locks.pin(piece.extent, piece.own_lock, leg);
+                true
+            }
         }
     }
 
