@@ -80,14 +80,18 @@ pub(crate) fn listen(command: &mut Command) -> Result<Said> {
 pub(crate) fn succeed(command: &mut Command) -> Result<String> {
     let said = listen(command)?;
     if !said.status.success() {
-        bail!(
-            "{command:?} ended with {}\n{}{}",
-            said.status,
-            said.stdout,
-            said.stderr
-        );
+        let (out, err) = (end_of(&said.stdout), end_of(&said.stderr));
+        bail!("{command:?} ended with {}\n{out}\n{err}", said.status);
     }
     Ok(said.stdout)
+}
+
+/// The last lines of a text: enough to see what went wrong.
+pub(crate) fn end_of(text: &str) -> String {
+    /// A screen holds them.
+    const LINES_MAX: usize = 40;
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")
 }
 
 /// A program in the background; killed and waited for when dropped.

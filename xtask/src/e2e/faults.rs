@@ -1,6 +1,5 @@
 //! Legs that fail while fio verifies: the client never notices, and the figures go on.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,22 +28,24 @@ pub(super) const TESTS: &[Test] = &[
     Test {
         name: "leg_fails_reads",
         about: "a model leg begins to fail reads while fio verifies: no client error",
-        run: |room| verify_through_rule(room, "error=read,at=6s", &[]),
+        run: |room| verify_through_rule(room, "error=read,at=2s", &[], READ_FAILED),
     },
     Test {
         name: "leg_fails_writes",
         about: "a model leg begins to fail writes while fio verifies: no client error",
-        run: |room| verify_through_rule(room, "error=write,at=2s", &[]),
+        run: |room| verify_through_rule(room, "error=write,at=2s", &[], FAULTED),
     },
     Test {
         name: "leg_is_gone",
         about: "a model leg is gone from one moment to the next: no client error",
-        run: |room| verify_through_rule(room, "dead=true,at=2s", &[]),
+        run: |room| verify_through_rule(room, "dead=true,at=2s", &[], FAULTED),
     },
     Test {
         name: "leg_is_stuck",
         about: "a model leg completes nothing any more: no client error",
-        run: |room| verify_through_rule(room, "stuck=true,at=2s", &["--leg-timeout", "2s"]),
+        run: |room| {
+            verify_through_rule(room, "stuck=true,at=2s", &["--leg-timeout", "2s"], FAULTED)
+        },
     },
     Test {
         name: "leg_truncated",
@@ -63,6 +64,12 @@ const VERIFY_TIME_MAX: Duration = Duration::from_secs(100);
 
 /// Operations per second and job: slow enough that the fault comes in the middle.
 const RATE: &str = "--rate_iops=1000";
+
+/// What the server says of a leg that it goes on without.
+const FAULTED: &str = "is faulted";
+
+/// What the server says of a leg that it may ask again.
+const READ_FAILED: &str = "failed a read";
 
 /// How long a background program may take until it serves.
 const READY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -119,7 +126,7 @@ fn verify_through(
     legs: &[String],
     options: &[&str],
     fault: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+) -> Result<String> {
     room.require_tools(&["fio"])?;
     let server = Server::start(room, legs, options)?;
     let arguments = ["--rw=randwrite", "--bs=4k", "--iodepth=16", RATE];
@@ -132,27 +139,37 @@ fn verify_through(
     let status = fio.wait(VERIFY_TIME_MAX)?;
     ensure!(status.success(), "fio ended with {status}");
     fio::ensure_no_error(&std::fs::read_to_string(&report)?)?;
-    let said = server.said()?;
-    ensure!(said.contains("faulted"), "nobody was told: {said}");
     server.control(&["stats", super::server::NAME])?;
+    let said = server.said()?;
     server.terminate()?;
-    legs::ensure_equal(&legs[..2])
+    legs::ensure_equal(&legs[..2])?;
+    Ok(said)
+}
+
+fn ensure_told(said: &str, what: &str) -> Result<()> {
+    ensure!(
+        said.contains(what),
+        "nobody was told that a leg {what}: {said}"
+    );
+    Ok(())
 }
 
 /// The same with a third leg that is a model, which a rule breaks.
-fn verify_through_rule(room: &Room, rule: &str, options: &[&str]) -> Result<()> {
-    let size_mib = LEG_BYTES >> 20;
-    let model = format!("model:nvme-gen3,size={size_mib}MiB,{rule}");
+fn verify_through_rule(room: &Room, rule: &str, options: &[&str], told: &str) -> Result<()> {
+    let file = legs::sparse_file(room, 2)?;
+    let model = format!("model:nvme-gen3,file={file},{rule}");
     let legs = legs_with(room, &model)?;
     // Every leg is read, so that failing reads are noticed.
     let options = [options, &["--policy", "round-robin"]].concat();
-    verify_through(room, &legs, &options, || Ok(()))
+    let said = verify_through(room, &legs, &options, || Ok(()))?;
+    ensure_told(&said, told)
 }
 
 fn leg_dies(room: &Room) -> Result<()> {
     let mut leg = FragileLeg::start(room)?;
     let legs = legs_with(room, &leg.path.display().to_string())?;
-    verify_through(room, &legs, &[], || leg.server.signal(Signal::KILL))
+    let said = verify_through(room, &legs, &[], || leg.server.signal(Signal::KILL))?;
+    ensure_told(&said, FAULTED)
 }
 
 fn leg_goes_silent(room: &Room) -> Result<()> {
@@ -163,15 +180,14 @@ fn leg_goes_silent(room: &Room) -> Result<()> {
     });
     // Nothing can be unmounted while its server stands still.
     leg.server.signal(Signal::CONT)?;
-    result
+    ensure_told(&result?, FAULTED)
 }
 
 fn leg_truncated(room: &Room) -> Result<()> {
     let file = legs::sparse_file(room, 2)?;
     let legs = legs_with(room, &file)?;
     let said = verify_truncated(room, &legs, Path::new(&file))?;
-    ensure!(said.contains("faulted"), "nobody was told: {said}");
-    Ok(())
+    ensure_told(&said, FAULTED)
 }
 
 fn loop_leg_truncated(room: &Room) -> Result<()> {
@@ -198,7 +214,7 @@ fn verify_truncated(room: &Room, legs: &[String], file: &Path) -> Result<String>
         room.run("fio", &arguments)
     };
     fio("--do_verify=0")?;
-    File::options().write(true).open(file)?.set_len(0)?;
+    legs::resize(file, 0)?;
     fio::ensure_no_error(&fio("--verify_only")?)?;
     let said = server.said()?;
     server.terminate()?;

@@ -12,12 +12,12 @@ pub(super) const TESTS: &[Test] = &[
     Test {
         name: "fio_random",
         about: "random 4 KiB, 4 jobs at depth 16, verified",
-        run: |room| verify(room, &["--rw=randwrite", "--bs=4k", "--iodepth=16"]),
+        run: |room| verify(room, &[], &["--rw=randwrite", "--bs=4k", "--iodepth=16"]),
     },
     Test {
         name: "fio_sequential",
         about: "sequential 128 KiB, 4 jobs at depth 8, verified",
-        run: |room| verify(room, &["--rw=write", "--bs=128k", "--iodepth=8"]),
+        run: |room| verify(room, &[], &["--rw=write", "--bs=128k", "--iodepth=8"]),
     },
     Test {
         name: "fio_unaligned",
@@ -25,6 +25,7 @@ pub(super) const TESTS: &[Test] = &[
         run: |room| {
             verify(
                 room,
+                &[],
                 &[
                     "--rw=randwrite",
                     "--bsrange=512-64k",
@@ -40,7 +41,19 @@ pub(super) const TESTS: &[Test] = &[
         run: |room| {
             verify(
                 room,
+                &[],
                 &["--rw=randrw", "--bs=8k", "--iodepth=8", "--fsync=32"],
+            )
+        },
+    },
+    Test {
+        name: "fio_threads",
+        about: "random 4 KiB, 4 jobs at depth 16, verified, legs reached without io_uring",
+        run: |room| {
+            verify(
+                room,
+                &["--no-io-uring"],
+                &["--rw=randwrite", "--bs=4k", "--iodepth=16"],
             )
         },
     },
@@ -69,10 +82,10 @@ pub(super) fn write_on(room: &Room, uri: &str) -> Result<Background> {
 const JOB_SIZE: &str = "16m";
 
 /// Runs a verifying job against three files, which have to be the same afterwards.
-fn verify(room: &Room, options: &[&str]) -> Result<()> {
+fn verify(room: &Room, server_options: &[&str], options: &[&str]) -> Result<()> {
     room.require_tools(&["fio"])?;
     let legs = legs::sparse(room)?;
-    let server = Server::start(room, &legs, &[])?;
+    let server = Server::start(room, &legs, server_options)?;
     let arguments = verify_arguments(&server.uri(), options);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     ensure_no_error(&room.run("fio", &arguments)?)?;

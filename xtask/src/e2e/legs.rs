@@ -29,6 +29,13 @@ pub(super) fn sparse_file(room: &Room, index: usize) -> Result<String> {
     Ok(path.display().to_string())
 }
 
+/// Makes a file longer or shorter.
+pub(super) fn resize(path: &Path, size_bytes: u64) -> Result<()> {
+    let file = File::options().write(true).open(path);
+    file.and_then(|file| file.set_len(size_bytes))
+        .with_context(|| format!("resizing {}", path.display()))
+}
+
 /// Three legs in memory.
 pub(super) fn memory() -> Vec<String> {
     vec![format!("mem:{}MiB", LEG_BYTES >> 20); 3]

@@ -15,9 +15,6 @@ use crate::tools;
 /// How long one command of a test may take: none needs more than seconds on an idle machine.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// How many lines of each log are printed when a test fails.
-const LOG_LINES_MAX: usize = 20;
-
 /// A test cannot run here, which is nobody's fault.
 #[derive(Debug)]
 pub(super) struct Skip(pub(super) String);
@@ -139,10 +136,9 @@ impl Room {
             }
             let bytes = fs::read(&path).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
-            let lines: Vec<&str> = text.lines().collect();
-            for line in &lines[lines.len().saturating_sub(LOG_LINES_MAX)..] {
-                let name = path.file_name().unwrap_or_default();
-                println!("     {}: {line}", name.display());
+            let name = path.file_name().unwrap_or_default().display();
+            for line in process::end_of(&text).lines() {
+                println!("     {name}: {line}");
             }
         }
     }
