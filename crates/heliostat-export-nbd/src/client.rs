@@ -279,8 +279,12 @@ impl Client {
             len_bytes: 0,
         };
         header.write(&mut self.output);
-        while self.sent < self.output.len() {
-            self.pump()?;
+        while !self.output.is_empty() {
+            match self.pump() {
+                // The server is free to go as soon as it has heard it.
+                Err(ClientError::Closed) if self.output.is_empty() => {}
+                other => other?,
+            }
         }
         Ok(())
     }

@@ -19,11 +19,8 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_runtime::{
-    Answer, BufferId, BufferSlice, ClientKey, Context, Export, Interest, Ready, RequestKind,
-    RuntimeError, WriteBuffer,
-};
-use heliostat_types::{ClientId, Duration, ErrorKind, Extent, Instant, StreamId};
+use heliostat_runtime::{Answer, ClientKey, Context, Export, Interest, Ready, RuntimeError};
+use heliostat_types::{Duration, ErrorKind, Instant, StreamId};
 
 use self::budget::Budget;
 use self::connection::{Connection, Identity, Wires};
@@ -76,37 +73,6 @@ struct Door {
 struct Shared {
     pool: InputPool,
     budget: Budget,
-}
-
-/// What a connection needs of the loop; the loop itself, but for tests.
-trait Backend {
-    fn submit(&mut self, tag: u64, client: ClientId, stream: StreamId, kind: RequestKind);
-    fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer>;
-    fn release(&mut self, buffer: BufferId);
-    fn bytes(&self, slice: BufferSlice) -> &[u8];
-    fn bytes_mut(&mut self, slice: BufferSlice) -> &mut [u8];
-}
-
-impl Backend for Context<'_> {
-    fn submit(&mut self, tag: u64, client: ClientId, stream: StreamId, kind: RequestKind) {
-        Context::submit(self, tag, client, stream, kind);
-    }
-
-    fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        Context::alloc_write(self, extent)
-    }
-
-    fn release(&mut self, buffer: BufferId) {
-        Context::release(self, buffer);
-    }
-
-    fn bytes(&self, slice: BufferSlice) -> &[u8] {
-        Context::bytes(self, slice)
-    }
-
-    fn bytes_mut(&mut self, slice: BufferSlice) -> &mut [u8] {
-        Context::bytes_mut(self, slice)
-    }
 }
 
 /// An array as one or several NBD exports.
@@ -293,18 +259,18 @@ impl NbdExport {
 
     /// Sends and resumes until neither leads to anything: what one connection sends may free the
     /// memory that another waits for.
-    fn settle(&mut self, backend: &mut impl Backend) {
+    fn settle(&mut self, context: &mut Context<'_>) {
         let mut has_moved = true;
         while has_moved {
             has_moved = false;
             for index in &self.touched {
                 if let Some(connection) = &mut self.connections[as_index(*index)] {
-                    connection.send(backend, &mut self.shared);
+                    connection.send(context, &mut self.shared);
                 }
             }
             for index in &self.touched {
                 if let Some(connection) = &mut self.connections[as_index(*index)] {
-                    has_moved |= connection.resume(backend, &mut self.shared);
+                    has_moved |= connection.resume(context, &mut self.shared);
                 }
             }
         }

@@ -5,6 +5,15 @@
 //! first one that gets stuck holds a third of all, the next a third of the rest, and small requests of
 //! others always find room.
 
+/// The engine hands out memory in pieces of this size.
+const GRANULE_BYTES: u32 = 4096;
+
+/// What a request of so many bytes is charged: what it occupies, but for blocks at its ends that it
+/// only touches.
+pub(super) fn charge(len_bytes: u32) -> u64 {
+    u64::from(len_bytes).next_multiple_of(u64::from(GRANULE_BYTES))
+}
+
 /// The bytes of requests that were handed in and whose buffers did not come back yet.
 #[derive(Debug)]
 pub(super) struct Budget {

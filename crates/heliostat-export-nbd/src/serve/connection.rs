@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use heliostat_runtime::{Answer, Interest, RequestKind, WriteBuffer};
+use heliostat_runtime::{Answer, Context, Interest, RequestKind, WriteBuffer};
 use heliostat_types::{ClientId, ErrorKind, StreamId};
 
+use super::Shared;
+use super::budget::charge;
 use super::input::InputBuffer;
 use super::output::OutputQueue;
-use super::{Backend, Shared};
 use crate::session::{CloseReason, Event, ExportInfo, Reply, Request, Session, Tag};
 
 /// How many requests of one connection may be in flight. Twice what clients in use send at once;
@@ -64,8 +65,9 @@ pub(super) struct Connection {
     input: Option<InputBuffer>,
     output: OutputQueue,
     parked: Option<Parked>,
-    /// How many bytes each request in flight took from the budget, by tag.
-    taken_bytes: Box<[u32]>,
+    /// How many bytes each request in flight reads or writes, by tag.
+    len_bytes: Box<[u32]>,
+    /// What was charged for requests whose buffers did not come back yet.
     held_bytes: u64,
     submitted: u32,
     /// What was received cannot be handled until a reply, memory, or room to send.
@@ -94,7 +96,7 @@ impl Connection {
             input: None,
             output,
             parked: None,
-            taken_bytes: vec![0; in_flight_max].into_boxed_slice(),
+            len_bytes: vec![0; in_flight_max].into_boxed_slice(),
             held_bytes: 0,
             submitted: 0,
             is_paused: false,
@@ -116,12 +118,12 @@ impl Connection {
     /// The input has something to say, or has hung up.
     pub(super) fn on_input(
         &mut self,
-        backend: &mut impl Backend,
+        context: &mut Context<'_>,
         shared: &mut Shared,
         is_hung_up: bool,
     ) {
         self.is_hung_up |= is_hung_up;
-        self.receive(backend, shared);
+        self.receive(context, shared);
     }
 
     /// The output takes bytes again, or has hung up.
@@ -132,19 +134,18 @@ impl Connection {
     /// A request that was submitted is answered.
     pub(super) fn on_complete(
         &mut self,
-        backend: &mut impl Backend,
+        context: &mut Context<'_>,
         shared: &mut Shared,
         tag: Tag,
         result: Result<Answer, ErrorKind>,
     ) {
         self.submitted -= 1;
-        let taken = &mut self.taken_bytes[usize::try_from(tag.0).expect("it is small")];
-        let taken_bytes = u64::from(std::mem::take(taken));
+        let len = &mut self.len_bytes[usize::try_from(tag.0).expect("it is small")];
+        let len_bytes = std::mem::take(len);
         let heads = self.output.heads();
         if let Ok(Answer::Data(slice)) = result {
             assert_eq!(
-                u64::from(slice.len_bytes),
-                taken_bytes,
+                slice.len_bytes, len_bytes,
                 "a read is answered with as many bytes as it asked for"
             );
             self.session.reply(tag, Ok(Reply::Data), heads);
@@ -157,35 +158,35 @@ impl Connection {
                 Err(kind) => Err(*kind),
             };
             self.session.reply(tag, reply, heads);
-            self.give_back(shared, taken_bytes);
+            self.give_back(shared, charge(len_bytes));
         }
         if self.is_broken {
-            self.discard_output(backend, shared);
+            self.discard_output(context, shared);
         }
     }
 
     /// Sends what is queued.
-    pub(super) fn send(&mut self, backend: &mut impl Backend, shared: &mut Shared) {
+    pub(super) fn send(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
         if self.is_broken || self.output.is_empty() {
             return;
         }
-        match self.output.send(self.wires.output(), backend) {
+        match self.output.send(self.wires.output(), context) {
             Ok(sent) => self.give_back(shared, sent.released_bytes),
             Err(_) => {
                 // Whatever the socket says, the client is gone.
-                self.break_off(backend, shared);
+                self.break_off(context, shared);
             }
         }
     }
 
     /// Goes on with what was received, where it had to wait; whether anything came of it.
-    pub(super) fn resume(&mut self, backend: &mut impl Backend, shared: &mut Shared) -> bool {
+    pub(super) fn resume(&mut self, context: &mut Context<'_>, shared: &mut Shared) -> bool {
         if !self.is_paused || self.has_ended {
             return false;
         }
-        let has_moved = self.handle_input(backend, shared);
+        let has_moved = self.handle_input(context, shared);
         if has_moved && self.is_hung_up {
-            self.receive(backend, shared);
+            self.receive(context, shared);
         }
         has_moved
     }
@@ -209,7 +210,12 @@ impl Connection {
 
     /// Whether it is over and nothing of it is left.
     pub(super) fn is_finished(&self) -> bool {
-        self.has_ended && self.is_drained()
+        let is_finished = self.has_ended && self.is_drained();
+        assert!(
+            !is_finished || self.held_bytes == 0,
+            "a connection that is over holds no memory"
+        );
+        is_finished
     }
 
     /// What the descriptors are to be watched for: the one for input, and the one for output where
@@ -247,31 +253,31 @@ impl Connection {
     }
 
     /// Gives back all that it holds and the engine does not.
-    pub(super) fn abandon(&mut self, backend: &mut impl Backend, shared: &mut Shared) {
+    pub(super) fn abandon(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
         self.has_ended = true;
         if let Some(input) = self.input.take() {
             shared.pool.put(input);
         }
         if let Some(parked) = self.parked.take() {
             if let Some(buffer) = parked.buffer {
-                backend.release(buffer.buffer);
+                context.release(buffer.buffer);
             }
             if parked.is_paid {
-                self.give_back(shared, u64::from(parked.len()));
+                self.give_back(shared, charge(parked.len()));
             }
         }
     }
 
     /// Ends it at once, without sending what is queued.
-    pub(super) fn break_off(&mut self, backend: &mut impl Backend, shared: &mut Shared) {
+    pub(super) fn break_off(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
         self.is_broken = true;
-        self.discard_output(backend, shared);
+        self.discard_output(context, shared);
     }
 
-    fn discard_output(&mut self, backend: &mut impl Backend, shared: &mut Shared) {
-        let released_bytes = self.output.discard(backend);
+    fn discard_output(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
+        let released_bytes = self.output.discard(context);
         self.give_back(shared, released_bytes);
-        self.abandon(backend, shared);
+        self.abandon(context, shared);
     }
 
     const fn give_back(&mut self, shared: &mut Shared, bytes: u64) {
@@ -280,11 +286,11 @@ impl Connection {
     }
 
     /// Receives once, or until there is nothing where nobody would tell us of more; then handles it.
-    fn receive(&mut self, backend: &mut impl Backend, shared: &mut Shared) {
+    fn receive(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
         while !self.has_ended && !self.is_paused {
-            match self.receive_once(backend, shared) {
+            match self.receive_once(context, shared) {
                 Ok(0) => {
-                    self.abandon(backend, shared);
+                    self.abandon(context, shared);
                     return;
                 }
                 Ok(_) => {}
@@ -294,11 +300,11 @@ impl Connection {
                     return;
                 }
                 Err(_) => {
-                    self.abandon(backend, shared);
+                    self.abandon(context, shared);
                     return;
                 }
             }
-            self.handle_input(backend, shared);
+            self.handle_input(context, shared);
             if !self.is_hung_up {
                 return;
             }
@@ -307,7 +313,7 @@ impl Connection {
 
     fn receive_once(
         &mut self,
-        backend: &mut impl Backend,
+        context: &mut Context<'_>,
         shared: &mut Shared,
     ) -> io::Result<usize> {
         let input = self.input.get_or_insert_with(|| shared.pool.take());
@@ -319,7 +325,7 @@ impl Connection {
         else {
             return input.receive(fd, &mut []).map(|(_, received)| received);
         };
-        let payload = &mut backend.bytes_mut(buffer.data)[parked.filled..];
+        let payload = &mut context.bytes_mut(buffer.data)[parked.filled..];
         let (to_payload, received) = input.receive(fd, payload)?;
         parked.filled += to_payload;
         self.session
@@ -328,12 +334,12 @@ impl Connection {
     }
 
     /// Handles what was received until more is needed or it has to wait; whether anything happened.
-    fn handle_input(&mut self, backend: &mut impl Backend, shared: &mut Shared) -> bool {
+    fn handle_input(&mut self, context: &mut Context<'_>, shared: &mut Shared) -> bool {
         let mut has_moved = false;
         self.is_paused = false;
         while !self.has_ended && !self.is_paused {
             if self.parked.is_some() {
-                if !self.submit_parked(backend, shared) {
+                if !self.submit_parked(context, shared) {
                     break;
                 }
                 has_moved = true;
@@ -356,7 +362,7 @@ impl Connection {
                 Event::Request { tag, request } => self.parked = Some(Parked::new(tag, request)),
                 Event::Close(reason) => {
                     self.reason = Some(reason);
-                    self.abandon(backend, shared);
+                    self.abandon(context, shared);
                 }
             }
         }
@@ -372,18 +378,16 @@ impl Connection {
 
     /// Submits the parked request, or does what can be done towards that: false where it has to wait
     /// for its payload, or (and then the connection is paused) for memory.
-    fn submit_parked(&mut self, backend: &mut impl Backend, shared: &mut Shared) -> bool {
+    fn submit_parked(&mut self, context: &mut Context<'_>, shared: &mut Shared) -> bool {
         let parked = self.parked.as_mut().expect("the caller looked");
         let len_bytes = parked.len();
         if !parked.is_paid {
-            parked.is_paid = shared
-                .budget
-                .try_take(u64::from(len_bytes), self.held_bytes);
+            parked.is_paid = shared.budget.try_take(charge(len_bytes), self.held_bytes);
             if !parked.is_paid {
                 self.is_paused = true;
                 return false;
             }
-            self.held_bytes += u64::from(len_bytes);
+            self.held_bytes += charge(len_bytes);
         }
         let kind = match parked.request {
             Request::Read { extent } => RequestKind::Read { extent },
@@ -403,14 +407,14 @@ impl Connection {
             },
             Request::Write { extent, fua } => {
                 if parked.buffer.is_none() {
-                    parked.buffer = backend.alloc_write(extent);
+                    parked.buffer = context.alloc_write(extent);
                 }
                 let Some(buffer) = parked.buffer else {
                     self.is_paused = true;
                     return false;
                 };
                 if let Some(input) = self.input.as_mut() {
-                    let moved = parked.fill(backend.bytes_mut(buffer.data), input);
+                    let moved = parked.fill(context.bytes_mut(buffer.data), input);
                     self.session.advance_payload(moved);
                 }
                 if self.session.payload_remaining() > 0 {
@@ -425,7 +429,7 @@ impl Connection {
         };
         let tag = parked.tag;
         self.parked = None;
-        self.taken_bytes[usize::try_from(tag.0).expect("it is small")] = len_bytes;
+        self.len_bytes[usize::try_from(tag.0).expect("it is small")] = len_bytes;
         self.submitted += 1;
         let Identity {
             client,
@@ -433,7 +437,7 @@ impl Connection {
             index,
         } = self.identity;
         let tag = u64::from(index) << 32 | u64::from(tag.0);
-        backend.submit(tag, client, stream, kind);
+        context.submit(tag, client, stream, kind);
         true
     }
 }

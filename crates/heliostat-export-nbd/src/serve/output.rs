@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-use heliostat_runtime::BufferSlice;
+use heliostat_runtime::{BufferSlice, Context};
 
-use super::Backend;
+use super::budget::charge;
 
 /// How many pieces go into one call: 64 reads with their heads. The kernel would take 1024, but a
 /// socket's buffer holds about that many small ones.
@@ -29,7 +29,7 @@ struct Data {
 pub(super) struct Sent {
     /// How many bytes the socket took.
     pub(super) bytes: usize,
-    /// How many bytes of buffers were given back to the engine.
+    /// What was charged for the buffers that were given back to the engine.
     pub(super) released_bytes: u64,
 }
 
@@ -81,14 +81,14 @@ impl OutputQueue {
     pub(super) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
-        backend: &mut impl Backend,
+        context: &mut Context<'_>,
     ) -> io::Result<Sent> {
         let mut sent = Sent {
             bytes: 0,
             released_bytes: 0,
         };
         while !self.is_empty() && !self.is_blocked {
-            let (offered, taken) = match self.offer(fd, backend) {
+            let (offered, taken) = match self.offer(fd, context) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (1, 0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
@@ -96,17 +96,17 @@ impl OutputQueue {
             // A socket that takes less than all is full; asking again would cost a call.
             self.is_blocked = taken < offered;
             sent.bytes += taken;
-            sent.released_bytes += self.advance(taken, backend);
+            sent.released_bytes += self.advance(taken, context);
         }
         Ok(sent)
     }
 
-    /// Forgets all that was not sent, giving the buffers back; says how many bytes they were.
-    pub(super) fn discard(&mut self, backend: &mut impl Backend) -> u64 {
+    /// Forgets all that was not sent, giving the buffers back; says what was charged for them.
+    pub(super) fn discard(&mut self, context: &mut Context<'_>) -> u64 {
         let mut released_bytes = 0;
         for data in self.data.drain(..) {
-            backend.release(data.slice.buffer);
-            released_bytes += u64::from(data.slice.len_bytes);
+            context.release(data.slice.buffer);
+            released_bytes += charge(data.slice.len_bytes);
         }
         self.heads.clear();
         self.heads_sent = 0;
@@ -114,7 +114,7 @@ impl OutputQueue {
     }
 
     /// One call: how many bytes were offered and how many were taken.
-    fn offer(&self, fd: BorrowedFd<'_>, backend: &impl Backend) -> io::Result<(usize, usize)> {
+    fn offer(&self, fd: BorrowedFd<'_>, context: &Context<'_>) -> io::Result<(usize, usize)> {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
         let mut heads_at = self.heads_sent;
@@ -130,7 +130,7 @@ impl OutputQueue {
                 break;
             }
             push(&self.heads[heads_at..data.after], &mut count);
-            push(&backend.bytes(data.slice)[data.sent..], &mut count);
+            push(&context.bytes(data.slice)[data.sent..], &mut count);
             heads_at = data.after;
         }
         let is_all_data_offered = self.data.back().is_none_or(|last| last.after == heads_at);
@@ -141,9 +141,9 @@ impl OutputQueue {
         Ok((offered, taken))
     }
 
-    /// The socket took so many bytes: gives back the buffers that were sent whole, and says how many
-    /// bytes they were.
-    fn advance(&mut self, mut taken: usize, backend: &mut impl Backend) -> u64 {
+    /// The socket took so many bytes: gives back the buffers that were sent whole, and says what
+    /// was charged for them.
+    fn advance(&mut self, mut taken: usize, context: &mut Context<'_>) -> u64 {
         let mut released_bytes = 0;
         while taken > 0 {
             let heads_end = self
@@ -162,8 +162,8 @@ impl OutputQueue {
             data.sent += bytes;
             taken -= bytes;
             if data.sent == len {
-                backend.release(data.slice.buffer);
-                released_bytes += u64::from(data.slice.len_bytes);
+                context.release(data.slice.buffer);
+                released_bytes += charge(data.slice.len_bytes);
                 self.data.pop_front();
             }
         }
