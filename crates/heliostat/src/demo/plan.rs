@@ -48,8 +48,8 @@ pub(super) enum Pattern {
 /// The workloads, in the order of the table's columns.
 ///
 /// Where hard disks set the pace a read takes about 10 ms: a thousand reads or more in every row
-/// keep the error of a mean below a few percent. Flash at depth 32 answers 90,000 reads a second, so
-/// that its seconds are what the demo's time is spent on.
+/// keep the error of a mean below a few percent. Flash at depth 32 answers 90,000 reads a second,
+/// and large blocks carry many sectors to check: there a second costs more of the demo's time.
 pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
     WorkloadPlan {
         name: "random-4k-depth-1",

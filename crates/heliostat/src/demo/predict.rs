@@ -168,7 +168,8 @@ fn rows_of(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     ]
 }
 
-/// The mean of several outcomes of one policy, of which there is at least one; all their response times together.
+/// The mean of several outcomes of one policy, of which there is at least one; all their response
+/// times together.
 fn mean_of(outcomes: &[Outcome]) -> Outcome {
     let count = outcomes.len() as f64;
     let mut response = Histogram::new();

@@ -20,8 +20,8 @@ impl ScratchDirectory {
     /// # Errors
     /// Where that is not possible.
     pub(super) fn new() -> anyhow::Result<Self> {
-        // Paths of sockets are short (108 bytes): no more than the process in the name, and a number
-        // where one that was killed has left its directory.
+        // Paths of sockets are short (108 bytes): the name holds no more than the process, and a
+        // number in case one that was killed has left its directory.
         let parent = std::env::temp_dir();
         let id = std::process::id();
         for number in 0..ATTEMPTS_MAX {

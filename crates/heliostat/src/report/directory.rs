@@ -29,8 +29,8 @@ pub(crate) fn default_directory() -> PathBuf {
         .expect("some number is free")
 }
 
-/// Makes sure that a report can go into `directory`, which is made if it is missing. Answers whether
-/// it holds a report already.
+/// Makes sure that a report can go into `directory`, which is made if it is missing. Answers
+/// whether it holds a report already.
 ///
 /// # Errors
 /// Where it cannot be made or written, or holds a page that is no report.

@@ -37,8 +37,8 @@ pub(crate) fn measured_findings(rows: &[MeasuredRow]) -> Vec<String> {
         && widest >= EXPLAIN_PERCENT
     {
         findings.push(format!(
-            "Where the SSD does, they differ by up to {widest:.1} %: socket, wake-ups and timers \
-             are no part of a model, and they cost as much as the SSD itself takes."
+            "Where the SSD does, they differ by up to {widest:.1} %: what a read spends in \
+             sockets, wake-ups and timers is no part of a model."
         ));
     }
     let explanations = rows.iter().filter_map(|row| {

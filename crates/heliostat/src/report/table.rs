@@ -130,10 +130,15 @@ fn set_header(table: &mut Table, header: Vec<String>) {
     // With a blank at each side: wide enough for five digits, a comma and a mark, so that columns
     // stand at about equal distance.
     let least = ColumnConstraint::LowerBoundary(Width::Fixed(9));
-    for index in 1..count {
-        if let Some(column) = table.column_mut(index) {
+    for index in 0..count {
+        let Some(column) = table.column_mut(index) else {
+            continue;
+        };
+        if index > 0 {
             column.set_constraint(least);
         }
+        // Nothing stands at the left of the first column and the right of the last.
+        column.set_padding((u16::from(index > 0), u16::from(index + 1 < count)));
     }
 }
 

@@ -1,24 +1,42 @@
 use expect_test::expect;
 
-use super::super::sample;
+use super::super::{sample, wrapped};
 use super::{explanation, listed, measured_findings, virtual_findings};
+
+/// A sentence per paragraph, in lines that fit here.
+fn told(findings: &[String]) -> String {
+    findings
+        .iter()
+        .map(|finding| wrapped(finding, 80) + "\n")
+        .collect()
+}
 
 #[test]
 fn sentences_come_from_the_rows() {
     let report = sample::report();
     expect![[r#"
-        Random 4 KiB reads, depth 1: zfs and latency lead with 8,950 IOPS, 46 times the 196 IOPS of round-robin.
-        Sequential 1 MiB reads, depth 16: round-robin leads with 600 MiB/s, 1.2 times the 500 MiB/s of latency.
-        No policy leads everywhere: nearest to it is zfs, with at least 97 % of the best in every column."#]].assert_eq(&virtual_findings(&report.workloads).join("\n"));
+        Random 4 KiB reads, depth 1: zfs and latency lead with 8,950 IOPS, 46 times the
+        196 IOPS of round-robin.
+        Sequential 1 MiB reads, depth 16: round-robin leads with 600 MiB/s, 1.2 times
+        the 500 MiB/s of latency.
+        No policy leads everywhere: nearest to it is zfs, with at least 97 % of the best
+        in every column.
+    "#]]
+    .assert_eq(&told(&virtual_findings(&report.workloads)));
 }
 
 #[test]
 fn what_differs_is_explained_by_its_own_figures() {
     let report = sample::report();
     expect![[r#"
-        Where hard disks set the pace (1 of 2 rows), measured and predicted differ by at most 3.1 %.
-        Where the SSD does, they differ by up to 32.6 %: socket, wake-ups and timers are no part of a model, and they cost as much as the SSD itself takes.
-        zfs, depth 1: 97 us a read, 66 us by the models alone; processors: server 50 %, client 25 %, others 120 %."#]].assert_eq(&measured_findings(&report.measured.rows).join("\n"));
+        Where hard disks set the pace (1 of 2 rows), measured and predicted differ by at
+        most 3.1 %.
+        Where the SSD does, they differ by up to 32.6 %: what a read spends in sockets,
+        wake-ups and timers is no part of a model.
+        zfs, depth 1: 97 us a read, 66 us by the models alone; processors: server 50 %,
+        client 25 %, others 120 %.
+    "#]]
+    .assert_eq(&told(&measured_findings(&report.measured.rows)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use plotters::prelude::{DrawingBackend as _, IntoFont as _, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, RGBColor, ShapeStyle, TextStyle};
 
-/// Stands for the colour of the text around the plot until [`draw`] puts `currentColor` in its place.
+/// Stands for the colour of the text around the plot: [`draw`] puts `currentColor` in its place.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_SVG: &str = "\"#010203\"";
 

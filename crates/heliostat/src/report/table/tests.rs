@@ -8,13 +8,13 @@ fn a_row_per_policy_with_the_best_of_each_column_marked() {
     let report = sample::report();
     let table = virtual_table(&report.workloads, TableStyle::Plain);
     expect![[r#"
-         policy          random       p99   sequential
-                       4 KiB x1        ms    1 MiB x16
-                           IOPS                  MiB/s
-        -----------------------------------------------
-         zfs             *8,900     0.130          580
-         latency         *8,950     0.120          500
-         round-robin        196      17.0         *600
+        policy          random       p99   sequential
+                      4 KiB x1        ms    1 MiB x16
+                          IOPS                  MiB/s
+        ---------------------------------------------
+        zfs             *8,900     0.130          580
+        latency         *8,950     0.120          500
+        round-robin        196      17.0         *600
     "#]]
     .assert_eq(&table);
 }
@@ -32,11 +32,11 @@ fn measured_stands_beside_predicted() {
     let report = sample::report();
     let table = measured_table(&report.measured.rows, TableStyle::Plain);
     expect![[r#"
-         policy          depth   measured   predicted    differ   measured   predicted
-                                     IOPS        IOPS        by     p99 ms      p99 ms
-        -------------------------------------------------------------------------------
-         round-robin         1        190         196    -3.1 %       17.5        17.0
-         zfs                 1      6,000       8,900   -32.6 %      0.190       0.130
+        policy          depth   measured   predicted    differ   measured   predicted
+                                    IOPS        IOPS        by     p99 ms      p99 ms
+        -----------------------------------------------------------------------------
+        round-robin         1        190         196    -3.1 %       17.5        17.0
+        zfs                 1      6,000       8,900   -32.6 %      0.190       0.130
     "#]]
     .assert_eq(&table);
 }
