@@ -150,16 +150,17 @@ fn loop_use(host: &Host, what: Identity) -> Option<Use> {
     let used = number
         .and_then(|text| DeviceNumber::parse(&text))
         .and_then(|device| device_use(host, device));
-    let (on_top, before) = match used {
-        Some(inner) => (
-            format!(", and of that: {}", inner.user),
-            format!("{}, then ", inner.way_out),
-        ),
-        None => (String::new(), String::new()),
-    };
-    Some(Use {
-        user: format!("the loop device /dev/{name} stands on it{on_top}"),
-        way_out: format!("{before}detach it with `losetup -d /dev/{name}`, or use that as the leg"),
+    let detach = format!("detach it with `losetup -d /dev/{name}`");
+    let user = format!("the loop device /dev/{name} stands on it");
+    Some(match used {
+        Some(above) => Use {
+            user: format!("{user}, and of that: {}", above.user),
+            way_out: format!("{}, then {detach}", above.way_out),
+        },
+        None => Use {
+            user,
+            way_out: format!("{detach}, or use that as the leg"),
+        },
     })
 }
 

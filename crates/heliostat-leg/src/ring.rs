@@ -178,7 +178,7 @@ impl Ring {
             let key = u32::try_from(completion.user_data()).expect("keys are ours");
             let result = usize::try_from(completion.result())
                 .map_err(|_| Errno::from_raw_os_error(-completion.result()));
-            let flight = self.flights.get_mut(key);
+            let flight = self.flights.flight_mut(key);
             let file = &self.files[flight.leg.index()]
                 .as_ref()
                 .expect("an operation in flight is on a file")
@@ -213,7 +213,7 @@ impl Ring {
     /// Whether a change would fall on a file that became smaller: it would grow again, with zeros
     /// where data was. Looked at once per turn and file.
     fn has_shrunk(&self, key: u32, sizes: &mut SizesSeen) -> bool {
-        let flight = self.flights.get(key);
+        let flight = self.flights.flight(key);
         let file = &self.file(flight.leg).file;
         if !flight.io.kind.is_mutating() || !file.grows_when_written() {
             return false;
@@ -238,7 +238,7 @@ impl Ring {
     }
 
     fn entry(&self, key: u32) -> squeue::Entry {
-        let flight = self.flights.get(key);
+        let flight = self.flights.flight(key);
         let RingFile { file, slot } = self.file(flight.leg);
         let entry = match flight.progress.step() {
             Step::Read {
@@ -369,13 +369,13 @@ impl Flights {
             .expect("an operation ends once")
     }
 
-    fn get(&self, key: u32) -> &Flight {
+    fn flight(&self, key: u32) -> &Flight {
         self.slots[key as usize]
             .as_ref()
             .expect("a key lives as long as its operation")
     }
 
-    fn get_mut(&mut self, key: u32) -> &mut Flight {
+    fn flight_mut(&mut self, key: u32) -> &mut Flight {
         self.slots[key as usize]
             .as_mut()
             .expect("a key lives as long as its operation")

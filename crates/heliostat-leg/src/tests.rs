@@ -2,6 +2,7 @@
 
 mod bench;
 mod conformance;
+mod fallback;
 mod faults;
 mod refusals;
 mod shrinking;
