@@ -182,8 +182,11 @@ impl NbdExport {
 
     fn accept(&mut self, context: &mut Context<'_>, listener: usize) {
         for _ in 0..ACCEPTS_MAX {
-            let door = self.listeners[listener].door;
-            match self.listeners[listener].accept() {
+            let Some(listener) = self.listeners.get(listener) else {
+                return;
+            };
+            let door = listener.door;
+            match listener.accept() {
                 Ok(Some((fd, key))) => {
                     let is_full = self.connections.iter().flatten().count() >= CONNECTIONS_MAX;
                     // Closed at once, the client learns it at once.
@@ -348,7 +351,10 @@ impl Export for NbdExport {
             self.doors[index].exports = self.exports(&self.doors[index], context);
             self.open_door(context, index)?;
         }
-        self.watch_listeners(context)
+        self.watch_listeners(context)?;
+        // A client on standard input is there already, and nothing else begins the first turn.
+        self.on_turn_end(context);
+        Ok(())
     }
 
     fn on_ready(&mut self, context: &mut Context<'_>, token: u32, ready: Ready) {
