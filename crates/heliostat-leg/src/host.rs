@@ -87,8 +87,7 @@ impl Host {
 
     /// The device that a file lies on: the one its file system names, or, where that number is
     /// none of a device (btrfs), the source of the mount.
-    pub(crate) fn device_below(&self, meta: &fs::Metadata, path: &Path) -> DeviceNumber {
-        let named = DeviceNumber(meta.dev());
+    pub(crate) fn device_below(&self, named: DeviceNumber, path: &Path) -> DeviceNumber {
         if self.device_dir(named).is_some() {
             return named;
         }

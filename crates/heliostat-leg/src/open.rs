@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl,
-    fcntl_setfl, flock, fstatfs, ioctl_blkpbszget, ioctl_blksszget, open, seek, statx,
+    fcntl_setfl, flock, fstat, fstatfs, ioctl_blkpbszget, ioctl_blksszget, open, seek, statx,
 };
 use rustix::io::{Errno, pread};
 use stdx::units::format_size;
@@ -31,9 +31,15 @@ const BLOCK_MAX_BYTES: u32 = 4096;
 /// The alignment in memory that buffers have.
 const MEMORY_ALIGN_BYTES: u32 = 512;
 
-/// The most operations at once that a leg is said to take: more than that only makes its queue
-/// longer than a policy can look ahead, on everything that was measured.
+/// The most operations at once that a leg is said to take: what waits beyond that waits better in
+/// front of the leg, where a policy still has a choice.
 pub(crate) const QUEUE_DEPTH_MAX: u32 = 128;
+
+/// How often, and after which pause, is tried again what somebody else is in the way of: a second
+/// in all, which is far longer than the kernel takes to close the files of a process that was
+/// killed.
+const CLOSING_TRIES: u32 = 40;
+const CLOSING_PAUSE: Duration = Duration::from_millis(25);
 
 /// How transfers go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,7 @@ pub(crate) fn open_path(
     if kind.is_block_device() {
         subject.open_device(DeviceNumber(meta.rdev()), access)
     } else if kind.is_file() {
-        subject.open_file(&meta, access)
+        subject.open_file(access)
     } else if kind.is_dir() {
         let inside = path.join("leg.img");
         Err(subject.unfit("it is a directory", make_file(&inside)))
@@ -113,11 +119,7 @@ struct Found {
 }
 
 impl Subject {
-    fn open_file(
-        &self,
-        meta: &fs::Metadata,
-        access: Access,
-    ) -> Result<(LegFile, LegInfo), LegError> {
+    fn open_file(&self, access: Access) -> Result<(LegFile, LegInfo), LegError> {
         let what = Identity::of(&self.path);
         self.refuse(what.and_then(|what| kernel_use(&self.host, what)))?;
         self.refuse(what.and_then(|what| writer_use(&self.host, what)))?;
@@ -137,16 +139,19 @@ impl Subject {
             Access::Direct => file_alignment(&fd).map_err(|errno| self.io("probe", errno))?,
             Access::Cached => Alignment::CACHED,
         };
+        // Of what is open and locked now, whatever lay at the path before.
+        let stat = fstat(&fd).map_err(|errno| self.io("look at", errno))?;
+        let end_bytes = stat.st_size.cast_unsigned();
         let abilities = Abilities {
-            punches_holes: punches_holes(&fd, meta.len()),
+            punches_holes: punches_holes(&fd, end_bytes),
             zeroes_ranges: zeroes_ranges(&fd),
         };
         let path = self.canonical_path();
-        let below = self.host.device_below(meta, &path);
+        let below = self.host.device_below(DeviceNumber(stat.st_dev), &path);
         self.finish(Found {
             fd,
             medium: Medium::File,
-            end_bytes: meta.len(),
+            end_bytes,
             alignment,
             // What file systems allocate in.
             physical_block_bytes: 4096,
@@ -154,7 +159,7 @@ impl Subject {
             fast_zero: abilities.zeroes_ranges,
             queue: self.host.queue_facts(below),
             // Without the device's number, which may be another one after a restart.
-            identity: format!("file:{}:{}", meta.ino(), path.display()),
+            identity: format!("file:{}:{}", stat.st_ino, path.display()),
         })
     }
 
@@ -397,12 +402,12 @@ fn refuse_writer(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Tries again for a second what fails because of somebody else: the kernel closes the files of a
+/// Tries again for a while what fails because of somebody else: the kernel closes the files of a
 /// process that was killed some time after it is gone.
 fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    for _ in 0..40 {
+    for _ in 0..CLOSING_TRIES {
         match attempt() {
-            Err(Errno::AGAIN | Errno::BUSY) => thread::sleep(Duration::from_millis(25)),
+            Err(Errno::AGAIN | Errno::BUSY) => thread::sleep(CLOSING_PAUSE),
             result => return result,
         }
     }

@@ -386,10 +386,11 @@ impl Flights {
     }
 }
 
-/// A ring that does not interrupt us to say that something has ended (Linux 5.19), or a plain one.
+/// A ring that does not interrupt us to say that something has ended (Linux 5.19), or a plain
+/// one.
 ///
-/// Completions that are only posted on demand (DEFER_TASKRUN) would be cheaper still, but do not
-/// wake whoever polls the ring's descriptor, as the loop does.
+/// Completions that are only posted on demand (DEFER_TASKRUN) are no choice: they do not wake
+/// whoever polls the ring's descriptor, as the loop does.
 fn build() -> io::Result<IoUring> {
     let cooperative = IoUring::builder()
         .setup_cqsize(COMPLETION_ENTRIES)

@@ -19,9 +19,8 @@ use crate::api::{LegDone, LegIo, LegOutcome};
 use crate::arena::Arena;
 use crate::file::LegFile;
 
-/// The most threads of one leg: as many as a SATA drive has use for at once (its queue holds 32,
-/// and half of that is within a few percent of its best), and few enough that sixteen legs stay
-/// below common limits on threads.
+/// The most threads of one leg: enough that a drive has something to choose from, and few enough
+/// that sixteen legs stay below common limits on threads.
 const WORKERS_PER_LEG_MAX: usize = 16;
 
 /// Where threads leave what they have done, for the loop to fetch.
