@@ -2,8 +2,8 @@
 //!
 //! For load generators and tests, so it measures more than it offers: no reconnection, no TLS, no
 //! metadata. Requests are gathered by [`Client::submit`] and leave together; [`Client::wait`] sends
-//! and receives until one is answered. Both directions move at the same time, so a server that stops
-//! reading until its answers are taken never deadlocks with it.
+//! and receives until one is answered. Both directions move at the same time, so a server that
+//! stops reading until its answers are taken never deadlocks with it.
 
 mod handshake;
 
@@ -242,7 +242,7 @@ impl Client {
     /// Waits until a request is answered. The bytes of a read are good until the next call.
     ///
     /// # Errors
-    /// Where the connection is gone, or the server breaks the protocol. The client is of no use then.
+    /// Where the connection is gone, or the server breaks the protocol. It is of no use then.
     ///
     /// # Panics
     /// Where nothing is in flight.
@@ -289,7 +289,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what there is to send and receives what there is to receive; waits where neither moves.
+    /// Sends what there is to send and receives what there is to receive; waits where neither
+    /// moves.
     fn pump(&mut self) -> Result<(), ClientError> {
         let mut moved = false;
         if self.sent < self.output.len() {

@@ -1,13 +1,14 @@
 //! The serve loop: listening sockets and connections on the array's thread.
 //!
 //! Once a turn each ready connection is received from with one call, all that came is handled, and
-//! at the end of the turn all that is to be said to a client is sent with one call. The data of a read
-//! goes from the engine's buffer to the socket, the payload of a large write from the socket to the
-//! engine's buffer; only small payloads that come in together with other requests are copied once.
+//! at the end of the turn all that is to be said to a client is sent with one call. The data of a
+//! read goes from the engine's buffer to the socket, the payload of a large write from the socket
+//! to the engine's buffer; only small payloads that come in together with other requests are copied
+//! once.
 //!
-//! Whatever a client does, it holds bounded memory: how many connections there are, how many requests
-//! each has in flight, how many bytes of replies wait, and how many bytes of the engine's buffers it
-//! occupies is limited, and what goes beyond waits in the client's socket.
+//! Whatever a client does, it holds bounded memory: how many connections there are, how many
+//! requests each has in flight, how many bytes of replies wait, and how many bytes of the engine's
+//! buffers it occupies is limited, and what goes beyond waits in the client's socket.
 
 mod budget;
 mod connection;
@@ -334,7 +335,8 @@ fn update_watch(
     Ok(())
 }
 
-/// Ends a connection at once: what it holds is given back, its descriptors are not watched any more.
+/// Ends a connection at once: what it holds is given back, its descriptors are not watched any
+/// more.
 fn close_connection(connection: &mut Connection, context: &mut Context<'_>, shared: &mut Shared) {
     connection.break_off(context, shared);
     if connection.watched[0].take().is_some() {

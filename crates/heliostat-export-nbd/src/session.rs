@@ -3,12 +3,12 @@
 //! A [`Session`] reads messages from the front of whatever input its caller holds, says how many
 //! bytes it took, and appends replies to an output. It keeps no input: a message that is not whole
 //! yet stays with the caller, whose buffer therefore has to hold [`INPUT_BYTES_MIN`]. It never sees
-//! the bytes of a WRITE: it says how many follow, and the caller moves them from the socket to where
-//! they belong. What a client may ask for wrongly is answered here, so that every event that leaves
-//! is a request that makes sense for its export.
+//! the bytes of a WRITE: it says how many follow, and the caller moves them from the socket to
+//! where they belong. What a client may ask for wrongly is answered here, so that every event that
+//! leaves is a request that makes sense for its export.
 //!
-//! A client's cookies are echoed and never looked at. Requests in flight are told apart by a [`Tag`]
-//! of our own, so that a client that uses a cookie twice confuses only itself.
+//! A client's cookies are echoed and never looked at. Requests in flight are told apart by a
+//! [`Tag`] of our own, so that a client that uses a cookie twice confuses only itself.
 //!
 //! It refuses to know sockets, buffers, time, or how requests are carried out.
 
@@ -265,7 +265,8 @@ impl Session {
 
     /// Handles at most one message at the front of `input`, appending what is to be answered at
     /// once to `output`. Call it until it says [`Event::NeedInput`], [`Event::Full`] or
-    /// [`Event::Close`]; each call appends little, so a caller can stop whenever its output is full.
+    /// [`Event::Close`]; each call appends little, so a caller can stop whenever its output is
+    /// full.
     ///
     /// # Panics
     /// Where the payload of a write was not moved before.

@@ -2,8 +2,8 @@
 //!
 //! The engine never hands out more than it has, but a client that asks for much and takes no answer
 //! would leave others nothing. So each connection may hold at most half of what is still free: the
-//! first one that gets stuck holds a third of all, the next a third of the rest, and small requests of
-//! others always find room.
+//! first one that gets stuck holds a third of all, the next a third of the rest, and small requests
+//! of others always find room.
 
 /// The engine hands out memory in pieces of this size.
 const GRANULE_BYTES: u32 = 4096;

@@ -201,8 +201,8 @@ impl Connection {
         self.session.begin_stop();
     }
 
-    /// Whether all that was accepted is answered and all answers are sent. A write whose payload did
-    /// not come is not accepted.
+    /// Whether all that was accepted is answered and all answers are sent. A write whose payload
+    /// did not come is not accepted.
     pub(super) fn is_drained(&self) -> bool {
         let is_waiting = self.parked.as_ref().is_some_and(Parked::is_whole);
         self.submitted == 0 && !is_waiting && (self.is_broken || self.output.is_empty())
@@ -285,7 +285,8 @@ impl Connection {
         shared.budget.give_back(bytes);
     }
 
-    /// Receives once, or until there is nothing where nobody would tell us of more; then handles it.
+    /// Receives once, or until there is nothing where nobody would tell us of more; then handles
+    /// it.
     fn receive(&mut self, context: &mut Context<'_>, shared: &mut Shared) {
         while !self.has_ended && !self.is_paused {
             match self.receive_once(context, shared) {
@@ -376,8 +377,8 @@ impl Connection {
         }
     }
 
-    /// Submits the parked request, or does what can be done towards that: false where it has to wait
-    /// for its payload, or (and then the connection is paused) for memory.
+    /// Submits the parked request, or does what can be done towards that: false where it has to
+    /// wait for its payload, or (and then the connection is paused) for memory.
     fn submit_parked(&mut self, context: &mut Context<'_>, shared: &mut Shared) -> bool {
         let parked = self.parked.as_mut().expect("the caller looked");
         let len_bytes = parked.len();

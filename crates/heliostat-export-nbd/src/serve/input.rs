@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::session::INPUT_BYTES_MIN;
 
-/// Room for one call's worth of input: at depth 32, writes of 4 KiB with their payloads come in with
-/// a single call, and a second one's worth stays in the processor's cache.
+/// Room for one call's worth of input: at depth 32, writes of 4 KiB with their payloads come in
+/// with a single call, and a second one's worth stays in the processor's cache.
 const INPUT_BYTES: usize = 256 << 10;
 /// How many empty buffers are kept. Connections hand theirs back whenever all was understood, so
 /// one would do but for connections that are in the middle of a message.

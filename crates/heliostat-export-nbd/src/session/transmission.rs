@@ -329,8 +329,8 @@ impl Session {
         output.extend_from_slice(&slot.extent.offset().to_be_bytes());
     }
 
-    /// Success without bytes. A READ must be answered by chunks where those were negotiated; for the
-    /// rest a simple reply is as good and shorter.
+    /// Success without bytes. A READ must be answered by chunks where those were negotiated; for
+    /// the rest a simple reply is as good and shorter.
     fn reply_empty(&self, header: RequestHeader, output: &mut Vec<u8>) {
         if self.structured && header.command == command::READ {
             let header = ChunkHeader {
