@@ -5,6 +5,7 @@
 //! come from `heliostat-sim` and from a client of `heliostat serve`, how they look is
 //! [`crate::report`]'s business. See `docs/demo.md`.
 
+mod interrupt;
 mod load;
 mod measure;
 mod plan;

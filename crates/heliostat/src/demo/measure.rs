@@ -8,7 +8,7 @@ use heliostat_runtime::LegFigures;
 use stdx::histogram::Histogram;
 
 use super::load::Load;
-use super::plan::{self, LEGS, REAL_DEPTHS, REAL_POLICIES, REAL_SIZE_BYTES};
+use super::plan::{self, LEGS, REAL_DEPTHS, REAL_POLICIES, REAL_SIZE, REAL_SIZE_BYTES};
 use super::predict;
 use super::process_time::{machine_time, processor_time};
 use super::progress::Progress;
@@ -20,7 +20,7 @@ const BLOCK_BYTES: u64 = 4 << 10;
 
 /// What the real part serves, as `heliostat serve` is told.
 pub(super) fn legs() -> Vec<String> {
-    let leg = |name: &&str| format!("model:{name},size={REAL_SIZE_BYTES}");
+    let leg = |name: &&str| format!("model:{name},size={REAL_SIZE}");
     LEGS.iter().map(leg).collect()
 }
 

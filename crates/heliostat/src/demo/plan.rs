@@ -128,6 +128,8 @@ pub(super) const REAL_DEPTHS: [u32; 2] = [1, 32];
 /// Size of each leg of the real part. Memory is used only where it is touched, and a read of 4 KiB
 /// touches little; a mirror of 1 GiB costs some megabytes.
 pub(super) const REAL_SIZE_BYTES: u64 = 1 << 30;
+/// The same as `serve` is told.
+pub(super) const REAL_SIZE: &str = "1GiB";
 
 /// How long each row of the real part takes.
 #[derive(Clone, Copy, Debug)]

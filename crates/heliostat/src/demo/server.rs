@@ -1,6 +1,7 @@
 //! The real part's server: a second process of this program that serves `model:` legs.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +10,9 @@ use anyhow::{Context as _, bail};
 use heliostat_export_nbd::client::Client;
 use heliostat_export_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{ControlRequest, ControlResponse, LegFigures, Places, ask};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
+use super::interrupt::remove_at_signal;
 use super::scratch::ScratchDirectory;
 
 /// The name of the array, and of its export.
@@ -22,7 +24,7 @@ const STOP_MAX: Duration = Duration::from_secs(12);
 /// How often it is looked whether something has happened.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A server and its directory; both are gone when it is dropped.
+/// A server and its directory; both are gone when it is dropped, or this process ends otherwise.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -37,8 +39,15 @@ impl Server {
     pub(super) fn start(legs: &[String], policy: &str) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let scratch = ScratchDirectory::new()?;
+        remove_at_signal(scratch.path().to_owned())?;
         let log = File::create(scratch.path().join("log")).context("cannot make a log file")?;
-        let child = Command::new(&program)
+        let mut command = Command::new(&program);
+        // SAFETY: between fork and exec only async-signal-safe functions may be called; prctl is a
+        // plain system call.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+        }
+        let child = command
             .arg("serve")
             .args(legs)
             .args(["--name", NAME, "--policy", policy, "--control-dir"])

@@ -9,8 +9,9 @@ pub(super) const EXPLAIN_PERCENT: f64 = 15.0;
 /// The policy that goes by the client's number.
 const BY_CLIENT: &str = "pid";
 
-/// How much below the best rate a row may be and still be compared by its tail.
-const TAIL_WITHIN: f64 = 0.1;
+/// Shares of the best rate that a row is told to reach, or not to reach.
+const NEAR: f64 = 0.9;
+const FAR: f64 = 0.1;
 
 /// What the table of the virtual part shows: a sentence per workload, and one over all.
 pub(crate) fn virtual_findings(workloads: &[Workload]) -> Vec<String> {
@@ -120,6 +121,19 @@ fn workload_finding(workload: &Workload) -> String {
         }
     }
     text += ".";
+    let reach = |share: f64| {
+        let rates = workload.rows.iter().map(|row| row.rate(workload.unit));
+        rates.filter(|&rate| rate >= best * share).count()
+    };
+    let (near, far) = (reach(NEAR), workload.rows.len() - reach(FAR));
+    text += &format!(
+        " {near} of {} rows reach 90 % of the lead",
+        workload.rows.len()
+    );
+    text += &match far {
+        0 => ".".to_owned(),
+        far => format!(", {far} not even 10 %."),
+    };
     if workload.shows_tail {
         text += &tail_finding(workload, best);
     }
@@ -131,7 +145,7 @@ fn tail_finding(workload: &Workload, best: f64) -> String {
     let near = workload
         .rows
         .iter()
-        .filter(|row| row.rate(workload.unit) >= best * (1.0 - TAIL_WITHIN));
+        .filter(|row| row.rate(workload.unit) >= best * NEAR);
     let mut tails: Vec<(u64, &str)> = near
         .map(|row| (row.response.quantile(9_900), row.label.as_str()))
         .collect();
@@ -143,8 +157,7 @@ fn tail_finding(workload: &Workload, best: f64) -> String {
         return String::new();
     }
     format!(
-        " Among those within {:.0} % of that, p99 goes from {} ({calm}) to {} ({wild}).",
-        TAIL_WITHIN * 100.0,
+        " Among those p99 goes from {} ({calm}) to {} ({wild}).",
         format::duration(least),
         format::duration(most),
     )

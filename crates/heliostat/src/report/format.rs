@@ -46,11 +46,13 @@ pub(super) fn times(ratio: f64) -> String {
     }
 }
 
-/// `text` in lines of at most `columns` characters; a longer word has a line to itself.
+/// `text` in lines of at most `columns` characters; a longer word has a line to itself, and a percent
+/// sign is not parted from its number.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    const GLUE: &str = "\u{a0}%";
     let mut lines = String::new();
     let mut used = 0;
-    for word in text.split_whitespace() {
+    for word in text.replace(" %", GLUE).split(' ') {
         let length = word.chars().count();
         if used > 0 && used + 1 + length > columns {
             lines.push('\n');
@@ -62,7 +64,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
         lines.push_str(word);
         used += length;
     }
-    lines
+    lines.replace(GLUE, " %")
 }
 
 /// `digits`, all of them decimal, with a comma before every group of three.
@@ -104,6 +106,7 @@ mod tests {
         assert_eq!(wrapped("one two three", 80), "one two three");
         assert_eq!(wrapped("one two three", 7), "one two\nthree");
         assert_eq!(wrapped("one seventeen 2", 8), "one\nseventeen\n2");
+        assert_eq!(wrapped("of 15 % each", 5), "of\n15 %\neach");
         assert_eq!(wrapped("", 8), "");
     }
 }

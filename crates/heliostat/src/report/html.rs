@@ -73,7 +73,7 @@ fn virtual_part(page: &mut String, report: &Report) {
 
 fn workload_plots(page: &mut String, workload: &Workload, legs: &[String]) {
     let title = escaped(workload.title);
-    page.push_str(&format!("<h3>{title}</h3>\n"));
+    page.push_str(&format!("<h3 id=\"{}\">{title}</h3>\n", workload.name));
     let unit = workload.unit.name();
     figure(
         page,
@@ -99,10 +99,11 @@ fn real_part(page: &mut String, report: &Report) {
     let measured = &report.measured;
     page.push_str("<h2 id=\"real\">For real</h2>\n");
     page.push_str(&format!(
-        "<p>The same mirror, {} large, served over NBD on a unix socket by this machine: <code>{}\
-         </code>. The models make each leg wait as long as the drive would; a client reads random \
-         4 KiB blocks for {:.1} s per row while the policy is switched under it. Predicted is the \
-         simulator with the same size, region, depth and policy.</p>\n",
+        "<p>A mirror of the same drives, {} of each, served over NBD on a unix socket by this \
+         machine: <code>{}</code>. The models make each leg wait as long as the drive would; a \
+         client reads random 4 KiB blocks for {:.1} s per row, and the policy is switched while \
+         it is connected. Predicted is the simulator with the same legs, size, depth and \
+         policy.</p>\n",
         format_size(measured.size_bytes),
         escaped(&measured.legs.join(" ")),
         measured.seconds,
@@ -172,7 +173,9 @@ fn preformatted(page: &mut String, text: &str) {
 fn sentences(page: &mut String, sentences: &[String]) {
     page.push_str("<ul>\n");
     for sentence in sentences {
-        page.push_str(&format!("<li>{}</li>\n", escaped(sentence)));
+        // A percent sign is not parted from its number.
+        let sentence = escaped(sentence).replace(" %", "&nbsp;%");
+        page.push_str(&format!("<li>{sentence}</li>\n"));
     }
     page.push_str("</ul>\n");
 }
