@@ -221,3 +221,6 @@ pub fn ask(path: &Path, request: &ControlRequest) -> Result<ControlResponse, Run
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

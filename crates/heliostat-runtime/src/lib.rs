@@ -22,6 +22,8 @@ mod notify;
 mod places;
 mod poller;
 #[cfg(test)]
+mod rig;
+#[cfg(test)]
 mod scratch;
 mod server;
 mod settings;

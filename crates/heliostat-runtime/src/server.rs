@@ -195,6 +195,10 @@ impl Server {
     pub fn run(mut self) -> Result<Stopped, RuntimeError> {
         notify("READY=1");
         loop {
+            // First, since starting an export was a turn already: it may have something to send.
+            if let Some(stopped) = self.end_turn() {
+                return Ok(stopped);
+            }
             let timeout = self.timeout();
             let waited = self.core.poller.wait(timeout);
             let count = waited.map_err(|error| failed("wait for descriptors", &error))?;
@@ -203,17 +207,19 @@ impl Server {
                 let (key, ready) = self.core.poller.event(index);
                 self.on_ready(Source::from_key(key), ready);
             }
-            self.settle();
-            self.core.kick();
-            if !self.are_exports_closed {
-                self.each_export(|export, context| export.on_turn_end(context));
-                // Buffers given back may have let waiting requests begin.
-                self.core.kick();
-            }
-            if let Some(stopped) = self.advance_stop() {
-                return Ok(stopped);
-            }
         }
+    }
+
+    /// Does what follows from what was handled. How the array ended, when it has.
+    fn end_turn(&mut self) -> Option<Stopped> {
+        self.settle();
+        self.core.kick();
+        if !self.are_exports_closed {
+            self.each_export(|export, context| export.on_turn_end(context));
+            // Buffers given back may have let waiting requests begin.
+            self.core.kick();
+        }
+        self.advance_stop()
     }
 
     /// How long to wait: not at all while there is something to do.
@@ -370,7 +376,11 @@ impl Server {
             }
             notify("STOPPING=1");
             self.stop.begin_drain(now);
-            self.each_export(|export, context| export.begin_stop(context));
+            self.each_export(|export, context| {
+                export.begin_stop(context);
+                export.on_turn_end(context);
+            });
+            self.core.kick();
         }
         if self.stop.phase() == Phase::Draining {
             let is_drained = self.exports.iter().all(|export| export.is_drained());
@@ -585,3 +595,6 @@ fn leg_config(leg: &OpenedLeg) -> LegConfig {
         fast_zero: info.fast_zero,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,7 +143,7 @@ mod tests {
             "{\"version\": 9, \"policy\": \"pid\", \"instead_of\": null}",
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = Settings::new(Some(path.clone()), None)
+            let error = Settings::new(path.clone(), true, None)
                 .policy()
                 .unwrap_err();
             assert!(error.to_string().contains("disk.settings"), "{error}");

@@ -382,3 +382,6 @@ impl Reconciliation<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

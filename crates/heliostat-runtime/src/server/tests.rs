@@ -1,0 +1,267 @@
+use heliostat_types::{ErrorKind, Extent};
+
+use crate::rig::{Job, LEG_BYTES, Rig, file, file_options, memory_options, options, trusting};
+use crate::scratch::Scratch;
+use crate::{ArrayOptions, Trust};
+
+const BLOCK: Extent = Extent::new(4096, 4096);
+
+fn refusal(options: &ArrayOptions) -> String {
+    Rig::start(options).unwrap_err().to_string()
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&memory_options(&scratch)).unwrap();
+    assert_eq!(
+        rig.request(Job::Write(Extent::new(1000, 9000), 7)),
+        Ok(vec![])
+    );
+    assert_eq!(rig.request(Job::Flush), Ok(vec![]));
+    let bytes = rig.request(Job::Read(Extent::new(999, 9002))).unwrap();
+    assert!(bytes[0] == 0 && bytes[9001] == 0 && bytes[1..9001].iter().all(|&byte| byte == 7));
+    let stats = rig.handle.stats().unwrap();
+    assert_eq!(stats.size_bytes, LEG_BYTES);
+    assert_eq!(
+        stats.legs.iter().map(|leg| leg.writes).collect::<Vec<_>>(),
+        [1, 1, 1]
+    );
+    let reads: u64 = stats.legs.iter().map(|leg| leg.reads).sum();
+    assert!(reads >= 1 && stats.legs.iter().all(|leg| leg.state == "in-sync"));
+    assert!(rig.stop().is_clean);
+}
+
+#[test]
+fn many_requests_at_once_are_all_answered() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&memory_options(&scratch)).unwrap();
+    for index in 0..500 {
+        rig.ask(Job::Read(Extent::new(index * 512, 512)));
+    }
+    for _ in 0..500 {
+        assert_eq!(rig.outcome(), Ok(vec![0; 512]));
+    }
+    assert!(rig.stop().is_clean);
+}
+
+#[test]
+fn service_times_of_legs_in_memory_are_not_nothing() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&memory_options(&scratch)).unwrap();
+    rig.request(Job::Read(Extent::new(0, 1 << 20))).unwrap();
+    let stats = rig.handle.stats().unwrap();
+    let leg = stats.legs.iter().find(|leg| leg.reads > 0).unwrap();
+    assert!(leg.read_service_time_ns.max > 0);
+    rig.stop();
+}
+
+#[test]
+fn writes_are_refused_where_nothing_may_be_written() {
+    let scratch = Scratch::new();
+    let options = ArrayOptions {
+        read_only: true,
+        ..memory_options(&scratch)
+    };
+    let rig = Rig::start(&options).unwrap();
+    assert_eq!(rig.request(Job::Write(BLOCK, 1)), Err(ErrorKind::ReadOnly));
+    assert_eq!(rig.request(Job::Read(BLOCK)), Ok(vec![0; 4096]));
+    assert!(rig.stop().is_clean);
+}
+
+#[test]
+fn an_end_leaves_nothing_behind_but_what_is_remembered() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let rig = Rig::start(&options).unwrap();
+    assert!(options.places.socket("disk").exists());
+    // Whoever serves the name is named.
+    let others = file_options(&Scratch::new(), 2).legs;
+    let same_name = ArrayOptions {
+        legs: others,
+        ..options.clone()
+    };
+    let error = refusal(&same_name);
+    assert!(error.contains(&std::process::id().to_string()), "{error}");
+    rig.request(Job::Write(BLOCK, 1)).unwrap();
+    assert!(rig.stop().is_clean);
+    let left: Vec<String> = std::fs::read_dir(&options.places.control)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(left.len() == 1 && left[0].ends_with(".state"), "{left:?}");
+}
+
+#[test]
+fn an_export_that_ends_by_itself_ends_the_array() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&memory_options(&scratch)).unwrap();
+    rig.ask(Job::End);
+    assert!(rig.end().is_clean);
+}
+
+#[test]
+fn an_export_that_cannot_start_is_an_error() {
+    let scratch = Scratch::new();
+    let options = memory_options(&scratch);
+    let error = Rig::start_with(&options, true).unwrap_err();
+    assert!(error.to_string().contains("taken"));
+    assert!(!options.places.socket("disk").exists());
+    assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn a_client_that_is_stuck_does_not_hold_up_the_end() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let rig = Rig::start(&options).unwrap();
+    rig.request(Job::Write(BLOCK, 1)).unwrap();
+    rig.ask(Job::GetStuck);
+    rig.request(Job::Read(BLOCK)).unwrap();
+    // Said twice it is urgent; how long once takes at most is tested where that is decided.
+    rig.handle.stop();
+    assert!(rig.stop().is_clean);
+    assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn a_crash_after_a_write_is_remembered_and_mended() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let rig = Rig::start(&options).unwrap();
+    rig.request(Job::Write(BLOCK, 1)).unwrap();
+    rig.crash();
+
+    let other_name = ArrayOptions {
+        name: "other".to_owned(),
+        ..options.clone()
+    };
+    let error = refusal(&other_name);
+    for part in [
+        "not stopped cleanly",
+        "--copy-from",
+        "--assume-clean",
+        "array 'disk'",
+    ] {
+        assert!(error.contains(part), "no '{part}' in: {error}");
+    }
+    // The legs differ now, and the second one is right.
+    std::fs::write(
+        file(&scratch, 1),
+        vec![9; usize::try_from(LEG_BYTES).unwrap()],
+    )
+    .unwrap();
+    let mended = trusting(&options, Trust::CopyFrom(file(&scratch, 1)));
+    let rig = Rig::start(&mended).unwrap();
+    assert!(
+        rig.notes.iter().any(|note| note.contains("copying")),
+        "{:?}",
+        rig.notes
+    );
+    assert_eq!(rig.request(Job::Read(BLOCK)), Ok(vec![9; 4096]));
+    assert!(rig.stop().is_clean);
+    assert_eq!(
+        std::fs::read(file(&scratch, 0)).unwrap(),
+        std::fs::read(file(&scratch, 1)).unwrap()
+    );
+    assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn a_crash_without_a_write_is_none() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let rig = Rig::start(&options).unwrap();
+    rig.request(Job::Read(BLOCK)).unwrap();
+    rig.crash();
+    assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn a_user_may_say_that_legs_are_equal() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let rig = Rig::start(&options).unwrap();
+    rig.request(Job::Write(BLOCK, 1)).unwrap();
+    rig.crash();
+    let rig = Rig::start(&trusting(&options, Trust::AssumeClean)).unwrap();
+    // From the start on, not only from a clean end.
+    rig.crash();
+    assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn a_leg_that_fails_is_remembered() {
+    let scratch = Scratch::new();
+    let (first, second) = (file(&scratch, 0), file(&scratch, 1));
+    let failing = format!("model:ram,file={second},error=write");
+    let rig = Rig::start(&options(&scratch, &[&first, &failing])).unwrap();
+    assert_eq!(rig.request(Job::Write(BLOCK, 1)), Ok(vec![]));
+    let stats = rig.handle.stats().unwrap();
+    assert_eq!(stats.legs[1].state, "faulted");
+    assert_eq!(rig.request(Job::Read(BLOCK)), Ok(vec![1; 4096]));
+    // The legs that are left are equal and durable; what is remembered is that one is out.
+    assert!(rig.stop().is_clean);
+
+    let whole = options(&scratch, &[&first, &format!("model:ram,file={second}")]);
+    let error = refusal(&whole);
+    assert!(
+        error.contains("was faulted at") && error.contains("a write failed"),
+        "{error}"
+    );
+    let rig = Rig::start(&trusting(&whole, Trust::CopyFrom(first.clone()))).unwrap();
+    assert_eq!(rig.handle.stats().unwrap().legs[1].state, "in-sync");
+    assert!(rig.stop().is_clean);
+    assert!(Rig::start(&whole).unwrap().stop().is_clean);
+}
+
+#[test]
+fn the_policy_is_switched_and_kept() {
+    let scratch = Scratch::new();
+    let start = |policy: Option<&str>, keeps_settings| {
+        let options = ArrayOptions {
+            policy: policy.map(str::to_owned),
+            keeps_settings,
+            ..memory_options(&scratch)
+        };
+        Rig::start(&options).unwrap()
+    };
+    let rig = start(Some("pid"), true);
+    assert!(rig.handle.policy().unwrap().starts_with("[pid] "));
+    assert_eq!(
+        rig.handle.set_policy("round-robin:65536").unwrap(),
+        "round-robin:65536"
+    );
+    assert!(rig.handle.policy().unwrap().contains("[round-robin:65536]"));
+    for wrong in ["no-such", "round-robin:x", "devid:4"] {
+        let error = rig.handle.set_policy(wrong).unwrap_err().to_string();
+        assert!(error.starts_with("invalid argument: "), "{error}");
+    }
+    assert_eq!(rig.request(Job::Read(BLOCK)), Ok(vec![0; 4096]));
+    rig.crash();
+
+    let rig = start(Some("pid"), false);
+    assert_eq!(rig.handle.stats().unwrap().policy, "round-robin:65536");
+    rig.handle.set_policy("queue").unwrap();
+    rig.stop();
+    let rig = start(None, true);
+    assert_eq!(rig.handle.stats().unwrap().policy, "round-robin:65536");
+    rig.stop();
+    let rig = start(Some("latency"), true);
+    assert_eq!(rig.handle.stats().unwrap().policy, "latency");
+    rig.stop();
+}
+
+#[test]
+fn too_little_memory_is_told_with_numbers() {
+    let scratch = Scratch::new();
+    let options = ArrayOptions {
+        memory_bytes: 1 << 20,
+        ..memory_options(&scratch)
+    };
+    let error = refusal(&options);
+    assert!(
+        error.contains("1 MiB") && error.contains("80 MiB"),
+        "{error}"
+    );
+}
