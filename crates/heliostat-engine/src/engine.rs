@@ -13,7 +13,7 @@ use crate::api::{
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
 use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
-use crate::legs::{Legs, Op, OpOwner};
+use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
 use crate::read::{Piece, Read};
 use crate::record::Record;
@@ -46,6 +46,7 @@ pub struct Engine {
     pub(crate) policy: Box<dyn ReadPolicy>,
     pub(crate) observes: Observes,
     pub(crate) legs: Legs,
+    pub(crate) orphans: Orphans,
     pub(crate) buffers: BufferTable,
     pub(crate) ops: Slab<Op>,
     /// How many operations there ever were.
@@ -129,6 +130,7 @@ impl Engine {
             zeros: None,
             candidates: Vec::with_capacity(legs.legs.len()),
             legs,
+            orphans: Orphans::default(),
             outputs: VecDeque::new(),
             alloc_refused: false,
             memory_freed: false,
@@ -155,7 +157,7 @@ impl Engine {
             }
             Input::Persisted { generation } => self.persisted(turn, generation),
             Input::Release { buffer } => self.client_release(buffer),
-            Input::FailLeg { leg, reason } => self.fault_leg(turn, leg, reason),
+            Input::FailLeg { leg, reason } => self.fault_leg(leg, reason),
             Input::SetPolicy(policy) => {
                 self.observes = policy.observes();
                 self.policy = policy;
@@ -166,6 +168,7 @@ impl Engine {
                 self.check_clean(turn);
             }
         }
+        self.settle_orphans(turn);
         self.serve_waiting(turn);
     }
 

@@ -98,7 +98,7 @@ impl Engine {
     /// A leg has answered.
     pub(crate) fn flush_answered(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &Turn<'_>,
         leg: LegId,
         result: Result<(), ErrorKind>,
     ) {
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// A leg has answered, or is out.
-    pub(crate) fn flush_op_ended(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn flush_op_ended(&mut self, turn: &Turn<'_>) {
         let index = self.active_round();
         let round = &mut self.flushes.rounds[index];
         round.outstanding -= 1;
@@ -135,7 +135,7 @@ impl Engine {
         }
         // The lowest one last, so that it is the one that is kept where all have failed.
         for leg in failed.iter().collect::<Vec<_>>().into_iter().rev() {
-            self.fault_leg(turn, leg, FaultReason::FlushFailed(error));
+            self.fault_leg(leg, FaultReason::FlushFailed(error));
         }
         if self.may_answer_flush(index) {
             self.answer_flush(index);

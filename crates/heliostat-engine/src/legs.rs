@@ -204,6 +204,15 @@ impl Leg {
     }
 }
 
+/// What legs that are out had in hand.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    /// Pieces of reads.
+    lost: Vec<LostPiece>,
+    /// Whose all operations were.
+    owners: Vec<OpOwner>,
+}
+
 impl Engine {
     /// Hands an operation to a leg in sync: to the device, or behind what waits for it.
     pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
@@ -323,15 +332,15 @@ impl Engine {
     }
 
     /// A leg has failed a read. Faults it where it has done so too often.
-    pub(crate) fn note_read_error(&mut self, turn: &mut Turn<'_>, leg: LegId, kind: ErrorKind) {
+    pub(crate) fn note_read_error(&mut self, turn: &Turn<'_>, leg: LegId, kind: ErrorKind) {
         if self.legs.legs[leg.index()].has_too_many_read_errors(turn.now) {
-            self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
+            self.fault_leg(leg, FaultReason::ReadFailed(kind));
         }
     }
 
-    /// Takes a leg out, but never the last one. What it had in hand is done elsewhere or counts as
-    /// failed; the record of its fault is on its way to be durable.
-    pub(crate) fn fault_leg(&mut self, turn: &mut Turn<'_>, leg: LegId, reason: FaultReason) {
+    /// Takes a leg out, but never the last one. What it had in hand waits for
+    /// [`Engine::settle_orphans`]; the record of its fault is on its way to be durable.
+    pub(crate) fn fault_leg(&mut self, leg: LegId, reason: FaultReason) {
         if !self.legs.in_sync.contains(leg) {
             return;
         }
@@ -347,40 +356,46 @@ impl Engine {
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
         self.divergence.leg_is_out(leg, self.legs.in_sync);
+        self.orphan_ops(leg);
+    }
 
-        let (lost, owners) = self.orphan_ops(leg);
-        self.reads_lost(turn, &lost);
-        for owner in owners {
-            match owner {
-                OpOwner::Piece(_) | OpOwner::Ghost => {}
-                OpOwner::Write(write)
-                | OpOwner::WriteFlush(write)
-                | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write),
-                OpOwner::Flush => self.flush_op_ended(turn),
-                OpOwner::Status(status) => self.status_op_ended(status),
-                OpOwner::Repair(repair) => self.end_repair(turn, repair),
+    /// Does elsewhere, or counts as failed, what legs that are out had in hand. Not while they are
+    /// taken out: what ends then may take out further legs, in the middle of a decision on which
+    /// legs have failed the same write.
+    pub(crate) fn settle_orphans(&mut self, turn: &mut Turn<'_>) {
+        while !self.orphans.owners.is_empty() {
+            let Orphans { lost, owners } = std::mem::take(&mut self.orphans);
+            self.reads_lost(turn, &lost);
+            for owner in owners {
+                match owner {
+                    OpOwner::Piece(_) | OpOwner::Ghost => {}
+                    OpOwner::Write(write)
+                    | OpOwner::WriteFlush(write)
+                    | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write),
+                    OpOwner::Flush => self.flush_op_ended(turn),
+                    OpOwner::Status(status) => self.status_op_ended(status),
+                    OpOwner::Repair(repair) => self.end_repair(turn, repair),
+                }
             }
         }
     }
 
     /// Takes its operations from a leg that is out: what is queued ends here, what the device has
-    /// becomes a ghost. Says which pieces of reads are among them, and whose all were.
-    fn orphan_ops(&mut self, leg: LegId) -> (Vec<LostPiece>, Vec<OpOwner>) {
+    /// becomes a ghost. Whose they were is settled later.
+    fn orphan_ops(&mut self, leg: LegId) {
         let ops = self.ops.iter().filter(|(_, op)| op.leg == leg);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
-        let mut lost = Vec::new();
-        let mut owners = Vec::with_capacity(ops.len());
         for index in ops {
             let op = &mut self.ops[index];
             let (owner, in_device) = (op.owner, op.dispatched.is_some());
             if let OpOwner::Piece(piece) = owner {
-                lost.push(LostPiece {
+                self.orphans.lost.push(LostPiece {
                     index: piece,
                     serial: self.pieces[piece].serial,
                     in_device,
                 });
             }
-            owners.push(owner);
+            self.orphans.owners.push(owner);
             if in_device {
                 op.owner = OpOwner::Ghost;
                 continue;
@@ -392,13 +407,12 @@ impl Engine {
             }
         }
         self.legs.legs[leg.index()].queue.clear();
-        (lost, owners)
     }
 
     /// The leg time-out.
-    pub(crate) fn check_silence(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn check_silence(&mut self, turn: &Turn<'_>) {
         if let Some(leg) = self.legs.silent(turn.now) {
-            self.fault_leg(turn, leg, FaultReason::Silent);
+            self.fault_leg(leg, FaultReason::Silent);
         }
     }
 

@@ -310,16 +310,13 @@ impl Engine {
         let piece = &mut self.pieces[index];
         piece.tried.insert(leg);
         piece.error = kind;
-        let (tried, extent, serial) = (piece.tried, piece.extent, piece.serial);
+        let (tried, extent) = (piece.tried, piece.extent);
         if !self.legs.readable(tried).is_empty() {
             self.outputs
                 .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
         }
         self.note_read_error(turn, leg, kind);
-        // The leg may be out now, and with it another piece of the same read: then it began anew.
-        if self.is_live(index, serial) {
-            self.place(turn, index);
-        }
+        self.place(turn, index);
     }
 
     /// Whether what `leg` answered may be shown, now that it is known which locks were granted after

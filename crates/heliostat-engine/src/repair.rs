@@ -136,9 +136,9 @@ impl Engine {
                 .outputs
                 .push_back(Output::Event(Event::ReadRepaired { leg, extent })),
             Err(error) if kind == OpKind::Write => {
-                self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
+                self.fault_leg(leg, FaultReason::WriteFailed(error));
             }
-            Err(error) => self.fault_leg(turn, leg, FaultReason::ReadFailed(error)),
+            Err(error) => self.fault_leg(leg, FaultReason::ReadFailed(error)),
         }
         self.end_repair(turn, index);
     }

@@ -535,17 +535,17 @@ impl Engine {
             if !is_nobodys_fault {
                 let mut others = failed;
                 others.remove(keeper);
-                self.fault_failed(turn, index, others);
-                self.fault_failed(turn, index, LegSet::from_iter([keeper]));
+                self.fault_failed(index, others);
+                self.fault_failed(index, LegSet::from_iter([keeper]));
             }
         } else {
-            self.fault_failed(turn, index, failed);
+            self.fault_failed(index, failed);
             self.divergence.remove(aligned);
         }
         self.end_write(turn, index);
     }
 
-    fn fault_failed(&mut self, turn: &mut Turn<'_>, index: u32, legs: LegSet) {
+    fn fault_failed(&mut self, index: u32, legs: LegSet) {
         for leg in legs {
             let write = &self.writes[index];
             let kind = write.error.unwrap_or(ErrorKind::Io);
@@ -554,7 +554,7 @@ impl Engine {
             } else {
                 FaultReason::WriteFailed(kind)
             };
-            self.fault_leg(turn, leg, reason);
+            self.fault_leg(leg, reason);
         }
     }
 
