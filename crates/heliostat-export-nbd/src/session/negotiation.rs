@@ -1,6 +1,6 @@
 //! The options that come before the first request.
 
-use super::{CloseReason, Event, ExportInfo, Phase, Received, Session, index, skippable};
+use super::{CloseReason, Event, Phase, Received, Session, index, skippable};
 use crate::codec::{
     BASE_ALLOCATION, EXPORT_NAME_ZEROES, Fields, OPTION_HEADER_BYTES, OptionHeader,
     OptionReplyHeader, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX, info, option, option_reply,
@@ -272,14 +272,4 @@ fn refuse(output: &mut Vec<u8>, option: u32, refusal: &Refusal) {
 
 fn wire_len(len: usize) -> u32 {
     u32::try_from(len).expect("names and texts are short")
-}
-
-impl ExportInfo {
-    /// Whether name and description can be sent: at most 4096 bytes each, and no NUL.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        [&self.name, &self.description]
-            .iter()
-            .all(|text| text.len() <= STRING_BYTES_MAX && !text.contains('\0'))
-    }
 }
