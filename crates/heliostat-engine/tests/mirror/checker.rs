@@ -1,0 +1,581 @@
+//! The oracle: every byte of the array is an atomic register, and this says whether the answers can
+//! be explained by one order of the writes.
+//!
+//! Per byte, a write and the reads that returned it form a group. With `first_end` the end of the
+//! group's first operation to end, and `last_start` the start of its last one to start, the history
+//! is linearizable exactly if no two groups A, B have `A.first_end < B.last_start` and
+//! `B.first_end < A.last_start` (Gibbons and Korach, "Testing shared memories", 1997, section 4).
+//!
+//! A write that failed, and a trim, may have happened or not, byte by byte, but once and for all. A
+//! failed write may leave legs that differ: which of the values is read may change when the set of
+//! legs does, and only then ([`Checker::reset_failed`]).
+//!
+//! It knows nothing of the engine: it is told what was asked, answered, and what legs hold.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use heliostat_types::{Extent, Prng, RandomStream};
+
+/// Logical time: each event of a run has its own.
+pub(crate) type Tick = u64;
+
+/// What has not ended.
+const NEVER: Tick = u64::MAX;
+
+/// A prime, so that no shift by whole blocks looks right.
+const TABLE_BYTES: usize = 65_521;
+
+/// A prime as well: two writes have the same bytes only after `TABLE_BYTES` others.
+const TABLE_STRIDE: usize = 7_919;
+
+/// The bytes that a write puts there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Zeros,
+    /// Bytes that differ from write to write and from place to place, and are never zero.
+    Pattern(usize),
+}
+
+impl Fill {
+    pub(crate) fn write(self, offset: u64, bytes: &mut [u8]) {
+        match self {
+            Self::Zeros => bytes.fill(0),
+            Self::Pattern(write) => {
+                let mut rest = bytes;
+                let mut place = Self::place(write, offset);
+                while !rest.is_empty() {
+                    let len = rest.len().min(TABLE_BYTES - place);
+                    let (now, later) = rest.split_at_mut(len);
+                    now.copy_from_slice(&table()[place..place + len]);
+                    rest = later;
+                    place = 0;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn matches(self, offset: u64, bytes: &[u8]) -> bool {
+        match self {
+            Self::Zeros => bytes.iter().all(|&byte| byte == 0),
+            Self::Pattern(write) => {
+                let mut rest = bytes;
+                let mut place = Self::place(write, offset);
+                while !rest.is_empty() {
+                    let len = rest.len().min(TABLE_BYTES - place);
+                    if rest[..len] != table()[place..place + len] {
+                        return false;
+                    }
+                    rest = &rest[len..];
+                    place = 0;
+                }
+                true
+            }
+        }
+    }
+
+    fn place(write: usize, offset: u64) -> usize {
+        (index(offset) % TABLE_BYTES + write % TABLE_BYTES * TABLE_STRIDE) % TABLE_BYTES
+    }
+}
+
+fn table() -> &'static [u8] {
+    static TABLE: OnceLock<Vec<u8>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut prng = RandomStream::new(0, "pattern", 0);
+        let byte = |prng: &mut RandomStream| u8::try_from(1 + prng.below(255)).unwrap();
+        (0..TABLE_BYTES).map(|_| byte(&mut prng)).collect()
+    })
+}
+
+/// An offset as an index into bytes.
+pub(crate) fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
+/// What is known of a write, a write-zeroes or a trim.
+#[derive(Clone, Debug)]
+struct Write {
+    extent: Extent,
+    fill: Fill,
+    start: Tick,
+    answered: Tick,
+    /// Answered, and well.
+    ok: bool,
+    /// An answer that it went well means that the bytes are there: not so for a trim.
+    certain: bool,
+}
+
+impl Write {
+    /// Whether its bytes were there when it was answered, whatever else happened.
+    fn happened(&self) -> bool {
+        self.ok && self.certain
+    }
+}
+
+/// One write as one byte's register sees it, with the reads that returned it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    write: usize,
+    /// `NEVER`: it may not have happened yet, or not at all.
+    first_end: Tick,
+    last_start: Tick,
+    /// Its past was forgotten by [`Checker::reset_failed`].
+    reset: bool,
+}
+
+/// Neighbouring bytes with the same history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cell {
+    end: u64,
+    /// What a read may return, oldest first.
+    versions: Vec<Version>,
+    /// What a leg may hold after a power cut, by index of write.
+    kept: Vec<usize>,
+    /// When the last write that failed here was answered.
+    failed: Option<Tick>,
+    /// A write came since all was last checked to be durable.
+    unchecked: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    writes: Vec<Write>,
+    /// By the offset of the first byte.
+    cells: BTreeMap<u64, Cell>,
+}
+
+impl Checker {
+    /// An array of `size_bytes` that holds `fill`, durably.
+    pub(crate) fn new(size_bytes: u64, fill: Fill) -> Self {
+        let initial = Write {
+            extent: Extent::new(0, size_bytes),
+            fill,
+            start: 0,
+            answered: 0,
+            ok: true,
+            certain: true,
+        };
+        let cell = Cell {
+            end: size_bytes,
+            versions: vec![Version {
+                write: 0,
+                first_end: 0,
+                last_start: 0,
+                reset: false,
+            }],
+            kept: vec![0],
+            failed: None,
+            unchecked: false,
+        };
+        Self {
+            writes: vec![initial],
+            cells: BTreeMap::from([(0, cell)]),
+        }
+    }
+
+    /// The number of the next write.
+    pub(crate) fn next_write(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// A write, write-zeroes or (not `certain`) trim was asked for. Gives its number.
+    pub(crate) fn write_asked(
+        &mut self,
+        tick: Tick,
+        extent: Extent,
+        fill: Fill,
+        certain: bool,
+    ) -> usize {
+        let write = self.writes.len();
+        self.writes.push(Write {
+            extent,
+            fill,
+            start: tick,
+            answered: NEVER,
+            ok: false,
+            certain,
+        });
+        self.for_cells(extent, |cell| {
+            cell.versions.push(Version {
+                write,
+                first_end: NEVER,
+                last_start: tick,
+                reset: false,
+            });
+            cell.kept.push(write);
+            cell.unchecked = true;
+        });
+        write
+    }
+
+    /// It was answered well. `oldest` is the start of the oldest read not yet answered.
+    pub(crate) fn write_done(&mut self, tick: Tick, write: usize, oldest: Tick) {
+        self.writes[write].answered = tick;
+        self.writes[write].ok = true;
+        let facts = self.writes[write].clone();
+        if !facts.certain {
+            return;
+        }
+        let writes = std::mem::take(&mut self.writes);
+        self.for_cells(facts.extent, |cell| {
+            for version in &mut cell.versions {
+                if version.write == write {
+                    version.first_end = version.first_end.min(tick);
+                } else if version.reset && writes[version.write].answered < facts.start {
+                    version.first_end = version.first_end.min(writes[version.write].answered);
+                }
+            }
+            if cell.failed.is_some_and(|failed| failed < facts.start) {
+                cell.failed = None;
+            }
+            retire(cell, &writes, oldest);
+        });
+        self.writes = writes;
+        self.merge(facts.extent);
+    }
+
+    /// It was answered with an error, and may have happened in part or not.
+    pub(crate) fn write_failed(&mut self, tick: Tick, write: usize) {
+        self.writes[write].answered = tick;
+        self.write_doomed(tick, write);
+    }
+
+    /// It was not answered yet, but no leg is left that did it, so that it will fail.
+    pub(crate) fn write_doomed(&mut self, tick: Tick, write: usize) {
+        let extent = self.writes[write].extent;
+        self.for_cells(extent, |cell| cell.failed = Some(tick));
+        self.reset_failed(extent);
+    }
+
+    /// It was refused, and must not have happened.
+    pub(crate) fn write_refused(&mut self, tick: Tick, write: usize) {
+        self.writes[write].answered = tick;
+        let extent = self.writes[write].extent;
+        self.for_cells(extent, |cell| {
+            cell.versions.retain(|version| version.write != write);
+            cell.kept.retain(|&kept| kept != write);
+        });
+    }
+
+    /// The legs changed: where a write had failed, reads may now return another of the values.
+    pub(crate) fn reset_failed(&mut self, extent: Extent) {
+        self.split(extent);
+        for cell in self.cells_mut(extent) {
+            if cell.failed.is_some() {
+                for version in &mut cell.versions {
+                    version.first_end = NEVER;
+                    version.last_start = 0;
+                    version.reset = true;
+                }
+            }
+        }
+    }
+
+    /// A read from `start` to `end` returned `bytes`. `oldest` as in [`Checker::write_done`].
+    pub(crate) fn read_done(
+        &mut self,
+        (start, end): (Tick, Tick),
+        extent: Extent,
+        bytes: &[u8],
+        oldest: Tick,
+    ) -> Result<(), String> {
+        self.split(extent);
+        let mut at = extent.offset();
+        while at < extent.end() {
+            let cell_end = self.cells[&at].end;
+            let read = &bytes[index(at - extent.offset())..index(cell_end - extent.offset())];
+            let found = self.matching(at, at, read);
+            match found[..] {
+                [] => {
+                    let same = self.same_match(at, read)?;
+                    if same < read.len() {
+                        self.split_at(at + same as u64);
+                    }
+                    // A run of bytes that several versions have says nothing.
+                    if let [one] = self.matching(at, at, &read[..same])[..] {
+                        self.note_read(at, one, start, end)?;
+                    }
+                    at += same as u64;
+                    continue;
+                }
+                [one] => self.note_read(at, one, start, end)?,
+                _ => {}
+            }
+            at = cell_end;
+        }
+        let writes = std::mem::take(&mut self.writes);
+        for cell in self.cells_mut(extent) {
+            retire(cell, &writes, oldest);
+        }
+        self.writes = writes;
+        self.merge(extent);
+        Ok(())
+    }
+
+    /// The versions of the cell at `cell` that have these bytes at `at`.
+    fn matching(&self, cell: u64, at: u64, bytes: &[u8]) -> Vec<usize> {
+        let versions = self.cells[&cell].versions.iter().enumerate();
+        versions
+            .filter(|(_, version)| self.writes[version.write].fill.matches(at, bytes))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// How many bytes from the start of the cell at `at` on match the same versions, each by itself.
+    fn same_match(&self, at: u64, bytes: &[u8]) -> Result<usize, String> {
+        let of = |place: usize| self.matching(at, at + place as u64, &bytes[place..=place]);
+        let first = of(0);
+        if first.is_empty() {
+            return Err(self.describe(at, bytes));
+        }
+        Ok((1..bytes.len())
+            .find(|&place| of(place) != first)
+            .unwrap_or(bytes.len()))
+    }
+
+    fn note_read(&mut self, at: u64, version: usize, start: Tick, end: Tick) -> Result<(), String> {
+        let cell = self.cells.get_mut(&at).expect("a cell was split here");
+        let noted = &mut cell.versions[version];
+        let answered = self.writes[noted.write].answered;
+        if noted.first_end == NEVER && !noted.reset {
+            noted.first_end = answered;
+        }
+        noted.first_end = noted.first_end.min(end);
+        noted.last_start = noted.last_start.max(start);
+        let noted = noted.clone();
+        let cell = &self.cells[&at];
+        for other in &cell.versions {
+            if other.write != noted.write
+                && noted.first_end < other.last_start
+                && other.first_end < noted.last_start
+            {
+                return Err(format!(
+                    "byte {at}: a read from {start} to {end} returned {}, which contradicts {}",
+                    self.show(&noted),
+                    self.show(other)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, version: &Version) -> String {
+        let write = &self.writes[version.write];
+        let tick = |tick| match tick {
+            NEVER => "-".to_owned(),
+            tick => tick.to_string(),
+        };
+        format!(
+            "write {} ({:?} {:?} asked {} answered {} ok {}, seen from {} to {})",
+            version.write,
+            write.fill,
+            write.extent,
+            write.start,
+            tick(write.answered),
+            write.ok,
+            tick(version.first_end),
+            version.last_start
+        )
+    }
+
+    /// What the wrong `bytes` at `at` may be.
+    fn describe(&self, at: u64, bytes: &[u8]) -> String {
+        let some = &bytes[..bytes.len().min(16)];
+        let is = |write: &&Write| write.fill.matches(at, some);
+        let guess = match self.writes.iter().rposition(|write| is(&write)) {
+            Some(write) => {
+                let facts = &self.writes[write];
+                format!(
+                    "those of write {write} ({:?} asked {} answered {} ok {})",
+                    facts.extent, facts.start, facts.answered, facts.ok
+                )
+            }
+            None => "of no write".to_owned(),
+        };
+        let expected: Vec<String> = (self.cell(at).versions.iter())
+            .map(|version| self.show(version))
+            .collect();
+        format!(
+            "byte {at}: {some:02x?} are {guess}; possible: {}",
+            expected.join(", ")
+        )
+    }
+
+    /// Whether a leg that holds `bytes` at `extent` holds write `write` or what came beside or after
+    /// it.
+    pub(crate) fn check_holds(
+        &self,
+        write: usize,
+        extent: Extent,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let start = self.writes[write].start;
+        self.check_any(extent, bytes, |cell| {
+            let versions = cell.versions.iter().filter(|version| {
+                let answered = self.writes[version.write].answered;
+                version.write == write || (answered >= start && version.first_end >= start)
+            });
+            versions.map(|version| version.write).collect()
+        })
+    }
+
+    /// A write answered well is durable from now on.
+    pub(crate) fn write_durable(&mut self, write: usize) {
+        let facts = self.writes[write].clone();
+        if !facts.happened() {
+            return;
+        }
+        let writes = std::mem::take(&mut self.writes);
+        self.for_cells(facts.extent, |cell| supersede(cell, &writes, write));
+        self.writes = writes;
+    }
+
+    /// All that was answered before `tick` is durable from now on. Gives what is to be checked.
+    pub(crate) fn all_durable(&mut self, tick: Tick) -> Vec<Extent> {
+        let mut changed = Vec::new();
+        for (&start, cell) in &mut self.cells {
+            if !cell.unchecked && cell.kept.len() == 1 {
+                continue;
+            }
+            for write in cell.kept.clone() {
+                if self.writes[write].happened() && self.writes[write].answered < tick {
+                    supersede(cell, &self.writes, write);
+                }
+            }
+            cell.unchecked = false;
+            changed.push(Extent::from_range(start, cell.end));
+        }
+        changed
+    }
+
+    /// Whether a leg may have `bytes` at `extent` after a power cut now.
+    pub(crate) fn check_durable(&self, extent: Extent, bytes: &[u8]) -> Result<(), String> {
+        self.check_any(extent, bytes, |cell| cell.kept.clone())
+    }
+
+    fn check_any(
+        &self,
+        extent: Extent,
+        bytes: &[u8],
+        allowed: impl Fn(&Cell) -> Vec<usize>,
+    ) -> Result<(), String> {
+        let first = self.cell_start(extent.offset());
+        for (&start, cell) in self.cells.range(first..extent.end()) {
+            let from = start.max(extent.offset());
+            let to = cell.end.min(extent.end());
+            let held = &bytes[index(from - extent.offset())..index(to - extent.offset())];
+            let allowed = allowed(cell);
+            let fits = |at: u64, bytes: &[u8]| {
+                (allowed.iter()).any(|&write| self.writes[write].fill.matches(at, bytes))
+            };
+            if fits(from, held) {
+                continue;
+            }
+            if let Some(place) = (0..held.len()).find(|&place| {
+                let byte = place..=place;
+                !fits(from + place as u64, &held[byte])
+            }) {
+                return Err(format!(
+                    "{}; allowed here: {allowed:?}",
+                    self.describe(from + place as u64, &held[place..])
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where writes failed and legs may differ.
+    pub(crate) fn failed_extents(&self) -> Vec<Extent> {
+        let failed = self.cells.iter().filter(|(_, cell)| cell.failed.is_some());
+        failed
+            .map(|(&start, cell)| Extent::from_range(start, cell.end))
+            .collect()
+    }
+
+    fn cell_start(&self, at: u64) -> u64 {
+        let (&start, _) = self.cells.range(..=at).next_back().expect("cells cover it");
+        start
+    }
+
+    fn cell(&self, at: u64) -> &Cell {
+        &self.cells[&self.cell_start(at)]
+    }
+
+    fn split_at(&mut self, at: u64) {
+        let (_, last) = self.cells.last_key_value().expect("there are cells");
+        if at >= last.end || self.cells.contains_key(&at) {
+            return;
+        }
+        let start = self.cell_start(at);
+        let cell = self.cells.get_mut(&start).expect("just found");
+        let right = cell.clone();
+        cell.end = at;
+        self.cells.insert(at, right);
+    }
+
+    fn split(&mut self, extent: Extent) {
+        self.split_at(extent.offset());
+        self.split_at(extent.end());
+    }
+
+    /// The cells inside `extent`, whose ends are ends of cells.
+    fn cells_mut(&mut self, extent: Extent) -> impl Iterator<Item = &mut Cell> {
+        self.cells
+            .range_mut(extent.offset()..extent.end())
+            .map(|(_, cell)| cell)
+    }
+
+    fn for_cells(&mut self, extent: Extent, change: impl FnMut(&mut Cell)) {
+        self.split(extent);
+        self.cells_mut(extent).for_each(change);
+    }
+
+    /// Joins cells that have become equal again.
+    fn merge(&mut self, extent: Extent) {
+        let starts: Vec<u64> = (self.cells.range(extent.offset()..=extent.end()))
+            .map(|(&start, _)| start)
+            .collect();
+        for start in starts {
+            let Some((&before, left)) = self.cells.range(..start).next_back() else {
+                continue;
+            };
+            let right = &self.cells[&start];
+            if left.versions == right.versions
+                && left.kept == right.kept
+                && left.failed == right.failed
+                && left.unchecked == right.unchecked
+            {
+                let end = right.end;
+                self.cells.remove(&start);
+                self.cells.get_mut(&before).expect("just found").end = end;
+            }
+        }
+    }
+}
+
+/// Forgets versions that no read may return any more: a later write surely happened, before any
+/// read that is still unanswered began.
+fn retire(cell: &mut Cell, writes: &[Write], oldest: Tick) {
+    if cell.versions.len() == 1 {
+        return;
+    }
+    let newest = (cell.versions.iter())
+        .filter(|version| writes[version.write].happened() && version.first_end < oldest)
+        .map(|version| writes[version.write].start)
+        .max();
+    if let Some(start) = newest {
+        cell.versions.retain(|version| {
+            let ended = version.first_end.min(writes[version.write].answered);
+            writes[version.write].start == start || ended >= start || version.last_start >= start
+        });
+    }
+}
+
+/// Forgets what a power cut may no longer bring back once `durable` is durable.
+fn supersede(cell: &mut Cell, writes: &[Write], durable: usize) {
+    let start = writes[durable].start;
+    cell.kept
+        .retain(|&kept| kept == durable || writes[kept].answered >= start);
+}

@@ -1,0 +1,435 @@
+//! What must hold at every moment: the rules of what the engine may send, answer, record and fault.
+//!
+//! Where a rule needs the order of events it asks the checker. What must hold at the end only is in
+//! `settle`.
+
+use std::ops::Range;
+
+use heliostat_engine::{ArrayRecord, FaultReason, LegOp, LegState};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, StatusRun};
+
+use crate::checker::{Tick, index};
+use crate::world::{Asked, Reply, Wanted, World};
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+impl World {
+    /// The legs that whoever reads the record after a power cut now would take for good.
+    pub(crate) fn trusted(&self, record: &ArrayRecord) -> Vec<usize> {
+        (0..self.legs.len())
+            .filter(|&leg| {
+                self.legs[leg].config.state == LegState::InSync
+                    && !record.faulted.contains(LegId::new(leg))
+            })
+            .collect()
+    }
+
+    pub(crate) fn in_sync(&self) -> Vec<usize> {
+        self.engine.in_sync().iter().map(LegId::index).collect()
+    }
+
+    pub(crate) fn judge_states(&self) {
+        let good = (0..self.legs.len()).filter(|&leg| {
+            self.legs[leg].config.state == LegState::InSync && !self.legs[leg].faulted
+        });
+        let good: LegSet = good.map(LegId::new).collect();
+        self.check(self.engine.in_sync() == good, || {
+            format!("in sync {:?}, not {good:?}", self.engine.in_sync())
+        });
+        self.check(!good.is_empty(), || "no leg is left".to_owned());
+        let newest = self.issued.last().unwrap_or(&self.delivered);
+        self.check(self.engine.record() == *newest, || {
+            format!("the record {:?} was never given out", self.engine.record())
+        });
+    }
+
+    /// Nobody else reads or writes this memory.
+    pub(crate) fn judge_free_for_writing(&self, range: &Range<usize>, who: &str) {
+        for pending in &self.pending {
+            let other = pending.range.as_ref();
+            self.check(other.is_none_or(|other| !overlap(other, range)), || {
+                format!("{who} writes memory of {:?}", pending.op)
+            });
+        }
+        for held in &self.held {
+            self.check(!overlap(&held.range, range), || {
+                format!("{who} writes memory of an answer, {:?}", held.buffer)
+            });
+        }
+        for allocated in &self.allocated {
+            self.check(!overlap(&allocated.range, range), || {
+                format!("{who} writes memory of a write, {:?}", allocated.extent)
+            });
+        }
+    }
+
+    fn judge_free_for_reading(&self, range: &Range<usize>, who: &str) {
+        for pending in &self.pending {
+            let other = pending.range.as_ref();
+            let writes = pending.op.kind == OpKind::Read;
+            let clash = writes && other.is_some_and(|other| overlap(other, range));
+            self.check(!clash, || format!("{who} reads memory of {:?}", pending.op));
+        }
+        for allocated in &self.allocated {
+            self.check(!overlap(&allocated.range, range), || {
+                format!("{who} reads memory of a write, {:?}", allocated.extent)
+            });
+        }
+    }
+
+    pub(crate) fn judge_held(&self, range: &Range<usize>) {
+        self.judge_free_for_reading(range, "an answer");
+    }
+
+    pub(crate) fn judge_snapshot(&self, at: usize) {
+        let pending = &self.pending[at];
+        if let (Some(range), OpKind::Write) = (&pending.range, pending.op.kind) {
+            let same = self
+                .arena
+                .is_unchanged(range.clone(), &self.pending[at].snapshot);
+            self.check(same, || {
+                format!("the memory of {:?} changed under way", self.pending[at].op)
+            });
+        }
+    }
+
+    pub(crate) fn judge_dispatch(&self, op: &LegOp, range: Option<&Range<usize>>) {
+        let leg = &self.legs[op.leg.index()];
+        let all = Extent::new(0, self.setup.size_bytes);
+        let block = u64::from(self.setup.block_bytes);
+        let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {op:?}"));
+        rule(
+            leg.config.state == LegState::InSync && !leg.faulted,
+            "an operation for a leg that is not in sync",
+        );
+        let there = (self.pending.iter()).filter(|pending| pending.op.leg == op.leg);
+        rule(
+            there.count() < leg.config.queue_depth as usize,
+            "more than the leg takes at once",
+        );
+        rule(
+            op.extent.is_aligned(block) && all.contains(op.extent),
+            "not whole blocks of the array",
+        );
+        rule(
+            op.extent.is_empty() == (op.kind == OpKind::Flush),
+            "only a flush has no bytes",
+        );
+        let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
+        rule(range.is_some() == moves, "memory where bytes move");
+        rule(
+            !op.fua || op.kind.is_mutating(),
+            "FUA on what writes nothing",
+        );
+        rule(
+            !op.fua || leg.config.fua || op.kind != OpKind::Write,
+            "FUA on a leg without it",
+        );
+        rule(
+            op.kind != OpKind::Trim || leg.config.trim_reads_zeros,
+            "a trim on a leg that does not read zeros after it",
+        );
+        if let Some(range) = range {
+            rule(range.len() as u64 == op.extent.len(), "memory as long");
+            rule(range.start.is_multiple_of(512), "memory is aligned");
+            rule(range.end <= self.arena.len(), "memory inside the arena");
+            if op.kind == OpKind::Read {
+                self.judge_free_for_writing(range, "a read");
+            } else {
+                self.judge_free_for_reading(range, "a write");
+            }
+        }
+        if op.kind.is_mutating() {
+            rule(
+                self.delivered.dirty && self.issued.iter().all(|record| record.dirty),
+                "the legs are changed while the record may say clean",
+            );
+            for other in self.pending.iter().map(|pending| &pending.op) {
+                rule(
+                    other.leg != op.leg
+                        || !other.kind.is_mutating()
+                        || !other.extent.overlaps(op.extent),
+                    "two writes of the same bytes at once",
+                );
+            }
+        }
+    }
+
+    pub(crate) fn judge_record(&self, record: ArrayRecord) {
+        let before = *self.issued.last().unwrap_or(&self.delivered);
+        let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {record:?}"));
+        rule(
+            record.generation == before.generation + 1,
+            "generations rise by one",
+        );
+        rule(
+            before.faulted.difference(record.faulted).is_empty(),
+            "a leg never comes back",
+        );
+        if record.dirty {
+            return;
+        }
+        let trusted = self.trusted(&record);
+        for &leg in &trusted {
+            let busy = self
+                .pending
+                .iter()
+                .any(|pending| pending.op.kind.is_mutating() && pending.op.leg == LegId::new(leg));
+            rule(!busy, "clean while a write is in flight");
+            rule(
+                self.legs[leg].data == self.legs[leg].durable,
+                "clean before all was flushed",
+            );
+            rule(
+                self.legs[leg].data == self.legs[trusted[0]].data,
+                "clean while legs differ",
+            );
+        }
+    }
+
+    pub(crate) fn judge_fault(&self, id: LegId, reason: FaultReason) {
+        let leg = &self.legs[id.index()];
+        let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {id} {reason:?}"));
+        rule(!leg.faulted, "faulted twice");
+        let failed = |kinds: fn(OpKind) -> bool| {
+            leg.failures.iter().any(|failure| {
+                let fallback = failure.error == ErrorKind::NotSupported
+                    && matches!(failure.kind, OpKind::Trim | OpKind::WriteZeroes);
+                kinds(failure.kind) && !fallback
+            })
+        };
+        match reason {
+            FaultReason::WriteFailed(_) => rule(failed(OpKind::is_mutating), "wrote well"),
+            FaultReason::FlushFailed(_) => {
+                rule(failed(|kind| kind == OpKind::Flush), "flushed well");
+            }
+            FaultReason::ReadFailed(_) => rule(failed(|kind| kind == OpKind::Read), "read well"),
+            FaultReason::Short | FaultReason::ByHand => rule(leg.told, "nobody said so"),
+            FaultReason::Silent => {
+                let waits = self.pending.iter().any(|pending| pending.op.leg == id);
+                let quiet = self.now.saturating_since(leg.quiet_since);
+                rule(
+                    waits && quiet >= self.setup.leg_timeout,
+                    "not silent for long enough",
+                );
+            }
+        }
+    }
+
+    /// When the oldest read began that is still unanswered.
+    fn oldest(&self) -> Tick {
+        let reads = self.asked.values();
+        reads
+            .filter(|asked| matches!(asked.wanted, Wanted::Read(_) | Wanted::Status(_)))
+            .map(|asked| asked.start)
+            .min()
+            .unwrap_or(self.tick)
+    }
+
+    pub(crate) fn judge_answer(&mut self, asked: &Asked, reply: &Result<Reply, ErrorKind>) {
+        match (asked.wanted, reply) {
+            (Wanted::Nonsense, _) => {}
+            (Wanted::Read(extent), Ok(Reply::Data(bytes))) => {
+                self.check(bytes.len() == index(extent.len()), || {
+                    format!("{} bytes for a read of {extent:?}", bytes.len())
+                });
+                self.judge_read(asked, extent, bytes);
+            }
+            (Wanted::Read(extent), Err(_)) => {
+                self.judge_read_error(extent);
+            }
+            (Wanted::Status(extent), Ok(Reply::Status(runs))) => {
+                self.judge_status(asked, extent, runs);
+            }
+            (Wanted::Write { extent, write, fua }, Ok(Reply::Done))
+            | (
+                Wanted::Zeroes {
+                    extent, write, fua, ..
+                },
+                Ok(Reply::Done),
+            ) => self.judge_stored(asked, extent, write, fua),
+            (Wanted::Trim { write, .. }, Ok(Reply::Done)) => {
+                let oldest = self.oldest();
+                self.checker.write_done(self.tick, write, oldest);
+            }
+            (
+                Wanted::Zeroes {
+                    write,
+                    fast_only: true,
+                    ..
+                },
+                Err(ErrorKind::NotSupported),
+            ) => self.checker.write_refused(self.tick, write),
+            (
+                Wanted::Write { extent, write, .. }
+                | Wanted::Zeroes { extent, write, .. }
+                | Wanted::Trim { extent, write },
+                Err(_),
+            ) => {
+                self.judge_write_error(asked, extent);
+                self.checker.write_failed(self.tick, write);
+            }
+            (Wanted::Flush, Ok(Reply::Done)) => self.judge_flushed(asked),
+            (Wanted::Flush, Err(_)) => {
+                for leg in self.in_sync() {
+                    let failed = self.legs[leg]
+                        .failed(Extent::default(), asked.start, |kind| kind == OpKind::Flush);
+                    self.check(failed, || {
+                        format!("a flush failed, but leg {leg} flushed well")
+                    });
+                }
+            }
+            (wanted, reply) => self.fail(&format!("{wanted:?} was answered with {reply:?}")),
+        }
+    }
+
+    fn judge_read(&mut self, asked: &Asked, extent: Extent, bytes: &[u8]) {
+        let (times, oldest) = ((asked.start, self.tick), self.oldest());
+        let read = self.checker.read_done(times, extent, bytes, oldest);
+        if let Err(what) = read {
+            self.fail(&what);
+        }
+    }
+
+    fn judge_read_error(&self, extent: Extent) {
+        let blocks = extent.aligned_out(u64::from(self.setup.block_bytes));
+        for leg in self.in_sync() {
+            let failed = self.legs[leg].failed(blocks, 0, |kind| kind == OpKind::Read);
+            self.check(failed, || {
+                format!("a read failed, but leg {leg} was not asked")
+            });
+        }
+    }
+
+    fn judge_status(&mut self, asked: &Asked, extent: Extent, runs: &[StatusRun]) {
+        self.check(!runs.is_empty(), || "no run at all".to_owned());
+        let mut at = extent.offset();
+        for run in runs {
+            self.check(
+                run.len_bytes > 0 && at + run.len_bytes <= extent.end(),
+                || format!("a run of {} bytes at {at}", run.len_bytes),
+            );
+            let part = Extent::new(at, run.len_bytes);
+            at = part.end();
+            if !run.zero && !run.hole {
+                continue;
+            }
+            let zeros = vec![0; index(part.len())];
+            self.judge_read(asked, part, &zeros);
+            let writing = self.pending.iter().find(|pending| {
+                pending.sent < asked.start
+                    && !self.legs[pending.op.leg.index()].faulted
+                    && pending.op.extent.overlaps(part)
+                    && pending.snapshot.iter().any(|&byte| byte != 0)
+            });
+            self.check(writing.is_none(), || {
+                format!("{part:?} called zero while it is written: {writing:?}")
+            });
+        }
+    }
+
+    /// A write was answered well: it is on every leg that may be believed.
+    fn judge_stored(&mut self, asked: &Asked, extent: Extent, write: usize, fua: bool) {
+        let oldest = self.oldest();
+        self.checker.write_done(self.tick, write, oldest);
+        if fua {
+            self.checker.write_durable(write);
+        }
+        for leg in self.trusted(&self.delivered) {
+            let leg_is = &self.legs[leg];
+            self.check(leg_is.written_since(extent, asked.start), || {
+                format!("write {write} was answered, but not written to leg {leg}")
+            });
+            let holds = (self.checker).check_holds(write, extent, leg_is.bytes(extent));
+            if let Err(what) = holds {
+                self.fail(&format!("write {write} is not on leg {leg}: {what}"));
+            }
+            if fua {
+                self.judge_durable(leg, extent);
+            }
+        }
+    }
+
+    pub(crate) fn judge_durable(&self, leg: usize, extent: Extent) {
+        let bytes = self.legs[leg].durable_bytes(extent);
+        if let Err(what) = self.checker.check_durable(extent, bytes) {
+            self.fail(&format!("not durable on leg {leg}: {what}"));
+        }
+    }
+
+    fn judge_flushed(&mut self, asked: &Asked) {
+        let changed = self.checker.all_durable(asked.start);
+        for leg in self.trusted(&self.delivered) {
+            for &extent in &changed {
+                self.judge_durable(leg, extent);
+            }
+        }
+    }
+
+    /// A write may fail only if no leg is left that did it.
+    fn judge_write_error(&self, asked: &Asked, extent: Extent) {
+        for leg in 0..self.legs.len() {
+            let in_sync = self.engine.in_sync().contains(LegId::new(leg));
+            self.check(!in_sync || self.has_failed(leg, asked, extent), || {
+                format!("a write of {extent:?} failed, but leg {leg} did what it was told")
+            });
+        }
+    }
+
+    fn has_failed(&self, leg: usize, asked: &Asked, extent: Extent) -> bool {
+        let blocks = extent.aligned_out(u64::from(self.setup.block_bytes));
+        let leg = &self.legs[leg];
+        leg.failed(blocks, asked.start, |kind| kind != OpKind::Read)
+            || leg.failed(blocks, 0, |kind| kind == OpKind::Read)
+    }
+
+    /// A leg is out: writes that all the others have failed will fail, and what they wrote there may
+    /// have been seen.
+    pub(crate) fn doom_writes(&mut self) {
+        let left: Vec<usize> = (0..self.legs.len())
+            .filter(|&leg| {
+                let leg = &self.legs[leg];
+                leg.config.state == LegState::InSync && !leg.faulted
+            })
+            .collect();
+        let doomed = self.asked.values().filter_map(|asked| match asked.wanted {
+            Wanted::Write { extent, write, .. }
+            | Wanted::Zeroes { extent, write, .. }
+            | Wanted::Trim { extent, write } => left
+                .iter()
+                .all(|&leg| self.has_failed(leg, asked, extent))
+                .then_some(write),
+            Wanted::Read(_) | Wanted::Flush | Wanted::Status(_) | Wanted::Nonsense => None,
+        });
+        for write in doomed.collect::<Vec<_>>() {
+            self.checker.write_doomed(self.tick, write);
+        }
+    }
+
+    /// The power fails. What the record and the legs say together must be right.
+    pub(crate) fn cut_power(&mut self) {
+        for at in 0..self.pending.len() {
+            self.stir(at);
+        }
+        for leg in &mut self.legs {
+            leg.cut_power(&mut self.prng);
+        }
+        let choice = self.prng.below(self.issued.len() as u64 + 1);
+        let record = match choice {
+            0 => self.delivered,
+            issued => self.issued[index(issued - 1)],
+        };
+        self.say(|| format!("the power fails; the record is {record:?}"));
+        let trusted = self.trusted(&record);
+        self.check(!trusted.is_empty(), || "no leg is trusted".to_owned());
+        for &leg in &trusted {
+            self.judge_durable(leg, Extent::new(0, self.setup.size_bytes));
+            let equal = self.legs[leg].durable == self.legs[trusted[0]].durable;
+            self.check(record.dirty || equal, || {
+                "the record says clean, but the legs differ".to_owned()
+            });
+        }
+    }
+}

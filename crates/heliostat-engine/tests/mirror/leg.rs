@@ -1,0 +1,170 @@
+//! A leg as bytes, with a volatile cache, and a memory of what it did wrong.
+//!
+//! It never decides when something happens: the world does.
+
+use std::collections::BTreeSet;
+
+use heliostat_engine::LegConfig;
+use heliostat_types::{ErrorKind, Extent, Instant, OpKind, Prng, RandomStream, SECTOR_BYTES};
+
+use crate::checker::{Fill, Tick, index};
+
+/// Sectors are torn apart by power cuts and failed writes, but not themselves.
+pub(crate) const SECTOR: usize = 512;
+
+/// How an operation went wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: OpKind,
+    pub(crate) extent: Extent,
+    pub(crate) tick: Tick,
+    pub(crate) error: ErrorKind,
+}
+
+#[derive(Debug)]
+pub(crate) struct Leg {
+    pub(crate) config: LegConfig,
+    /// What a read returns.
+    pub(crate) data: Vec<u8>,
+    /// What is left after a power cut, at least.
+    pub(crate) durable: Vec<u8>,
+    /// By sector, how old its durable bytes are: two flushes may end in either order.
+    durable_tick: Vec<Tick>,
+    /// By sector, when the last write was sent that ended well.
+    written_tick: Vec<Tick>,
+    /// Sectors that cannot be read until they are written.
+    pub(crate) bad: BTreeSet<usize>,
+    pub(crate) faulted: bool,
+    /// Completes nothing.
+    pub(crate) silent: bool,
+    /// All it failed so far.
+    pub(crate) failures: Vec<Failure>,
+    /// It was told to be faulted.
+    pub(crate) told: bool,
+    /// Since when it has operations and completes none.
+    pub(crate) quiet_since: Instant,
+}
+
+impl Leg {
+    pub(crate) fn new(config: LegConfig, size_bytes: u64, fill: Fill) -> Self {
+        let mut data = vec![0; index(size_bytes)];
+        fill.write(0, &mut data);
+        let sectors = index(size_bytes / SECTOR_BYTES);
+        Self {
+            config,
+            durable: data.clone(),
+            data,
+            durable_tick: vec![0; sectors],
+            written_tick: vec![0; sectors],
+            bad: BTreeSet::new(),
+            faulted: false,
+            silent: false,
+            failures: Vec::new(),
+            told: false,
+            quiet_since: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn bytes(&self, extent: Extent) -> &[u8] {
+        &self.data[index(extent.offset())..index(extent.end())]
+    }
+
+    pub(crate) fn durable_bytes(&self, extent: Extent) -> &[u8] {
+        &self.durable[index(extent.offset())..index(extent.end())]
+    }
+
+    fn sectors(extent: Extent) -> std::ops::Range<usize> {
+        index(extent.offset()) / SECTOR..index(extent.end()) / SECTOR
+    }
+
+    /// Puts one sector of a write there.
+    pub(crate) fn store_sector(&mut self, sector: usize, bytes: &[u8]) {
+        let at = sector * SECTOR;
+        self.data[at..at + SECTOR].copy_from_slice(bytes);
+        self.bad.remove(&sector);
+    }
+
+    /// Puts a whole write there that was sent at `sent` and now ends well.
+    pub(crate) fn store(&mut self, extent: Extent, bytes: &[u8], sent: Tick) {
+        self.data[index(extent.offset())..index(extent.end())].copy_from_slice(bytes);
+        for sector in Self::sectors(extent) {
+            self.bad.remove(&sector);
+            self.written_tick[sector] = self.written_tick[sector].max(sent);
+        }
+    }
+
+    /// Whether every byte was written since `tick`, and well.
+    pub(crate) fn written_since(&self, extent: Extent, tick: Tick) -> bool {
+        let mut sectors = Self::sectors(extent.aligned_out(SECTOR_BYTES));
+        sectors.all(|sector| self.written_tick[sector] >= tick)
+    }
+
+    /// What is there becomes durable.
+    pub(crate) fn harden(&mut self, extent: Extent, tick: Tick) {
+        let range = index(extent.offset())..index(extent.end());
+        self.durable[range.clone()].copy_from_slice(&self.data[range]);
+        self.durable_tick[Self::sectors(extent)].fill(tick);
+    }
+
+    /// Any sector may be written back at any time.
+    pub(crate) fn harden_some(&mut self, tick: Tick, prng: &mut RandomStream) {
+        for sector in self.unflushed() {
+            if prng.below(4) == 0 {
+                self.harden(
+                    Extent::new(sector as u64 * SECTOR_BYTES, SECTOR_BYTES),
+                    tick,
+                );
+            }
+        }
+    }
+
+    fn unflushed(&self) -> Vec<usize> {
+        let pairs = self.data.chunks(SECTOR).zip(self.durable.chunks(SECTOR));
+        pairs
+            .enumerate()
+            .filter(|(_, (data, durable))| data != durable)
+            .map(|(sector, _)| sector)
+            .collect()
+    }
+
+    /// A flush ends well that was sent at `sent`, when `image` was there. Of a write that had not
+    /// ended then it takes what there was.
+    pub(crate) fn flush(&mut self, image: &[u8], sent: Tick) {
+        for (sector, bytes) in image.chunks(SECTOR).enumerate() {
+            if self.durable_tick[sector] <= sent {
+                self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(bytes);
+                self.durable_tick[sector] = sent;
+            }
+        }
+    }
+
+    /// The power fails: of what was not flushed, some sectors are kept.
+    pub(crate) fn cut_power(&mut self, prng: &mut RandomStream) {
+        let kept_of_eight = prng.below(9);
+        for sector in self.unflushed() {
+            if prng.below(8) < kept_of_eight {
+                let range = sector * SECTOR..(sector + 1) * SECTOR;
+                self.durable[range.clone()].copy_from_slice(&self.data[range]);
+            }
+        }
+        self.data.copy_from_slice(&self.durable);
+    }
+
+    pub(crate) fn has_bad(&self, extent: Extent) -> bool {
+        self.bad.range(Self::sectors(extent)).next().is_some()
+    }
+
+    /// Whether it failed an operation of such a kind here, since `tick`.
+    pub(crate) fn failed(
+        &self,
+        extent: Extent,
+        tick: Tick,
+        kinds: impl Fn(OpKind) -> bool,
+    ) -> bool {
+        self.failures.iter().any(|failure| {
+            failure.tick >= tick
+                && kinds(failure.kind)
+                && (failure.kind == OpKind::Flush || failure.extent.overlaps(extent))
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Small policies for the tests. They check what they are shown, and are no good.
+
+use heliostat_policy::{
+    LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
+};
+use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
+
+fn check_views(request: &ReadRequest, legs: &[LegView]) {
+    assert!(!legs.is_empty(), "a policy is shown a leg");
+    assert!(!request.extent.is_empty(), "a policy is shown bytes");
+    assert!(
+        legs.windows(2).all(|pair| pair[0].leg < pair[1].leg),
+        "legs come by rising index"
+    );
+    assert!(
+        legs.iter()
+            .all(|view| view.address == request.extent.offset()),
+        "a RAID1 has the same addresses everywhere"
+    );
+}
+
+/// The first leg it is shown.
+#[derive(Debug)]
+pub(crate) struct First;
+
+impl ReadPolicy for First {
+    fn name(&self) -> &'static str {
+        "first"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        check_views(request, legs);
+        ReadPlan::Leg(legs[0].leg)
+    }
+}
+
+/// The last leg it is shown.
+#[derive(Debug)]
+pub(crate) struct Last;
+
+impl ReadPolicy for Last {
+    fn name(&self) -> &'static str {
+        "last"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        check_views(request, legs);
+        ReadPlan::Leg(legs[legs.len() - 1].leg)
+    }
+}
+
+/// Each in turn.
+#[derive(Debug, Default)]
+pub(crate) struct Rotate {
+    next: usize,
+}
+
+impl ReadPolicy for Rotate {
+    fn name(&self) -> &'static str {
+        "rotate"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        check_views(request, legs);
+        self.next += 1;
+        ReadPlan::Leg(legs[self.next % legs.len()].leg)
+    }
+}
+
+/// Any, and it counts along which reads are in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Random {
+    reads_in_flight: [u32; LEGS_MAX],
+    /// Whether it saw all operations since the engine began.
+    from_the_start: bool,
+}
+
+impl Random {
+    pub(crate) fn new(from_the_start: bool) -> Self {
+        Self {
+            from_the_start,
+            ..Self::default()
+        }
+    }
+}
+
+impl ReadPolicy for Random {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn observes(&self) -> Observes {
+        Observes::ALL
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        check_views(request, legs);
+        if self.from_the_start {
+            for view in legs {
+                let counted = self.reads_in_flight[view.leg.index()];
+                assert_eq!(view.reads_in_flight, counted, "reads at {}", view.leg);
+            }
+        }
+        let index = prng.below(legs.len() as u64);
+        ReadPlan::Leg(legs[usize::try_from(index).unwrap()].leg)
+    }
+
+    fn on_dispatch(&mut self, _now: Instant, op: &OpView) {
+        if op.kind == OpKind::Read {
+            self.reads_in_flight[op.leg.index()] += 1;
+        }
+    }
+
+    fn on_complete(&mut self, _now: Instant, op: &OpView, _service_time: Duration, _ok: bool) {
+        if op.kind == OpKind::Read {
+            let count = &mut self.reads_in_flight[op.leg.index()];
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn on_leg_state(&mut self, leg: LegId, _present: bool) {
+        self.reads_in_flight[leg.index()] = 0;
+    }
+}
+
+/// Cuts each read anywhere, and sends each piece anywhere.
+#[derive(Debug)]
+pub(crate) struct Split;
+
+impl ReadPolicy for Split {
+    fn name(&self) -> &'static str {
+        "split"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        check_views(request, legs);
+        let mut pieces = Pieces::new();
+        let mut left = request.extent.len();
+        while left > 0 {
+            let last = pieces.as_slice().len() + 1 == PIECES_MAX;
+            let len_bytes = if last { left } else { 1 + prng.below(left) };
+            let index = usize::try_from(prng.below(legs.len() as u64)).unwrap();
+            pieces.push(Piece {
+                leg: legs[index].leg,
+                len_bytes,
+            });
+            left -= len_bytes;
+        }
+        ReadPlan::Split(pieces)
+    }
+}

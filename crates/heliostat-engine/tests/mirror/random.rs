@@ -1,0 +1,513 @@
+//! Random runs: what happens next is drawn from a seed.
+//!
+//! A run that fails is told as a story. Shorter runs of the same kind are tried first, and the
+//! shortest that fails is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use heliostat_engine::{ArrayRecord, Config, FaultReason, LegConfig, LegState, RequestKind};
+use heliostat_policy::ReadPolicy;
+use heliostat_types::{
+    Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
+};
+
+use crate::checker::{Fill, index};
+use crate::policies::{First, Random, Rotate, Split};
+use crate::world::{Log, Outcome, Setup, World, story};
+
+/// How often legs go wrong, per 1000 chances.
+#[derive(Clone, Copy, Debug, Default)]
+struct Odds {
+    read_error: u64,
+    write_error: u64,
+    flush_error: u64,
+    short: u64,
+    by_hand: u64,
+    silence: u64,
+    /// Chances that no leg can do trims and fast zeros, though it says so.
+    unsupported: u64,
+    /// Chances that all legs become full, or are so no more.
+    full: u64,
+}
+
+const CALM: Odds = Odds {
+    read_error: 0,
+    write_error: 0,
+    flush_error: 0,
+    short: 0,
+    by_hand: 0,
+    silence: 0,
+    unsupported: 0,
+    full: 0,
+};
+
+/// How long a run is, for shrinking.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    steps: u64,
+    in_flight: u64,
+    legs: u64,
+    array_bytes: u64,
+    /// The most bytes of a large request, and one in how many requests is large.
+    large: (u64, u64),
+}
+
+const FULL: Size = Size {
+    steps: 1_200,
+    in_flight: 24,
+    legs: 5,
+    array_bytes: 128 << 10,
+    large: (64 << 10, 50),
+};
+
+/// Requests so large that memory is short.
+const LARGE: Size = Size {
+    steps: 150,
+    in_flight: 12,
+    legs: 2,
+    array_bytes: 40 << 20,
+    large: (32 << 20, 2),
+};
+
+/// Tried in this order when a run fails.
+const SMALLER: [Size; 4] = [
+    Size {
+        steps: 30,
+        in_flight: 3,
+        legs: 2,
+        array_bytes: 16 << 10,
+        large: (8 << 10, 50),
+    },
+    Size {
+        steps: 80,
+        in_flight: 4,
+        legs: 3,
+        array_bytes: 16 << 10,
+        large: (8 << 10, 50),
+    },
+    Size {
+        steps: 200,
+        in_flight: 8,
+        legs: 3,
+        array_bytes: 32 << 10,
+        large: (16 << 10, 50),
+    },
+    Size {
+        steps: 500,
+        in_flight: 12,
+        legs: 4,
+        array_bytes: 64 << 10,
+        large: (32 << 10, 50),
+    },
+];
+
+/// How many seeds are tried of each smaller size.
+const SMALLER_SEEDS: u64 = 300;
+
+/// One run under way.
+struct Run {
+    world: World,
+    dice: RandomStream,
+    odds: Odds,
+    size: Size,
+    hot: Extent,
+    /// Of 100 steps, so many are requests.
+    eagerness: u64,
+    full: bool,
+    /// The most bytes of a large request, and one in how many requests is large.
+    large: (u64, u64),
+}
+
+fn policy(dice: &mut RandomStream, from_the_start: bool) -> Box<dyn ReadPolicy> {
+    match dice.below(4) {
+        0 => Box::new(First),
+        1 => Box::new(Rotate::default()),
+        2 => Box::new(Random::new(from_the_start)),
+        _ => Box::new(Split),
+    }
+}
+
+fn random_leg(dice: &mut RandomStream) -> LegConfig {
+    LegConfig {
+        state: LegState::InSync,
+        rotational: dice.below(2) == 0,
+        write_mostly: dice.below(5) == 0,
+        read_preferred: dice.below(5) == 0,
+        queue_depth: [1, 2, 8, 64][index(dice.below(4))],
+        optimal_io_bytes: [0, 65_536][index(dice.below(2))],
+        fua: dice.below(3) > 0,
+        trim_reads_zeros: dice.below(4) > 0,
+        fast_zero: dice.below(4) > 0,
+    }
+}
+
+fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> Setup {
+    let block_bytes = [512, 4096][index(dice.below(2))];
+    let count = 1 + dice.below(size.legs);
+    let mut legs: Vec<LegConfig> = (0..count).map(|_| random_leg(dice)).collect();
+    let mut faulted = LegSet::EMPTY;
+    if count > 1 && dice.below(8) == 0 {
+        let absent = index(dice.below(count));
+        legs[absent].state = [LegState::Faulted, LegState::Missing][index(dice.below(2))];
+        faulted.insert(LegId::new(absent));
+    }
+    let leg_timeout = if odds.silence > 0 {
+        Duration::from_ms(20)
+    } else {
+        Config::LEG_TIMEOUT_DEFAULT
+    };
+    Setup {
+        seed,
+        size_bytes: size.array_bytes,
+        block_bytes,
+        memory_bytes: Config::MEMORY_MIN_BYTES,
+        leg_timeout,
+        clean_delay: Duration::from_us([100, 2_000, 200_000][index(dice.below(3))]),
+        accounting: dice.below(2) == 0,
+        legs,
+        fill: [Fill::Zeros, Fill::Pattern(0)][index(dice.below(2))],
+        record: ArrayRecord {
+            generation: dice.below(100),
+            dirty: dice.below(8) == 0,
+            faulted,
+        },
+    }
+}
+
+impl Run {
+    fn new(seed: u64, odds: Odds, size: Size, log: Option<Log>) -> Self {
+        let mut dice = RandomStream::new(seed, "dice", 0);
+        let setup = random_setup(seed, odds, size, &mut dice);
+        let block = u64::from(setup.block_bytes);
+        let blocks = size.array_bytes / block;
+        let hot_blocks = 1 + dice.below(blocks.min(12));
+        let hot_start = dice.below(blocks - hot_blocks + 1);
+        let mut world = World::new(setup, policy(&mut dice, true));
+        world.log = log;
+        world.keeps_answers = false;
+        Self {
+            world,
+            odds,
+            size,
+            hot: Extent::new(hot_start * block, hot_blocks * block),
+            eagerness: 20 + dice.below(50),
+            full: false,
+            large: size.large,
+            dice,
+        }
+    }
+
+    fn chance(&mut self, per_mille: u64) -> bool {
+        self.dice.below(1_000) < per_mille
+    }
+
+    fn extent(&mut self) -> Extent {
+        let (large_bytes, large_one_in) = self.large;
+        let block = u64::from(self.world.setup.block_bytes);
+        let all = Extent::new(0, self.world.setup.size_bytes);
+        let area = if self.dice.below(5) > 0 {
+            self.hot
+        } else {
+            all
+        };
+        let (area, len_max) = if self.dice.below(large_one_in) == 0 {
+            (all, large_bytes)
+        } else {
+            (area, 5 * block)
+        };
+        let offset = area.offset() + self.dice.below(area.len());
+        let len = 1 + self.dice.below(len_max.min(area.end() - offset));
+        let unaligned = Extent::new(offset, len);
+        match self.dice.below(4) {
+            0 => unaligned,
+            1 => Extent::new(offset, len.min(1 + self.dice.below(16))),
+            _ => unaligned.aligned_out(block),
+        }
+    }
+
+    fn ask(&mut self) {
+        let extent = self.extent();
+        let fua = self.dice.below(6) == 0;
+        let world = &mut self.world;
+        match self.dice.below(100) {
+            0..40 => {
+                world.read(extent);
+            }
+            40..75 => {
+                let Some(allocated) = world.alloc(extent) else {
+                    return;
+                };
+                if self.dice.below(8) == 0 {
+                    world.allocated.push(allocated);
+                } else {
+                    world.send(allocated, fua);
+                }
+            }
+            75..80 => {
+                world.flush();
+            }
+            80..86 => {
+                world.trim(extent, fua);
+            }
+            86..93 => {
+                let (may_trim, fast_only) = (self.dice.below(2) == 0, self.dice.below(4) == 0);
+                world.zeroes(extent, fua, may_trim, fast_only);
+            }
+            93..99 => {
+                world.status(extent);
+            }
+            _ => {
+                let extent = Extent::new(extent.offset(), 0);
+                world.nonsense(RequestKind::Read { extent });
+            }
+        }
+    }
+
+    /// How the operation at `at` ends.
+    fn outcome(&mut self, at: usize) -> Outcome {
+        let pending = &self.world.pending[at];
+        let op = pending.op;
+        let leg = &self.world.legs[op.leg.index()];
+        let bad = leg.has_bad(op.extent) && op.kind == OpKind::Read;
+        let full = self.full && op.extent.end() > self.hot.offset();
+        let odds = self.odds;
+        if pending.ghost && self.dice.below(2) == 0 {
+            return Outcome::Bad(ErrorKind::Io);
+        }
+        if op.kind != OpKind::BlockStatus && self.chance(odds.short) {
+            return Outcome::Short;
+        }
+        let error = match op.kind {
+            OpKind::Read if bad => Some(ErrorKind::Io),
+            OpKind::Read if self.chance(odds.read_error) => {
+                if self.dice.below(2) == 0 {
+                    let sector = op.extent.offset() / SECTOR_BYTES
+                        + self.dice.below(op.extent.len() / SECTOR_BYTES);
+                    self.world.legs[op.leg.index()].bad.insert(index(sector));
+                }
+                Some(ErrorKind::Io)
+            }
+            OpKind::Write | OpKind::WriteZeroes if full => Some(ErrorKind::NoSpace),
+            OpKind::Trim | OpKind::WriteZeroes if self.chance(odds.unsupported) => {
+                Some(ErrorKind::NotSupported)
+            }
+            OpKind::Write | OpKind::WriteZeroes | OpKind::Trim if self.chance(odds.write_error) => {
+                Some([ErrorKind::Io, ErrorKind::NoSpace][index(self.dice.below(2))])
+            }
+            OpKind::Flush if self.chance(odds.flush_error) => Some(ErrorKind::Io),
+            OpKind::BlockStatus if self.chance(100) => Some(ErrorKind::NotSupported),
+            OpKind::Read
+            | OpKind::Write
+            | OpKind::Flush
+            | OpKind::Trim
+            | OpKind::WriteZeroes
+            | OpKind::BlockStatus => None,
+        };
+        error.map_or(Outcome::Good, Outcome::Bad)
+    }
+
+    fn end_one(&mut self) {
+        let legs = &self.world.legs;
+        let ready = self.world.find(|pending| {
+            let leg = &legs[pending.op.leg.index()];
+            !leg.silent
+        });
+        if ready.is_empty() {
+            return;
+        }
+        let at = ready[index(self.dice.below(ready.len() as u64))];
+        let outcome = self.outcome(at);
+        self.world.complete(at, outcome);
+    }
+
+    fn stir(&mut self) {
+        if self.world.pending.is_empty() {
+            return;
+        }
+        let at = index(self.dice.below(self.world.pending.len() as u64));
+        self.world.stir(at);
+    }
+
+    /// Something that is seldom.
+    fn surprise(&mut self) {
+        let legs = self.world.legs.len() as u64;
+        let leg = index(self.dice.below(legs));
+        match self.dice.below(6) {
+            0 => {
+                let policy = policy(&mut self.dice, false);
+                self.world.set_policy(policy);
+            }
+            1 => {
+                let tick = self.world.tick;
+                self.world.legs[leg].harden_some(tick, &mut self.dice);
+            }
+            2 if self.chance(self.odds.by_hand) => {
+                self.world.fail_leg(LegId::new(leg), FaultReason::ByHand);
+            }
+            3 if self.chance(self.odds.silence) => self.world.legs[leg].silent = true,
+            4 if self.world.legs[leg].silent && self.dice.below(8) == 0 => {
+                self.world.legs[leg].silent = false;
+            }
+            5 if self.chance(self.odds.full) => self.full = !self.full,
+            _ => {}
+        }
+    }
+
+    fn step(&mut self) {
+        self.world.now += Duration::from_us(self.dice.below(200));
+        if self.dice.below(10) > 0 {
+            self.world.tell_deadline();
+        }
+        let drawn = self.dice.below(100);
+        if drawn < self.eagerness {
+            if (self.world.asked.len() as u64) < self.size.in_flight {
+                self.ask();
+            }
+            return;
+        }
+        match self.dice.below(100) {
+            0..60 => self.end_one(),
+            60..68 => self.stir(),
+            68..78 => {
+                if !self.world.issued.is_empty() {
+                    let at = self.dice.below(self.world.issued.len() as u64);
+                    self.world.deliver(index(at));
+                }
+            }
+            78..88 => {
+                if !self.world.held.is_empty() {
+                    let at = self.dice.below(self.world.held.len() as u64);
+                    self.world.release(index(at));
+                }
+            }
+            88..92 => {
+                if let Some(allocated) = self.world.allocated.pop() {
+                    if self.dice.below(8) == 0 {
+                        self.world.drop_allocated(&allocated);
+                    } else {
+                        self.world.send(allocated, self.dice.below(4) == 0);
+                    }
+                }
+            }
+            92..95 => self.world.advance(Duration::from_us(300)),
+            _ => self.surprise(),
+        }
+    }
+
+    fn run(mut self) {
+        for _ in 0..self.size.steps {
+            self.step();
+        }
+        if self.dice.below(3) == 0 {
+            self.world.cut_power();
+        } else {
+            self.world.settle();
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests may be told which seeds")]
+fn told(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Makes `count` runs of a kind, and tells of the shortest that fails.
+fn attack(kind: &str, count: u64, odds: Odds, size: Size) {
+    let key = |seed| RandomStream::new(seed, kind, 0).next_u64();
+    let fails = |seed, size, log: Option<Log>| {
+        let run = || Run::new(key(seed), odds, size, log).run();
+        let panic = catch_unwind(AssertUnwindSafe(run)).err()?;
+        let text = panic.downcast_ref::<String>().cloned();
+        Some(text.unwrap_or_else(|| "a panic without words".to_owned()))
+    };
+    let seeds = match told("HELIOSTAT_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..count * told("HELIOSTAT_RUNS").unwrap_or(1),
+    };
+    for seed in seeds {
+        if fails(seed, size, None).is_none() {
+            continue;
+        }
+        let smaller = SMALLER
+            .iter()
+            .filter(|smaller| smaller.steps < size.steps)
+            .flat_map(|&smaller| (0..SMALLER_SEEDS).map(move |seed| (seed, smaller)));
+        let (told_seed, told_size) = smaller
+            .into_iter()
+            .find(|&(seed, smaller)| fails(seed, smaller, None).is_some())
+            .unwrap_or((seed, size));
+        let log = Log::default();
+        let text = fails(told_seed, told_size, Some(log.clone())).unwrap_or_default();
+        panic!(
+            "{kind}: seed {seed} fails; the story of seed {told_seed} with {told_size:?}:\n{}\n{text}",
+            story(&log)
+        );
+    }
+}
+
+#[test]
+fn calm() {
+    attack("calm", 60, CALM, FULL);
+}
+
+#[test]
+fn reads_fail() {
+    let odds = Odds {
+        read_error: 100,
+        ..CALM
+    };
+    attack("reads_fail", 60, odds, FULL);
+}
+
+#[test]
+fn writes_fail() {
+    let odds = Odds {
+        write_error: 8,
+        flush_error: 8,
+        unsupported: 100,
+        ..CALM
+    };
+    attack("writes_fail", 60, odds, FULL);
+}
+
+#[test]
+fn legs_fall_silent() {
+    let odds = Odds {
+        silence: 200,
+        read_error: 10,
+        by_hand: 5,
+        ..CALM
+    };
+    attack("legs_fall_silent", 60, odds, FULL);
+}
+
+#[test]
+fn legs_are_full() {
+    let odds = Odds { full: 200, ..CALM };
+    attack("legs_are_full", 60, odds, FULL);
+}
+
+#[test]
+fn memory_is_short() {
+    let odds = Odds {
+        read_error: 20,
+        silence: 50,
+        ..CALM
+    };
+    attack("memory_is_short", 8, odds, LARGE);
+}
+
+#[test]
+fn all_goes_wrong() {
+    let odds = Odds {
+        read_error: 30,
+        write_error: 4,
+        flush_error: 4,
+        short: 2,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+    };
+    attack("all_goes_wrong", 80, odds, FULL);
+}

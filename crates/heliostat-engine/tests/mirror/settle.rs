@@ -1,0 +1,202 @@
+//! How a run ends: everything is answered, every buffer comes back, the legs agree.
+
+use heliostat_engine::{Event, LegState};
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
+
+use crate::policies::Rotate;
+use crate::world::{Outcome, World};
+
+/// Turns without progress after which the engine is stuck.
+const PATIENCE: usize = 40;
+
+impl World {
+    /// Legs that are not silent end all they have, records become durable, clients let go.
+    pub(crate) fn pump(&mut self) {
+        while self.pump_one() {}
+    }
+
+    fn pump_one(&mut self) -> bool {
+        if !self.issued.is_empty() {
+            self.deliver(self.issued.len() - 1);
+            return true;
+        }
+        let ready = self.find(|pending| !self.legs[pending.op.leg.index()].silent);
+        if let Some(&at) = ready.first() {
+            let op = self.pending[at].op;
+            let bad = op.kind == OpKind::Read && self.legs[op.leg.index()].has_bad(op.extent);
+            let outcome = if bad {
+                Outcome::Bad(ErrorKind::Io)
+            } else {
+                Outcome::Good
+            };
+            self.complete(at, outcome);
+            return true;
+        }
+        if !self.held.is_empty() {
+            self.release(0);
+            return true;
+        }
+        false
+    }
+
+    /// Lets everything end, and checks all that must hold then.
+    pub(crate) fn settle(&mut self) {
+        self.run_down();
+        self.reread();
+        self.run_down();
+        self.judge_clean();
+        self.judge_agreement();
+        for leg in &mut self.legs {
+            leg.silent = false;
+        }
+        self.judge_buffers_of_ghosts();
+        self.pump();
+        self.judge_nothing_left();
+    }
+
+    /// Until every request is answered, and nothing is outstanding but at faulted legs.
+    fn run_down(&mut self) {
+        while let Some(allocated) = self.allocated.pop() {
+            self.drop_allocated(&allocated);
+        }
+        let mut stuck = 0;
+        loop {
+            self.pump();
+            if self.asked.is_empty() && self.engine.is_idle() {
+                break;
+            }
+            stuck += 1;
+            self.wait_or_wake(stuck);
+        }
+        self.check(!self.refused, || {
+            "memory was refused, and is free, but nobody was told".to_owned()
+        });
+    }
+
+    /// Nothing is left to do now: time must help, or else the silent legs wake up.
+    fn wait_or_wake(&mut self, stuck: usize) {
+        self.check(stuck < PATIENCE, || {
+            format!("stuck: {:?} are not answered", self.asked)
+        });
+        if let Some(deadline) = self.engine.next_deadline()
+            && stuck < PATIENCE / 2
+        {
+            self.now = self.now.max(deadline);
+            self.tell_deadline();
+            return;
+        }
+        let mut woken = false;
+        for leg in self.in_sync() {
+            woken |= std::mem::take(&mut self.legs[leg].silent);
+        }
+        self.check(woken, || {
+            format!("no leg is silent, and {:?} are not answered", self.asked)
+        });
+    }
+
+    /// Reads all of it, several times and each time elsewhere: the checker says whether it is stable.
+    fn reread(&mut self) {
+        self.set_policy(Box::new(Rotate::default()));
+        for leg in self.in_sync() {
+            self.legs[leg].silent = false;
+        }
+        let chunk_bytes = (self.setup.size_bytes / 2)
+            .next_multiple_of(4096)
+            .min(8 << 20);
+        for _ in 0..3 {
+            let mut at = 0;
+            while at < self.setup.size_bytes {
+                let end = (at + chunk_bytes).min(self.setup.size_bytes);
+                self.read(Extent::from_range(at, end));
+                self.pump();
+                at = end;
+            }
+        }
+    }
+
+    /// An array that rests becomes clean, where nothing went wrong for good.
+    fn judge_clean(&mut self) {
+        for _ in 0..PATIENCE {
+            let Some(deadline) = self.engine.next_deadline() else {
+                break;
+            };
+            self.now = self.now.max(deadline) + Duration::from_ns(1);
+            self.tell_deadline();
+            self.pump();
+        }
+        let kept = |event: &Event| matches!(event, Event::LastLegKept { .. });
+        let unequal = !self.checker.failed_extents().is_empty();
+        // A record that was dirty before the first write stays so: it is not the engine's.
+        let own = self.mutated || !self.setup.record.dirty;
+        if !unequal && own && !self.events.iter().any(kept) {
+            self.check(!self.engine.record().dirty, || {
+                "the array rests and is not clean".to_owned()
+            });
+        }
+        self.check(self.engine.is_idle(), || {
+            "it rests and is not idle".to_owned()
+        });
+    }
+
+    fn judge_agreement(&self) {
+        let in_sync = self.in_sync();
+        let first = &self.legs[in_sync[0]].data;
+        let failed = self.checker.failed_extents();
+        for &leg in &in_sync {
+            let data = &self.legs[leg].data;
+            if data == first {
+                continue;
+            }
+            let differs = (0..data.len()).find(|&at| {
+                let byte = Extent::new(at as u64, 1);
+                data[at] != first[at] && !failed.iter().any(|failed| failed.contains(byte))
+            });
+            self.check(differs.is_none(), || {
+                format!("legs {} and {leg} differ at byte {differs:?}", in_sync[0])
+            });
+        }
+    }
+
+    /// Buffers that are still used are those of operations that faulted legs did not end.
+    fn judge_buffers_of_ghosts(&self) {
+        let ghosts = self.pending.iter();
+        let ghost_bytes = ghosts
+            .filter_map(|pending| pending.range.as_ref())
+            .map(|range| range.len())
+            .sum::<usize>();
+        let used_bytes = self.engine.buffers().used_bytes();
+        self.check((ghost_bytes == 0) == (used_bytes == 0), || {
+            format!("{used_bytes} bytes are used, {ghost_bytes} by operations")
+        });
+    }
+
+    fn judge_nothing_left(&mut self) {
+        self.check(self.pending.is_empty() && self.asked.is_empty(), || {
+            "something is left".to_owned()
+        });
+        let used_bytes = self.engine.buffers().used_bytes();
+        self.check(used_bytes == 0, || {
+            format!("{used_bytes} bytes are never released")
+        });
+        for leg in (0..self.legs.len()).map(LegId::new) {
+            let in_flight = self.engine.leg_in_flight(leg);
+            self.check(in_flight == (0, 0), || {
+                format!("{leg} has {in_flight:?} in flight")
+            });
+            let faulted = self.engine.leg_state(leg) == LegState::Faulted;
+            let configured = self.legs[leg.index()].config.state == LegState::Faulted;
+            self.check(
+                faulted == (self.legs[leg.index()].faulted || configured),
+                || format!("{leg} is {:?}", self.engine.leg_state(leg)),
+            );
+        }
+        let one = Extent::new(0, u64::from(self.setup.block_bytes));
+        let whole = self.setup.size_bytes.min(32 << 20);
+        for extent in [one, Extent::new(0, whole)] {
+            match self.alloc(extent) {
+                Some(allocated) => self.drop_allocated(&allocated),
+                None => self.fail("all memory is free, but there is none for a write"),
+            }
+        }
+    }
+}
