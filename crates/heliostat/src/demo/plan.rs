@@ -72,7 +72,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         pattern: Pattern::Random,
         block_bytes: 4 << 10,
         iodepth: 32,
-        seconds: 10,
+        seconds: 8,
         seconds_quick: 2,
     },
     WorkloadPlan {
@@ -84,7 +84,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         pattern: Pattern::Sequential,
         block_bytes: 1 << 20,
         iodepth: 16,
-        seconds: 30,
+        seconds: 20,
         seconds_quick: 4,
     },
     WorkloadPlan {
@@ -96,7 +96,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         pattern: Pattern::Buffered,
         block_bytes: 64 << 10,
         iodepth: 1,
-        seconds: 30,
+        seconds: 20,
         seconds_quick: 4,
     },
 ];
@@ -143,7 +143,7 @@ pub(super) struct RealTimes {
 /// The times of the real part.
 ///
 /// A hard disk answers about 100 times a second at depth 1, with a spread of a third of the mean:
-/// 6 s give the mean to 1.5 %, 1.2 s to 3 %.
+/// 5 s give the mean to 1.5 %, 1.2 s to 3 %.
 pub(super) fn real_times(quick: bool) -> RealTimes {
     if quick {
         RealTimes {
@@ -153,7 +153,7 @@ pub(super) fn real_times(quick: bool) -> RealTimes {
     } else {
         RealTimes {
             warmup: Duration::from_millis(500),
-            measured: Duration::from_secs(6),
+            measured: Duration::from_secs(5),
         }
     }
 }

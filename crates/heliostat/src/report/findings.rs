@@ -126,10 +126,11 @@ fn workload_finding(workload: &Workload) -> String {
         rates.filter(|&rate| rate >= best * share).count()
     };
     let (near, far) = (reach(NEAR), workload.rows.len() - reach(FAR));
-    text += &format!(
-        " {near} of {} rows reach 90 % of the lead",
-        workload.rows.len()
+    let (verb, rows) = (
+        if near == 1 { "reaches" } else { "reach" },
+        workload.rows.len(),
     );
+    text += &format!(" {near} of {rows} rows {verb} 90 % of the lead");
     text += &match far {
         0 => ".".to_owned(),
         far => format!(", {far} not even 10 %."),

@@ -46,8 +46,8 @@ pub(super) fn times(ratio: f64) -> String {
     }
 }
 
-/// `text` in lines of at most `columns` characters; a longer word has a line to itself, and a percent
-/// sign is not parted from its number.
+/// `text` in lines of at most `columns` characters; a longer word has a line to itself, and a
+/// percent sign is not parted from its number.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     const GLUE: &str = "\u{a0}%";
     let mut lines = String::new();
