@@ -70,9 +70,9 @@ impl SimLeg {
             self.busy_since = now;
         }
         self.in_flight += 1;
-        if is_early(op.id) {
-            self.move_bytes(op, &mut arena[memory.clone()], |_| true);
-        }
+        self.move_bytes(op, &mut arena[memory.clone()], |sector| {
+            is_early(op, sector)
+        });
         self.model
             .submit(now, op.id, op.kind, op.extent, &mut self.luck);
         LegOpInFlight {
@@ -80,6 +80,13 @@ impl SimLeg {
             dispatched_at: now,
             memory: (memory.start, memory.end),
         }
+    }
+
+    /// A new device in place of the one that has the operations in flight.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self) {
+        let ram = heliostat_model::drive("ram").expect("it is a drive");
+        self.model = ram.params.build(&mut self.luck);
     }
 
     pub(crate) fn spec(&self) -> &DeviceSpec {
@@ -106,14 +113,10 @@ impl SimLeg {
         let LegOpInFlight { op, .. } = ended;
         let bytes = &mut arena[ended.memory.0..ended.memory.1];
         match result {
-            Ok(()) if !is_early(op.id) => self.move_bytes(op, bytes, |_| true),
-            Ok(()) => {}
+            Ok(()) => self.move_bytes(op, bytes, |sector| !is_early(op, sector)),
             // Nobody may look at the bytes of a failed read.
             Err(_) if op.kind == OpKind::Read => bytes.fill(0xdb),
-            // A failed write may have landed in part; an early one has landed already.
-            Err(_) if !is_early(op.id) => {
-                self.move_bytes(op, bytes, |sector| coin(op.id, sector));
-            }
+            // A failed write has landed as far as it has landed early.
             Err(_) => {}
         }
         self.in_flight -= 1;
@@ -151,12 +154,12 @@ impl SimLeg {
         self.result
     }
 
-    /// Moves the bytes of an operation, those of a write only in sectors that `lands` says.
-    fn move_bytes(&mut self, op: LegOp, bytes: &mut [u8], lands: impl Fn(u64) -> bool) {
+    /// Moves the bytes of an operation, in sectors that `moves` says.
+    fn move_bytes(&mut self, op: LegOp, bytes: &mut [u8], moves: impl Fn(u64) -> bool) {
         match op.kind {
-            OpKind::Read => self.store.read(op.extent, bytes),
-            OpKind::Write => self.store.write(op.extent, bytes, lands),
-            OpKind::Trim | OpKind::WriteZeroes => self.store.zero(op.extent, lands),
+            OpKind::Read => self.store.read(op.extent, bytes, moves),
+            OpKind::Write => self.store.write(op.extent, bytes, moves),
+            OpKind::Trim | OpKind::WriteZeroes => self.store.zero(op.extent, moves),
             OpKind::Flush | OpKind::BlockStatus => {}
         }
     }
@@ -178,13 +181,18 @@ impl SimLeg {
 }
 
 /// Whether the bytes of an operation move at dispatch, and not at completion: a device may do
-/// either, and nothing may depend on it.
-const fn is_early(id: LegOpId) -> bool {
-    coin(id, 0)
+/// either, and in any order, and nothing may depend on it. A third of the operations is early, a
+/// third is late, and of a third each sector is one or the other.
+const fn is_early(op: LegOp, sector: u64) -> bool {
+    match mix(op.id.0) % 3 {
+        0 => true,
+        1 => false,
+        _ => mix(op.id.0 ^ sector.rotate_left(32)) & 1 == 0,
+    }
 }
 
-/// Heads or tails by an operation and one of its sectors.
-const fn coin(id: LegOpId, sector: u64) -> bool {
-    let mixed = (id.0 ^ sector.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed >> 63 == 1
+/// Bits without a pattern, from numbers that have one.
+const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    value >> 29
 }

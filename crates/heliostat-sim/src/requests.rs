@@ -44,7 +44,7 @@ impl Requests {
         self.slots.len() as u64 - 1
     }
 
-    fn get_mut(&mut self, number: u64) -> &mut Pending {
+    fn pending_mut(&mut self, number: u64) -> &mut Pending {
         let slot = self.slots[index(number)].as_mut();
         slot.expect("it was asked and not answered")
     }
@@ -109,7 +109,7 @@ impl Simulation {
 
     /// Gives a request to the engine; `false` where there is no memory for its bytes now.
     fn submit(&mut self, number: u64) -> bool {
-        let pending = *self.requests.get_mut(number);
+        let pending = *self.requests.pending_mut(number);
         let mut began = 0;
         let kind = match pending.ask {
             Ask::Read(extent) => {
@@ -135,7 +135,7 @@ impl Simulation {
             }
             Ask::Flush => RequestKind::Flush,
         };
-        self.requests.get_mut(number).began = began;
+        self.requests.pending_mut(number).began = began;
         let client = self.clients[pending.client].id;
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
@@ -163,9 +163,10 @@ impl Simulation {
         self.check_answer(pending, &result);
         let client = &mut self.clients[pending.client];
         client.on_answer(pending.ask, pending.place_bytes);
-        if result.is_err() {
+        if let Err(kind) = result {
             self.errors += 1;
             client.stop();
+            self.check_error(pending.ask, kind);
         } else if self.measured.contains(self.now) {
             let job = &mut self.jobs[client.job];
             let len_bytes = pending.ask.extent().len();
@@ -198,6 +199,18 @@ impl Simulation {
             Ask::Read(_) => shadow.end_read(pending.began),
             Ask::Write(extent) => shadow.end_write(extent, pending.began, result.is_ok()),
             Ask::Flush => {}
+        }
+    }
+
+    /// A client must not notice anything while one leg has the data and does what it is asked.
+    fn check_error(&mut self, ask: Ask, kind: ErrorKind) {
+        let in_sync = self.engine.in_sync();
+        let healthy = in_sync.iter().find(|leg| {
+            let mut faults = self.scenario.faults.iter();
+            !faults.any(|fault| fault.leg == leg.index() && fault.fails_operations())
+        });
+        if let Some(leg) = healthy {
+            self.fail(format!("{ask:?} failed ({kind}) although {leg} is healthy"));
         }
     }
 

@@ -166,6 +166,16 @@ pub struct Fault {
     pub effect: FaultEffect,
 }
 
+impl Fault {
+    /// Whether operations end with an error under it.
+    pub(crate) const fn fails_operations(&self) -> bool {
+        match self.effect {
+            FaultEffect::SlowPermille(_) | FaultEffect::Stuck => false,
+            FaultEffect::Error(_) | FaultEffect::Dead => true,
+        }
+    }
+}
+
 /// Why a scenario makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {

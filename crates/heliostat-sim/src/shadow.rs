@@ -135,7 +135,6 @@ impl Shadow {
 
     /// A read that began at `began` is answered, well or not; call after [`Shadow::check_read`].
     pub(crate) fn end_read(&mut self, began: Moment) {
-        self.tick();
         self.reads.remove(&began);
     }
 
@@ -190,7 +189,7 @@ impl Shadow {
     /// All of a granule was read as `version` by a read that began at `began`: what had ended by
     /// then and was not read is overwritten.
     fn observe(&mut self, granule: u64, began: Moment, version: Moment) {
-        let now = self.clock;
+        let now = self.tick();
         if let Some(versions) = self.granules.get_mut(&granule) {
             for other in versions {
                 if other.version != version && other.ended <= began {
@@ -244,6 +243,17 @@ mod tests {
         let mut shadow = Shadow::new(4096);
         let write = shadow.begin_write(GRANULE);
         assert_eq!(read_now(&mut shadow, write), Ok(()));
+        assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
+    }
+
+    #[test]
+    fn reads_that_began_before_another_one_ended_may_see_less() {
+        let mut shadow = Shadow::new(4096);
+        let write = shadow.begin_write(GRANULE);
+        let one = shadow.begin_read();
+        let other = shadow.begin_read();
+        assert_eq!(read(&mut shadow, one, write), Ok(()));
+        assert_eq!(read(&mut shadow, other, 0), Ok(()));
         assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
     }
 

@@ -29,8 +29,8 @@ use crate::trace::{Trace, TraceEvent, What};
 /// How long a record takes to be durable: a small write and a flush on a flash drive.
 const PERSIST_TIME: Duration = Duration::from_ms(1);
 
-/// More inputs than any array handles at one moment of virtual time: 16 legs and all clients' depths
-/// are thousands.
+/// More inputs than any array handles at one moment of virtual time: 16 legs and all clients'
+/// depths are thousands.
 const INPUTS_PER_INSTANT_MAX: u64 = 10_000_000;
 
 /// A scenario under a policy, on its way.

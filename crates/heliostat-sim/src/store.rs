@@ -1,5 +1,7 @@
 //! The bytes of one leg: pages that were written, everything else as it was never written.
 
+use std::ops::Range;
+
 use heliostat_types::{Extent, SECTOR_BYTES};
 
 use crate::contents::{Fidelity, SECTOR, fill_sector, version_of_sector};
@@ -20,13 +22,26 @@ pub(crate) struct Store {
     tables: Vec<Option<Box<[Page]>>>,
 }
 
-/// Which page, which of its sectors, and where in the request's bytes.
-#[derive(Clone, Copy, Debug)]
-struct Place {
+/// The part of a request that lies on one page.
+#[derive(Clone, Debug)]
+struct Span {
     page: u64,
-    in_page: usize,
-    sector: u64,
+    /// Sectors of the device.
+    sectors: Range<u64>,
+    /// Where their bytes begin in the request's.
     at: usize,
+}
+
+impl Span {
+    /// Its sectors, where each is in the page, and where in the request.
+    fn places(self) -> impl Iterator<Item = (u64, usize, usize)> {
+        let in_page = as_index(self.sectors.start) % PAGE_SECTORS;
+        let in_request = (self.at..).step_by(SECTOR);
+        self.sectors
+            .zip(in_page..)
+            .zip(in_request)
+            .map(|((sector, in_page), in_request)| (sector, in_page, in_request))
+    }
 }
 
 impl Store {
@@ -39,33 +54,42 @@ impl Store {
         }
     }
 
-    /// Copies the leg's bytes of `extent`, whole sectors, into `bytes`.
-    pub(crate) fn read(&self, extent: Extent, bytes: &mut [u8]) {
-        for place in places(extent) {
-            let kept = &mut bytes[place.at..place.at + self.kept_bytes];
-            match self.page(place.page) {
-                Some(page) => kept.copy_from_slice(self.in_page(page, place)),
-                None => fill_sector(kept, place.sector, 0),
+    /// Copies the leg's bytes of `extent`, whole sectors, into `bytes`, of which only the sectors
+    /// that `moves` says.
+    pub(crate) fn read(&self, extent: Extent, bytes: &mut [u8], moves: impl Fn(u64) -> bool) {
+        let kept_bytes = self.kept_bytes;
+        for span in spans(extent) {
+            let page = self.page(span.page);
+            for (sector, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                let kept = &mut bytes[at..at + kept_bytes];
+                match page {
+                    Some(page) => kept.copy_from_slice(&page[in_page * kept_bytes..][..kept_bytes]),
+                    None => fill_sector(kept, sector, 0),
+                }
             }
         }
     }
 
-    /// Copies `bytes` onto the leg at `extent`, of which only the sectors that `lands` says.
-    pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8], lands: impl Fn(u64) -> bool) {
+    /// Copies `bytes` onto the leg at `extent`, of which only the sectors that `moves` says.
+    pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8], moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
-        for place in places(extent).filter(|place| lands(place.sector)) {
-            let kept = &bytes[place.at..place.at + kept_bytes];
-            let start = place.in_page * kept_bytes;
-            self.page_mut(place.page)[start..start + kept_bytes].copy_from_slice(kept);
+        for span in spans(extent) {
+            let page = self.page_mut(span.page);
+            for (_, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                let kept = &bytes[at..at + kept_bytes];
+                page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(kept);
+            }
         }
     }
 
-    /// Makes `extent`, whole sectors, zero, of which only the sectors that `lands` says.
-    pub(crate) fn zero(&mut self, extent: Extent, lands: impl Fn(u64) -> bool) {
+    /// Makes `extent`, whole sectors, zero, of which only the sectors that `moves` says.
+    pub(crate) fn zero(&mut self, extent: Extent, moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
-        for place in places(extent).filter(|place| lands(place.sector)) {
-            let start = place.in_page * kept_bytes;
-            self.page_mut(place.page)[start..start + kept_bytes].fill(0);
+        for span in spans(extent) {
+            let page = self.page_mut(span.page);
+            for (_, in_page, _) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                page[in_page * kept_bytes..][..kept_bytes].fill(0);
+            }
         }
     }
 
@@ -73,7 +97,7 @@ impl Store {
     pub(crate) fn version(&self, sector: u64) -> Option<u64> {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
         let mut bytes = [0; SECTOR];
-        self.read(extent, &mut bytes);
+        self.read(extent, &mut bytes, |_| true);
         version_of_sector(&bytes[..self.kept_bytes], sector)
     }
 
@@ -96,16 +120,11 @@ impl Store {
         let bytes_of = |store: &Self, sector: u64| {
             let mut bytes = [0; SECTOR];
             let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
-            store.read(extent, &mut bytes);
+            store.read(extent, &mut bytes, |_| true);
             bytes
         };
         let mut sectors = sectors;
         sectors.find(|&sector| bytes_of(self, sector) != bytes_of(other, sector))
-    }
-
-    fn in_page<'a>(&self, page: &'a [u8], place: Place) -> &'a [u8] {
-        let start = place.in_page * self.kept_bytes;
-        &page[start..start + self.kept_bytes]
     }
 
     fn page(&self, page: u64) -> Option<&[u8]> {
@@ -139,19 +158,21 @@ fn as_index(number: u64) -> usize {
     usize::try_from(number).expect("the tables of all pages fit into memory")
 }
 
-/// The sectors of an extent.
-fn places(extent: Extent) -> impl Iterator<Item = Place> {
+/// The pages of an extent of whole sectors.
+fn spans(extent: Extent) -> impl Iterator<Item = Span> {
     assert!(
         extent.is_aligned(SECTOR_BYTES),
         "legs are read and written in whole sectors"
     );
-    let first = extent.offset() / SECTOR_BYTES;
-    let last = extent.end() / SECTOR_BYTES;
-    (first..last).zip(0..).map(|(sector, index)| Place {
-        page: sector / PAGE_SECTORS as u64,
-        in_page: as_index(sector) % PAGE_SECTORS,
-        sector,
-        at: index * SECTOR,
+    let pages = extent.offset() / PAGE_BYTES..extent.end().div_ceil(PAGE_BYTES);
+    pages.map(move |page| {
+        let start = extent.offset().max(page * PAGE_BYTES);
+        let end = extent.end().min((page + 1) * PAGE_BYTES);
+        Span {
+            page,
+            sectors: start / SECTOR_BYTES..end / SECTOR_BYTES,
+            at: as_index(start - extent.offset()),
+        }
     })
 }
 

@@ -1,10 +1,12 @@
+use heliostat_model::FaultEffect;
 use heliostat_policy::{PolicySpec, all_policies};
-use heliostat_types::Duration;
+use heliostat_types::{Duration, Extent};
 
-use super::{RunError, run};
+use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
 use crate::result::RunResult;
-use crate::scenario::{Job, Rw, Scenario};
+use crate::scenario::{Fault, Job, Rw, Scenario};
+use crate::store::Store;
 
 const MIXED: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
 
@@ -153,4 +155,96 @@ fn background_jobs_are_left_out_of_the_totals() {
     let result = play(&scenario, "round-robin");
     assert!(result.jobs[1].read.ios > 0);
     assert_eq!(result.read.ios, result.jobs[0].read.ios);
+}
+
+/// Plays half of a run, spoils one leg, and plays the rest: what the checkers say.
+fn spoiled(legs: &[&str], job: Job, spoil: fn(&mut Simulation)) -> String {
+    let mut scenario = scenario(legs, 0, job);
+    scenario.seconds = Duration::from_ms(10);
+    scenario.warmup_seconds = Duration::ZERO;
+    scenario.fidelity = Fidelity::Bytes;
+    let policy = PolicySpec::parse("round-robin").unwrap();
+    let mut simulation = Simulation::new(&scenario, &policy).unwrap();
+    while simulation.progress() < 0.5 {
+        assert!(simulation.step());
+    }
+    spoil(&mut simulation);
+    while simulation.step() {}
+    let failure = simulation.finish().unwrap_err();
+    assert!(!failure.events.is_empty());
+    failure.text
+}
+
+fn small_job(rw: Rw) -> Job {
+    Job {
+        rw,
+        size_bytes: 64 << 10,
+        ..Job::default()
+    }
+}
+
+#[test]
+fn damaged_bytes_are_caught_by_whoever_reads_them() {
+    let told = spoiled(&["ram", "ram"], small_job(Rw::RandRead), |simulation| {
+        simulation.legs[1]
+            .store
+            .zero(Extent::new(0, 64 << 10), |_| true);
+    });
+    assert!(told.contains("bytes of no write"), "{told}");
+}
+
+#[test]
+fn a_lost_write_is_caught() {
+    let told = spoiled(&["ram", "ram"], small_job(Rw::RandRw), |simulation| {
+        let never_written = Store::new(64 << 10, Fidelity::Bytes);
+        simulation.legs[0].store = never_written;
+    });
+    assert!(told.contains("overwritten before"), "{told}");
+}
+
+#[test]
+fn legs_that_differ_in_the_end_are_caught() {
+    let told = spoiled(&["ram", "ram"], small_job(Rw::Write), |simulation| {
+        // Half of the bytes of the last block, which will not be written again.
+        simulation.clients[0].stop();
+        let store = &mut simulation.legs[1].store;
+        store.zero(Extent::new(60 << 10, 2048), |_| true);
+    });
+    assert_eq!(told, "leg 0 and leg 1 differ in sector 120");
+}
+
+#[test]
+fn a_request_without_an_answer_is_caught() {
+    // As if the device had forgotten what it was given; there is no other leg to ask.
+    let told = spoiled(&["ram"], small_job(Rw::RandRead), |simulation| {
+        simulation.legs[0].forget();
+    });
+    assert_eq!(told, "a request was never answered");
+}
+
+#[test]
+fn a_silent_leg_is_faulted_and_clients_go_on() {
+    let job = Job {
+        rw: Rw::RandRw,
+        iodepth: 4,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ssd-sata-256gb"; 3], 4, job);
+    scenario.array.leg_timeout = Duration::from_secs(1);
+    scenario.faults.push(Fault {
+        leg: 1,
+        at: Duration::from_secs(1),
+        until: Duration::MAX,
+        effect: FaultEffect::Stuck,
+    });
+    let result = play(&scenario, "queue");
+    assert_eq!(result.errors, 0);
+    let faulted: Vec<bool> = result.legs.iter().map(|leg| leg.faulted).collect();
+    assert_eq!(faulted, [false, true, false]);
+    // Writes stood still for the second that the engine waited, and no longer.
+    let longest = result.write.response_time_ns.max();
+    assert!(
+        (1_000_000_000..1_100_000_000).contains(&longest),
+        "{longest}"
+    );
 }

@@ -1,0 +1,217 @@
+//! Random scenarios: small arrays, clients that tread on each other's toes, legs that fail.
+//!
+//! Everything about a scenario comes from its seed. What is wrong with a run is found by the
+//! checkers of every run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use heliostat_model::{Drive, FailedKind, FaultEffect, ModelParams, RamParams, drive};
+use heliostat_policy::{PolicySpec, all_policies};
+use heliostat_types::{Duration, Prng, RandomStream};
+
+use crate::contents::Fidelity;
+use crate::result::RunResult;
+use crate::scenario::{ArraySpec, Fault, Job, LegSpec, Rw, Scenario};
+use crate::simulation::{CheckFailure, Simulation};
+
+/// The seeds of the list that this crate keeps, which once showed a bug.
+#[must_use]
+pub fn kept_seeds() -> Vec<u64> {
+    let lines = include_str!("../seeds.txt").lines();
+    let seeds = lines.filter(|line| !line.starts_with('#'));
+    let first_word = seeds.filter_map(|line| line.split_whitespace().next());
+    first_word
+        .map(|word| word.parse().expect("a line of the list begins with a seed"))
+        .collect()
+}
+
+/// Plays the random scenario of each seed, twice, and compares the two. Returns how many requests
+/// were answered.
+///
+/// # Errors
+/// The first failure, an assertion of the engine included; its text names the seed.
+pub fn smoke(seeds: impl IntoIterator<Item = u64>) -> Result<u64, Box<CheckFailure>> {
+    let mut answered = 0;
+    for seed in seeds {
+        let first = play(seed)?;
+        let second = play(seed)?;
+        if first.trace_hash != second.trace_hash {
+            let (scenario, policy) = random_scenario(seed);
+            let mut simulation = simulation_of(&scenario, &policy);
+            simulation.fail("two runs of it differ".to_owned());
+            simulation.finish().map_err(Box::new)?;
+        }
+        answered += first.read.ios + first.write.ios;
+    }
+    Ok(answered)
+}
+
+/// Plays the scenario of a seed to its end.
+fn play(seed: u64) -> Result<RunResult, Box<CheckFailure>> {
+    let (scenario, policy) = random_scenario(seed);
+    let mut simulation = simulation_of(&scenario, &policy);
+    // An assertion that fails somewhere inside must not take the seed and the events with it.
+    let steps = AssertUnwindSafe(|| while simulation.step() {});
+    if let Err(panic) = catch_unwind(steps) {
+        let text = panic.downcast_ref::<String>().cloned();
+        let literal = panic.downcast_ref::<&str>().copied().unwrap_or("a panic");
+        simulation.fail(text.unwrap_or_else(|| literal.to_owned()));
+    }
+    simulation.finish().map_err(Box::new)
+}
+
+fn simulation_of(scenario: &Scenario, policy: &PolicySpec) -> Simulation {
+    match Simulation::new(scenario, policy) {
+        Ok(simulation) => simulation,
+        Err(error) => panic!("random scenario {} makes no sense: {error}", scenario.seed),
+    }
+}
+
+/// The scenario of a seed, and the policy it is played under.
+#[must_use]
+pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
+    let prng = &mut RandomStream::new(seed, "scenario", 0);
+    let leg_count = 1 + prng.below(4);
+    let size_bytes = 65_536 << prng.below(11);
+    let block_bytes = pick(prng, &[512, 4096]);
+    let legs: Vec<LegSpec> = (0..leg_count)
+        .map(|_| random_leg(prng, block_bytes))
+        .collect();
+    let jobs = (0..1 + prng.below(3))
+        .map(|_| random_job(prng, size_bytes))
+        .collect();
+    // Two of three scenarios leave one leg healthy: then no client may notice anything.
+    let healthy = (prng.below(3) > 0).then(|| prng.below(leg_count));
+    let faults = (0..prng.below(5))
+        .map(|_| random_fault(prng, leg_count, healthy.is_some()))
+        .filter(|fault| healthy != Some(fault.leg as u64))
+        .collect();
+    let policies: Vec<_> = all_policies().collect();
+    let policy = PolicySpec::new(pick(prng, &policies));
+    let scenario = Scenario {
+        name: "random".to_owned(),
+        seconds: LENGTH,
+        warmup_seconds: Duration::ZERO,
+        seed,
+        array: ArraySpec {
+            size_bytes,
+            legs,
+            memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
+            // Above what any leg takes for the largest request: a healthy leg is never silent.
+            leg_timeout: Duration::from_ms(60 + prng.below(40)),
+        },
+        jobs,
+        faults,
+        first_client: prng.below(4),
+        fidelity: Fidelity::Bytes,
+    };
+    (scenario, policy)
+}
+
+/// Long enough for some thousand requests and for a silent leg to be faulted.
+const LENGTH: Duration = Duration::from_ms(100);
+
+fn pick<T: Copy>(prng: &mut dyn Prng, from: &[T]) -> T {
+    let count = u64::try_from(from.len()).expect("a list is short");
+    let index = usize::try_from(prng.below(count)).expect("below the list's length");
+    from[index]
+}
+
+/// Mostly memory of some slowness, so that a run has many requests; now and then a real drive.
+fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
+    let drives: [&str; 4] = ["hdd-7200-2tb", "ssd-sata-256gb", "nvme-gen3", "net-ssd"];
+    let mut leg = if prng.below(3) == 0 {
+        LegSpec::on(drive(pick(prng, &drives)).expect("it is one of the named"))
+    } else {
+        let params = RamParams {
+            size_bytes: 64 << 20,
+            logical_block_bytes: block_bytes,
+            operation_time: Duration::from_us(100 << prng.below(6)),
+            copy_bytes_per_s: 1_000_000_000,
+            queue_depth: 1 << prng.below(6),
+        };
+        LegSpec::on(&Drive {
+            name: "slow-ram",
+            summary: "",
+            params: ModelParams::Ram(params),
+        })
+    };
+    leg.write_mostly = prng.below(6) == 0;
+    leg.read_preferred = prng.below(6) == 0;
+    leg
+}
+
+fn random_job(prng: &mut dyn Prng, size_bytes: u64) -> Job {
+    const KINDS: [Rw; 6] = [
+        Rw::Read,
+        Rw::Write,
+        Rw::RandRead,
+        Rw::RandWrite,
+        Rw::RandRw,
+        Rw::Rw,
+    ];
+    // Mostly small; now and then so large that the clients' requests do not all fit into memory.
+    let large = size_bytes >= 32 << 20 && prng.below(4) == 0;
+    let bs_bytes = if large { 8 << 20 } else { 512 << prng.below(8) };
+    // Sometimes clients share a few blocks, so that reads meet writes.
+    let region_bytes = (size_bytes >> prng.below(6)).max(bs_bytes);
+    let places = (size_bytes - region_bytes) / 512 + 1;
+    Job {
+        name: "random".to_owned(),
+        rw: pick(prng, &KINDS),
+        bs_bytes,
+        iodepth: 1 << prng.below(6),
+        numjobs: 1 + u32::from(prng.below(3) == 0),
+        direct: prng.below(4) > 0,
+        readahead_bytes: bs_bytes << prng.below(4),
+        offset_bytes: prng.below(places) * 512,
+        size_bytes: region_bytes,
+        offset_increment_bytes: 0,
+        rwmixread: 50,
+        fsync: pick(prng, &[0, 0, 1, 10]),
+        background: false,
+    }
+}
+
+fn random_fault(prng: &mut dyn Prng, leg_count: u64, may_last: bool) -> Fault {
+    let leg = prng.below(leg_count);
+    let at = Duration::from_ns(prng.below(LENGTH.as_ns()));
+    let length = Duration::from_ns(prng.below(LENGTH.as_ns()));
+    let effect = match prng.below(6) {
+        0 => FaultEffect::SlowPermille(1_000 + prng.below(50_000)),
+        1 | 2 => FaultEffect::Stuck,
+        3 => FaultEffect::Error(FailedKind::Read),
+        4 => FaultEffect::Error(FailedKind::Write),
+        _ => FaultEffect::Dead,
+    };
+    // Without a healthy leg, clients would wait for ever for one that is silent for ever.
+    let lasts = may_last && prng.below(4) == 0;
+    Fault {
+        leg: usize::try_from(leg).expect("below 16"),
+        at,
+        until: if lasts { Duration::MAX } else { at + length },
+        effect,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{kept_seeds, smoke};
+
+    fn play_all(seeds: impl IntoIterator<Item = u64>) -> u64 {
+        match smoke(seeds) {
+            Ok(answered) => answered,
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+
+    #[test]
+    fn the_kept_seeds_stay_good() {
+        play_all(kept_seeds());
+    }
+
+    #[test]
+    fn random_scenarios_are_good() {
+        assert!(play_all(0..50) > 5_000);
+    }
+}
