@@ -5,6 +5,7 @@
 //! to be installed, it fails. What only the kernel can give (root, FUSE, loop devices) is skipped
 //! everywhere.
 
+mod clients;
 mod control;
 mod demo;
 mod faults;
@@ -39,6 +40,7 @@ struct Test {
 const TESTS: &[&[Test]] = &[
     nbd::TESTS,
     control::TESTS,
+    clients::TESTS,
     fio::TESTS,
     stop::TESTS,
     faults::TESTS,

@@ -11,13 +11,32 @@ use super::fio;
 use super::legs::{self, resize};
 use super::room::Room;
 use super::server::{NAME, Server};
-use crate::process::Background;
 
 pub(super) const TESTS: &[Test] = &[
     Test {
         name: "policy",
         about: "shown and switched while fio verifies; what makes no sense is refused",
         run: policy,
+    },
+    Test {
+        name: "policy_is_kept",
+        about: "a policy set live is back after SIGTERM and SIGKILL, unless --transient",
+        run: policy_is_kept,
+    },
+    Test {
+        name: "usage",
+        about: "command lines that make no sense end with 2, what cannot be done with 1",
+        run: usage,
+    },
+    Test {
+        name: "read_only",
+        about: "with --read-only nothing is written",
+        run: read_only,
+    },
+    Test {
+        name: "leg_counts",
+        about: "1 and 16 legs are served, 17 are refused",
+        run: leg_counts,
     },
     Test {
         name: "stats",
@@ -47,14 +66,10 @@ pub(super) const TESTS: &[Test] = &[
 ];
 
 fn policy(room: &Room) -> Result<()> {
-    room.require_tools(&["fio"])?;
     let legs = legs::sparse(room)?;
     let server = Server::start(room, &legs, &["--policy", "pid"])?;
-    let arguments = ["--rw=randrw", "--bs=4k", "--iodepth=16", "--rate_iops=1500"];
-    let arguments = fio::verify_arguments(&server.uri(), &arguments);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let report = room.path("fio.json");
-    let mut fio = Background::start(&mut room.command("fio", &arguments), &report)?;
+    let options = ["--rw=randrw", "--bs=4k", "--iodepth=16", "--rate_iops=1500"];
+    let mut fio = fio::verify_meanwhile(room, &server.uri(), &options)?;
 
     let shown = server.control(&["policy", NAME])?;
     ensure!(shown.contains("[pid]"), "pid should be active: {shown}");
@@ -84,12 +99,110 @@ fn policy(room: &Room) -> Result<()> {
             "{wrong} changed something: {shown}"
         );
     }
-    ensure!(fio.is_running()?, "fio should still run: raise its size");
-    let status = fio.wait(std::time::Duration::from_secs(100))?;
-    ensure!(status.success(), "fio ended with {status}");
-    fio::ensure_no_error(&std::fs::read_to_string(&report)?)?;
+    fio.ensure_running()?;
+    fio.finish()?;
     server.terminate()?;
     legs::ensure_equal(&legs)
+}
+
+fn policy_is_kept(room: &Room) -> Result<()> {
+    let legs = legs::sparse(room)?;
+    let ensure_active = |server: &Server<'_>, name: &str| {
+        let shown = server.control(&["policy", NAME])?;
+        ensure!(shown.contains(&format!("[{name}")), "not {name}: {shown}");
+        Ok(())
+    };
+    let server = Server::start(room, &legs, &[])?;
+    server.control(&["policy", NAME, "round-robin:65536"])?;
+    server.terminate()?;
+    let server = Server::start(room, &legs, &[])?;
+    ensure_active(&server, "round-robin:65536]")?;
+    server.control(&["policy", NAME, "queue"])?;
+    server.kill()?;
+    let server = Server::start(room, &legs, &["--transient"])?;
+    server.control(&["policy", NAME, "md"])?;
+    ensure_active(&server, "md")?;
+    server.terminate()?;
+    let server = Server::start(room, &legs, &[])?;
+    ensure_active(&server, "queue")?;
+    server.terminate()?;
+    Ok(())
+}
+
+fn usage(room: &Room) -> Result<()> {
+    let program = room.program.display().to_string();
+    let export = room.path_text("socket");
+    let export = format!("nbd+unix:///x?socket={export}");
+    let end = |arguments: &[&str], code: i32| {
+        let said = room.listen(&program, arguments)?;
+        let shown = arguments.join(" ");
+        ensure!(said.status.code() == Some(code), "{shown}: {}", said.status);
+        ensure!(!said.stderr.is_empty(), "{shown}: ended without a word");
+        ensure!(
+            !said.stderr.contains("panicked"),
+            "{shown}: {}",
+            said.stderr
+        );
+        Ok(())
+    };
+    end(&["no-such-command"], 2)?;
+    end(&["serve", "--export", &export], 2)?;
+    end(&["serve", "mem:1MiB"], 2)?;
+    end(&["serve", "mem:1MiX", "--export", &export], 2)?;
+    end(&["serve", "mem:1MiB", "--export", "ftp://x"], 2)?;
+    end(
+        &[
+            "serve", "mem:1MiB", "--export", &export, "--policy", "nonsense",
+        ],
+        2,
+    )?;
+    end(&["serve", "./no-such-file", "--export", &export], 1)?;
+    end(&["serve", "/dev/null", "--export", &export], 1)?;
+    end(&["policy", "no-such-array"], 1)?;
+    end(&["stats", "no-such-array"], 1)
+}
+
+fn read_only(room: &Room) -> Result<()> {
+    room.require_tools(&["qemu-io", "nbdinfo"])?;
+    let legs = legs::sparse(room)?;
+    let server = Server::start(room, &legs, &["--read-only"])?;
+    let uri = server.uri();
+    let text = room.run("nbdinfo", &["--json", &uri])?;
+    ensure!(text.contains("\"is_read_only\": true"), "{text}");
+    let said = room.listen("qemu-io", &["-f", "raw", "-c", "write -P 1 0 4k", &uri])?;
+    ensure!(!said.status.success(), "written: {}", said.stdout);
+    room.run(
+        "qemu-io",
+        &["-r", "-f", "raw", "-c", "read -P 0 0 4k", &uri],
+    )?;
+    server.terminate()?;
+    for leg in &legs {
+        let allocated = legs::allocated_bytes(Path::new(leg))?;
+        ensure!(allocated == 0, "{allocated} bytes of {leg} were written");
+    }
+    Ok(())
+}
+
+fn leg_counts(room: &Room) -> Result<()> {
+    room.require_tools(&["qemu-io"])?;
+    for count in [1, 16] {
+        let server = Server::start(room, &vec!["mem:16MiB".to_owned(); count], &[])?;
+        let uri = server.uri();
+        let commands = [
+            "-f",
+            "raw",
+            "-c",
+            "write -P 3 1 70k",
+            "-c",
+            "read -P 3 1 70k",
+        ];
+        let said = room.run("qemu-io", &[&commands[..], &[&uri]].concat())?;
+        ensure!(!said.contains("failed"), "{count} legs: {said}");
+        server.terminate()?;
+    }
+    let refusal = Server::refused(room, &vec!["mem:16MiB".to_owned(); 17], &[])?;
+    ensure!(refusal.contains("16"), "how many are too many? {refusal}");
+    Ok(())
 }
 
 fn stats(room: &Room) -> Result<()> {

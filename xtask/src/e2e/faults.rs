@@ -1,7 +1,7 @@
 //! Legs that fail while fio verifies: the client never notices, and the figures go on.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
@@ -48,6 +48,16 @@ pub(super) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "faulted_leg_refused",
+        about: "a leg that failed a write is not believed at the next start, until it is copied",
+        run: faulted_leg_refused,
+    },
+    Test {
+        name: "last_leg_kept",
+        about: "one leg after another is gone: the last one is kept, and the server lives",
+        run: last_leg_kept,
+    },
+    Test {
         name: "leg_truncated",
         about: "a leg's file is truncated while fio verifies: no client error, the leg is faulted",
         run: leg_truncated,
@@ -59,11 +69,11 @@ pub(super) const TESTS: &[Test] = &[
     },
 ];
 
-/// How long fio verifies: at the rate below, half of a minute at most.
-const VERIFY_TIME_MAX: Duration = Duration::from_secs(100);
-
 /// Operations per second and job: slow enough that the fault comes in the middle.
 const RATE: &str = "--rate_iops=1000";
+
+/// How long the last leg is used: until after the last rule of that test.
+const LAST_LEG_TIME: Duration = Duration::from_secs(6);
 
 /// What the server says of a leg that it goes on without.
 const FAULTED: &str = "is faulted";
@@ -127,18 +137,12 @@ fn verify_through(
     options: &[&str],
     fault: impl FnOnce() -> Result<()>,
 ) -> Result<String> {
-    room.require_tools(&["fio"])?;
     let server = Server::start(room, legs, options)?;
-    let arguments = ["--rw=randwrite", "--bs=4k", "--iodepth=16", RATE];
-    let arguments = fio::verify_arguments(&server.uri(), &arguments);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let report = room.path("fio.json");
-    let mut fio = Background::start(&mut room.command("fio", &arguments), &report)?;
+    let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", RATE];
+    let fio = fio::verify_meanwhile(room, &server.uri(), &options)?;
     wait_for_writes(&legs[0])?;
     fault()?;
-    let status = fio.wait(VERIFY_TIME_MAX)?;
-    ensure!(status.success(), "fio ended with {status}");
-    fio::ensure_no_error(&std::fs::read_to_string(&report)?)?;
+    fio.finish()?;
     server.control(&["stats", super::server::NAME])?;
     let said = server.said()?;
     server.terminate()?;
@@ -163,6 +167,65 @@ fn verify_through_rule(room: &Room, rule: &str, options: &[&str], told: &str) ->
     let options = [options, &["--policy", "round-robin"]].concat();
     let said = verify_through(room, &legs, &options, || Ok(()))?;
     ensure_told(&said, told)
+}
+
+fn faulted_leg_refused(room: &Room) -> Result<()> {
+    let file = legs::sparse_file(room, 2)?;
+    let legs = legs_with(
+        room,
+        &format!("model:nvme-gen3,file={file},error=write,at=1s"),
+    )?;
+    verify_through(room, &legs, &[], || Ok(()))?;
+    let whole = legs_with(room, &file)?;
+    let difference = legs::first_difference(Path::new(&whole[0]), Path::new(&file))?;
+    ensure!(difference.is_some(), "the leg failed no write");
+    let refusal = Server::refused(room, &whole, &[])?;
+    ensure!(refusal.contains(&file), "which leg? {refusal}");
+    // Not even when only the good legs are left beside it in another order.
+    let reversed: Vec<String> = whole.iter().rev().cloned().collect();
+    Server::refused(room, &reversed, &[])?;
+    Server::start(room, &whole, &["--copy-from", &whole[0]])?.terminate()?;
+    Server::start(room, &whole, &[])?.terminate()?;
+    legs::ensure_equal(&whole)
+}
+
+fn last_leg_kept(room: &Room) -> Result<()> {
+    room.require_tools(&["qemu-io"])?;
+    let files = legs::sparse(room)?;
+    let model = |index: usize, rule: &str| format!("model:ram,file={},{rule}", files[index]);
+    let legs = [
+        model(0, "dead=true,at=1s"),
+        model(1, "dead=true,at=1s"),
+        model(2, "error=read,at=3s,until=5s"),
+    ];
+    let server = Server::start(room, &legs, &[])?;
+    let uri = server.uri();
+    let is_answered = |request: &str| -> Result<bool> {
+        let said = room.listen("qemu-io", &["-f", "raw", "-c", request, &uri])?;
+        Ok(!said.stdout.contains("failed") && !said.stderr.contains("failed"))
+    };
+    let start = Instant::now();
+    let mut refused_count = 0;
+    while start.elapsed() < LAST_LEG_TIME {
+        ensure!(
+            is_answered("write -P 5 0 64k")?,
+            "a write to the last leg failed"
+        );
+        refused_count += u32::from(!is_answered("read -P 5 0 64k")?);
+    }
+    ensure!(refused_count > 0, "reads failed, but who answered them?");
+    ensure!(
+        is_answered("read -P 5 0 64k")?,
+        "the last leg is good again"
+    );
+    let text = server.control(&["stats", super::server::NAME, "--json"])?;
+    ensure!(
+        text.matches("\"faulted\"").count() == 2,
+        "two of three: {text}"
+    );
+    // A mirror that ends on its last leg has been stopped, but not as a whole.
+    server.kill()?;
+    Ok(())
 }
 
 fn leg_dies(room: &Room) -> Result<()> {
@@ -193,7 +256,7 @@ fn leg_truncated(room: &Room) -> Result<()> {
 fn loop_leg_truncated(room: &Room) -> Result<()> {
     room.require_loop_devices()?;
     let file = legs::sparse_file(room, 2)?;
-    let device = LoopDevice::attach(room, Path::new(&file))?;
+    let device = LoopDevice::attach(room, Path::new(&file), 512)?;
     let legs = legs_with(room, device.path())?;
     verify_truncated(room, &legs, Path::new(&file))?;
     Ok(())
@@ -205,13 +268,10 @@ fn loop_leg_truncated(room: &Room) -> Result<()> {
 /// Reads only, once the file is short: a client's write behind its end would make it long again,
 /// with holes for data, which no mirror without checksums can tell from zeros that somebody wrote.
 fn verify_truncated(room: &Room, legs: &[String], file: &Path) -> Result<String> {
-    room.require_tools(&["fio"])?;
     let server = Server::start(room, legs, &["--policy", "round-robin"])?;
     let fio = |more: &str| {
         let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", more];
-        let arguments = fio::verify_arguments(&server.uri(), &options);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        room.run("fio", &arguments)
+        fio::verify(room, &server.uri(), &options)
     };
     fio("--do_verify=0")?;
     legs::resize(file, 0)?;

@@ -96,7 +96,7 @@ impl<'a> Device<'a> {
         })?;
         let mount = Mount::adopt(room, &place);
         Ok(Self {
-            disk: LoopDevice::attach(room, &file)?,
+            disk: LoopDevice::attach(room, &file, 512)?,
             _mount: mount,
             _fuse: fuse,
         })

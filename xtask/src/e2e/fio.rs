@@ -1,29 +1,33 @@
 //! fio's own NBD client, which writes patterns with checksums and reads them back.
 
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use super::Test;
-use super::legs;
+use super::legs::{self, LoopDevice};
 use super::room::Room;
 use super::server::Server;
-use crate::process::Background;
+use crate::process::{self, Background};
 
 pub(super) const TESTS: &[Test] = &[
     Test {
         name: "fio_random",
         about: "random 4 KiB, 4 jobs at depth 16, verified",
-        run: |room| verify(room, &[], &["--rw=randwrite", "--bs=4k", "--iodepth=16"]),
+        run: |room| verify_files(room, &[], &["--rw=randwrite", "--bs=4k", "--iodepth=16"]),
     },
     Test {
         name: "fio_sequential",
         about: "sequential 128 KiB, 4 jobs at depth 8, verified",
-        run: |room| verify(room, &[], &["--rw=write", "--bs=128k", "--iodepth=8"]),
+        run: |room| verify_files(room, &[], &["--rw=write", "--bs=128k", "--iodepth=8"]),
     },
     Test {
         name: "fio_unaligned",
         about: "random, 512 bytes to 64 KiB, nothing aligned, 4 jobs, verified",
         run: |room| {
-            verify(
+            verify_files(
                 room,
                 &[],
                 &[
@@ -39,7 +43,7 @@ pub(super) const TESTS: &[Test] = &[
         name: "fio_mixed",
         about: "random reads and writes of 8 KiB with flushes, 4 jobs at depth 8, verified",
         run: |room| {
-            verify(
+            verify_files(
                 room,
                 &[],
                 &["--rw=randrw", "--bs=8k", "--iodepth=8", "--fsync=32"],
@@ -47,10 +51,15 @@ pub(super) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "fio_unequal_sectors",
+        about: "the same, with a file and loop devices of 512 and 4096 byte sectors as legs",
+        run: unequal_sectors,
+    },
+    Test {
         name: "fio_threads",
         about: "random 4 KiB, 4 jobs at depth 16, verified, legs reached without io_uring",
         run: |room| {
-            verify(
+            verify_files(
                 room,
                 &["--no-io-uring"],
                 &["--rw=randwrite", "--bs=4k", "--iodepth=16"],
@@ -59,14 +68,14 @@ pub(super) const TESTS: &[Test] = &[
     },
 ];
 
-/// fio that writes until it is ended, for what happens to a server meanwhile.
+/// fio that writes until it is ended, a minute at most, for what happens meanwhile. Signals reach
+/// it itself.
 pub(super) fn write_on(room: &Room, uri: &str) -> Result<Background> {
     room.require_tools(&["fio"])?;
-    let uri = format!("--uri={uri}");
-    let arguments = [
+    let mut command = Command::new("fio");
+    command.args([
         "--name=write",
         "--ioengine=nbd",
-        &uri,
         "--thread",
         "--rw=randwrite",
         "--bs=4k",
@@ -74,43 +83,101 @@ pub(super) fn write_on(room: &Room, uri: &str) -> Result<Background> {
         "--size=64m",
         "--time_based",
         "--runtime=60",
-    ];
-    Background::start(&mut room.command("fio", &arguments), &room.path("fio.json"))
+        &format!("--uri={uri}"),
+    ]);
+    Background::start(&mut command, &room.path("fio.json"))
 }
+
+/// How long fio may take in the background: tests slow it down to a few seconds.
+const VERIFY_TIME_MAX: Duration = Duration::from_secs(100);
 
 /// Each job's part of the array: four of them fill a leg.
 const JOB_SIZE: &str = "16m";
 
 /// Runs a verifying job against three files, which have to be the same afterwards.
-fn verify(room: &Room, server_options: &[&str], options: &[&str]) -> Result<()> {
+fn verify_files(room: &Room, server_options: &[&str], options: &[&str]) -> Result<()> {
     room.require_tools(&["fio"])?;
     let legs = legs::sparse(room)?;
-    let server = Server::start(room, &legs, server_options)?;
-    let arguments = verify_arguments(&server.uri(), options);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    ensure_no_error(&room.run("fio", &arguments)?)?;
-    server.terminate()?;
-    legs::ensure_equal(&legs)
+    verify_legs(room, &legs, server_options, options)
 }
 
-/// fio's command line for four jobs that write checksums and read them back.
-pub(super) fn verify_arguments(uri: &str, options: &[&str]) -> Vec<String> {
-    let mut arguments = vec![
-        "--name=verify".to_owned(),
-        "--ioengine=nbd".to_owned(),
-        format!("--uri={uri}"),
-        "--numjobs=4".to_owned(),
-        "--thread".to_owned(),
-        format!("--size={JOB_SIZE}"),
-        format!("--offset_increment={JOB_SIZE}"),
-        "--verify=crc32c".to_owned(),
-        "--verify_fatal=1".to_owned(),
+/// Runs a verifying job against legs, which have to be the same afterwards.
+fn verify_legs(
+    room: &Room,
+    legs: &[String],
+    server_options: &[&str],
+    options: &[&str],
+) -> Result<()> {
+    let server = Server::start(room, legs, server_options)?;
+    ensure_no_error(&verify(room, &server.uri(), options)?)?;
+    server.terminate()?;
+    legs::ensure_equal(legs)
+}
+
+/// Disks with sectors of 512 and of 4096 bytes, and a file.
+fn unequal_sectors(room: &Room) -> Result<()> {
+    room.require_loop_devices()?;
+    let mut legs = legs::sparse(room)?;
+    let small = LoopDevice::attach(room, Path::new(&legs[1]), 512)?;
+    let large = LoopDevice::attach(room, Path::new(&legs[2]), 4096)?;
+    legs[1] = small.path().to_owned();
+    legs[2] = large.path().to_owned();
+    let options = ["--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=1"];
+    verify_legs(room, &legs, &[], &options)
+}
+
+/// Runs fio with four jobs that write checksums and read them back, and gives its report.
+pub(super) fn verify(room: &Room, uri: &str, options: &[&str]) -> Result<String> {
+    room.require_tools(&["fio"])?;
+    process::succeed(&mut verify_command(room, uri, options))
+}
+
+/// The same in the background.
+pub(super) fn verify_meanwhile(room: &Room, uri: &str, options: &[&str]) -> Result<Verifying> {
+    room.require_tools(&["fio"])?;
+    // Not a log: nobody wants to see it when a test fails.
+    let report = room.path("fio.json");
+    let process = Background::start(&mut verify_command(room, uri, options), &report)?;
+    Ok(Verifying(process))
+}
+
+/// fio that writes checksums and reads them back.
+pub(super) struct Verifying(Background);
+
+impl Verifying {
+    /// Checks that it has not ended yet.
+    pub(super) fn ensure_running(&mut self) -> Result<()> {
+        ensure!(self.0.is_running()?, "fio has ended: give it more to do");
+        Ok(())
+    }
+
+    /// Waits for its end, and checks that it saw no error.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let status = self.0.wait(VERIFY_TIME_MAX)?;
+        ensure!(status.success(), "fio ended with {status}");
+        ensure_no_error(&self.0.said()?)
+    }
+}
+
+fn verify_command(room: &Room, uri: &str, options: &[&str]) -> Command {
+    let uri = format!("--uri={uri}");
+    let size = format!("--size={JOB_SIZE}");
+    let increment = format!("--offset_increment={JOB_SIZE}");
+    let common = [
+        "--name=verify",
+        "--ioengine=nbd",
+        &uri,
+        "--numjobs=4",
+        "--thread",
+        &size,
+        &increment,
+        "--verify=crc32c",
+        "--verify_fatal=1",
         // It would be written to the current directory.
-        "--verify_state_save=0".to_owned(),
-        "--output-format=json".to_owned(),
+        "--verify_state_save=0",
+        "--output-format=json",
     ];
-    arguments.extend(options.iter().map(ToString::to_string));
-    arguments
+    room.command("fio", &[&common, options].concat())
 }
 
 /// Checks that no job of fio's report saw an error, and that something was done at all.

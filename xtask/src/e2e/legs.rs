@@ -130,9 +130,10 @@ pub(super) struct LoopDevice<'a> {
 }
 
 impl<'a> LoopDevice<'a> {
-    pub(super) fn attach(room: &'a Room, file: &Path) -> Result<Self> {
+    pub(super) fn attach(room: &'a Room, file: &Path, sector_bytes: u32) -> Result<Self> {
         let file = file.display().to_string();
-        let path = room.run("losetup", &["--find", "--show", &file])?;
+        let sector = format!("--sector-size={sector_bytes}");
+        let path = room.run("losetup", &["--find", "--show", &sector, &file])?;
         Ok(Self {
             room,
             path: path.trim().to_owned(),

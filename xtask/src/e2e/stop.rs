@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::Test;
+use super::clients::RawClient;
 use super::fio;
 use super::legs::{self, LoopDevice, Mount};
 use super::room::Room;
@@ -24,7 +25,7 @@ pub(super) const TESTS: &[Test] = &[
     },
     Test {
         name: "term_stuck_client",
-        about: "SIGTERM with clients that send half a request, or nothing: stops in 10 s",
+        about: "SIGTERM with clients that say nothing, half of it, or never read: stops in 10 s",
         run: term_stuck_client,
     },
     Test {
@@ -36,6 +37,11 @@ pub(super) const TESTS: &[Test] = &[
         name: "kill_assume_clean",
         about: "SIGKILL while fio writes: refused, served with --assume-clean",
         run: kill_assume_clean,
+    },
+    Test {
+        name: "kill_after_writes",
+        about: "SIGKILL right after fio was answered: every leg has everything",
+        run: kill_after_writes,
     },
     Test {
         name: "kill_idle",
@@ -97,6 +103,9 @@ fn term_stuck_client(room: &Room) -> Result<()> {
     let mut half = UnixStream::connect(&socket)?;
     // Client flags, then the first half of an option.
     half.write_all(b"\0\0\0\x03IHAVE")?;
+    let mut deaf = RawClient::connect(room)?;
+    // More than a socket holds.
+    deaf.ask(32 << 20)?;
     server.terminate()?;
     Ok(())
 }
@@ -147,6 +156,22 @@ fn kill_assume_clean(room: &Room) -> Result<()> {
     let legs = killed_legs(room)?;
     Server::start(room, &legs, &["--assume-clean"])?.terminate()?;
     Server::start(room, &legs, &[])?.terminate()?;
+    Ok(())
+}
+
+fn kill_after_writes(room: &Room) -> Result<()> {
+    let legs = legs::sparse(room)?;
+    let server = Server::start(room, &legs, &[])?;
+    let fio = |uri: &str, more: &str| {
+        let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", more];
+        fio::verify(room, uri, &options)
+    };
+    fio(&server.uri(), "--do_verify=0")?;
+    server.kill()?;
+    legs::ensure_equal(&legs)?;
+    let server = Server::start(room, &legs, &["--assume-clean"])?;
+    fio::ensure_no_error(&fio(&server.uri(), "--verify_only")?)?;
+    server.terminate()?;
     Ok(())
 }
 
@@ -206,7 +231,7 @@ fn leg_mounted(room: &Room) -> Result<()> {
     room.require_loop_devices()?;
     room.require_tools(&["mkfs.ext4"])?;
     let mut legs = legs::sparse(room)?;
-    let device = LoopDevice::attach(room, Path::new(&legs[0]))?;
+    let device = LoopDevice::attach(room, Path::new(&legs[0]), 512)?;
     room.run("mkfs.ext4", &["-q", device.path()])?;
     let place = room.new_directory("mounted")?;
     let _mount = Mount::device(room, device.path(), &place)?;
