@@ -278,6 +278,27 @@ fn clients_that_take_no_answers_leave_room_for_others() {
 }
 
 #[test]
+fn clients_that_ask_for_the_largest_leave_room_too() {
+    let daemon = Daemon::start();
+    let ask = |_| {
+        let mut stream = daemon.connect_raw();
+        for _ in 0..4 {
+            let request = request(command::READ, 0, 32 << 20);
+            stream.write_all(&request).unwrap();
+        }
+        stream
+    };
+    let stuck: Vec<UnixStream> = (0..8).map(ask).collect();
+    let mut client = daemon.connect(true);
+    for at in 0..100 {
+        write(&mut client, at * 4096, &pattern(at * 4096, 4096));
+        assert!(read(&mut client, at * 4096, 4096) == pattern(at * 4096, 4096));
+    }
+    drop(stuck);
+    daemon.stop();
+}
+
+#[test]
 fn a_write_that_was_not_sent_whole_is_not_done() {
     let daemon = Daemon::start();
     let mut client = daemon.connect(true);
