@@ -30,7 +30,7 @@ impl Effort {
                 repeats: 1,
                 time: Duration::from_secs(1),
             },
-            // On shared machines single runs differ by a fifth; the median of five by a few percent.
+            // On shared machines single runs differ by a fifth, medians of five by a few percent.
             Self::Full => Plan {
                 repeats: 5,
                 time: Duration::from_secs(3),

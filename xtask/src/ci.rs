@@ -48,6 +48,10 @@ const STEPS: &[Step] = &[
         run: |_, root| e2e::run(root, &[]),
     },
     Step {
+        name: "demo",
+        run: demo,
+    },
+    Step {
         name: "fuzz",
         run: |_, root| fuzz::smoke(root),
     },
@@ -122,5 +126,13 @@ fn doc(shell: &Shell, _root: &Path) -> Result<()> {
 
 fn build(shell: &Shell, _root: &Path) -> Result<()> {
     cmd!(shell, "cargo build --locked --release --package heliostat").run()?;
+    Ok(())
+}
+
+fn demo(shell: &Shell, root: &Path) -> Result<()> {
+    let program = e2e::program(root)?;
+    let place = shell.create_temp_dir()?;
+    let report = place.path().join("report");
+    cmd!(shell, "{program} demo --quick --report {report}").run()?;
     Ok(())
 }
