@@ -68,6 +68,8 @@ pub(crate) struct Core {
     /// Operations were submitted that the kernel was not told of yet.
     is_kick_due: bool,
     was_memory_freed: bool,
+    /// A descriptor of the legs was ready.
+    was_woken_by_legs: bool,
     last_flush: Option<Result<(), ErrorKind>>,
 }
 
@@ -109,6 +111,7 @@ impl Core {
             done: Vec::new(),
             is_kick_due: false,
             was_memory_freed: false,
+            was_woken_by_legs: false,
             last_flush: None,
         }
     }
@@ -234,8 +237,21 @@ impl Core {
         self.last_flush
     }
 
-    /// Takes in what legs have completed. Whether there was any.
+    /// There may be something to reap, whatever the legs themselves know of it.
+    pub(crate) const fn wake_by_legs(&mut self) {
+        self.was_woken_by_legs = true;
+    }
+
+    /// Takes in what legs have completed, where there may be something. Whether there was any.
     pub(crate) fn reap(&mut self) -> bool {
+        let is_due = self.hub.next_deadline().is_some_and(|at| at <= self.now);
+        let may_have = std::mem::take(&mut self.was_woken_by_legs) || self.hub.has_ready();
+        if !may_have && !is_due {
+            return false;
+        }
+        // Legs in memory complete while they are given work: what that took is what has passed
+        // since then, not nothing.
+        self.update_now();
         let mut done = std::mem::take(&mut self.done);
         self.hub.reap(self.now, &mut done);
         let has_any = !done.is_empty();

@@ -16,7 +16,7 @@ use stdx::units::format_size;
 
 use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::commands::{self, Command, Commands, Handle};
 use crate::context::Context;
 use crate::control::ControlServer;
@@ -193,6 +193,7 @@ impl Server {
     /// # Errors
     /// Where the kernel refuses to wait for descriptors.
     pub fn run(mut self) -> Result<Stopped, RuntimeError> {
+        clock::wake_in_time();
         notify("READY=1");
         loop {
             // First, since starting an export was a turn already: it may have something to send.
@@ -239,8 +240,7 @@ impl Server {
 
     fn on_ready(&mut self, source: Source, ready: Ready) {
         match source {
-            // Taken in by the turn in any case.
-            Source::Legs => {}
+            Source::Legs => self.core.wake_by_legs(),
             Source::State => self.on_state_written(),
             Source::Commands => self.on_commands(),
             Source::Signals => {
@@ -293,9 +293,6 @@ impl Server {
     /// Handles all that follows from what has been handled, until nothing more does.
     fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            // Legs in memory complete while they are given work: what they took is what passed
-            // since the turn began, not nothing.
-            self.core.update_now();
             let has_reaped = self.core.reap();
             let was_due = self.run_deadlines();
             let has_answered = self.deliver_completions();

@@ -113,6 +113,9 @@ pub(crate) fn prepare(
     options.places.create()?;
     let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
     let legs = open_legs(&options.legs)?;
+    for (index, leg) in legs.iter().enumerate() {
+        progress.note(&format!("leg {index}: {}", leg.info().description));
+    }
     let (size_bytes, block_bytes) = common_size(&legs, progress)?;
     let physical = legs.iter().map(|leg| leg.info().physical_block_bytes).max();
     let record = Reconciliation {

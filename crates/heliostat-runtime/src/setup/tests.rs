@@ -111,6 +111,21 @@ fn legs_of_another_set_are_refused() {
 }
 
 #[test]
+fn a_leg_that_changed_its_size_is_refused() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    prepare(&options, &mut Notes::default()).unwrap();
+    for size in [LEG_BYTES / 2, LEG_BYTES * 2] {
+        for index in 0..2 {
+            let leg = File::options().write(true).open(file(&scratch, index)).unwrap();
+            leg.set_len(size).unwrap();
+        }
+        let error = refusal(&options);
+        assert!(error.contains("would have"), "{error}");
+    }
+}
+
+#[test]
 fn a_source_is_one_of_the_legs() {
     let scratch = Scratch::new();
     let files = file_options(&scratch, 2);

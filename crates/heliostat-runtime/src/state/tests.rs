@@ -112,6 +112,9 @@ fn every_reason_to_refuse_is_told() {
         reasons(&known, &wanted),
         ["leg /b was faulted at 1970-01-01 00:01:00 UTC: it was silent (said by /state/x)"]
     );
+    known = wanted.clone();
+    known.size_bytes *= 2;
+    assert!(reasons(&known, &wanted)[0].contains("had 2097152 bytes, and would have 1048576 now"));
     let three = file("disk", &["a", "b", "c"]);
     assert!(reasons(&three, &wanted)[0].contains("another set"));
     assert!(reasons(&three, &wanted)[0].contains("/a, /b, /c"));
