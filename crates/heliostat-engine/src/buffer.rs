@@ -171,7 +171,9 @@ impl BufferTable {
             for single in self.singles.drain(..) {
                 self.runs.give(single, 1);
             }
-            self.runs.take(count)
+            self.runs
+                .take(count)
+                .or_else(|| self.runs.take_anywhere(count))
         })
     }
 
@@ -195,6 +197,12 @@ impl BufferTable {
             self.runs.give(first, count as usize);
         }
         true
+    }
+
+    /// How much of the arena an operation on a slice holds: all of its buffer.
+    pub(crate) fn held_bytes(&self, memory: Option<BufferSlice>) -> u64 {
+        let granules = memory.map_or(0, |memory| self.entries[memory.buffer.0].count);
+        u64::from(granules) * GRANULE_BYTES as u64
     }
 
     /// Where in the arena a slice lies.
@@ -282,6 +290,38 @@ impl FreeRuns {
             );
         }
         Some(first)
+    }
+
+    /// Takes the first `count` free granules in a row out, wherever they begin. A search through
+    /// all of the arena, for large requests among many small ones.
+    fn take_anywhere(&mut self, count: usize) -> Option<u32> {
+        let mut at = 0;
+        let mut begin = 0;
+        while at < self.orders.len() {
+            if self.orders[at] == u8::MAX {
+                at += 1;
+                begin = at;
+                continue;
+            }
+            at += 1 << self.orders[at];
+            if at - begin >= count {
+                return Some(self.take_range(begin, at, count));
+            }
+        }
+        None
+    }
+
+    /// Takes all runs from `begin` to `end` out, and puts back what is beyond `count`.
+    fn take_range(&mut self, begin: usize, end: usize, count: usize) -> u32 {
+        let narrow = |at: usize| u32::try_from(at).expect("inside the arena");
+        let mut at = begin;
+        while at < end {
+            let order = usize::from(self.orders[at]);
+            self.unlink(narrow(at), order);
+            at += 1 << order;
+        }
+        self.give(narrow(begin + count), end - begin - count);
+        narrow(begin)
     }
 
     /// Puts `count` granules from `first` on back, as the largest aligned runs they are made of.

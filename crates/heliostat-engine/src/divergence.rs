@@ -2,44 +2,67 @@
 //!
 //! There is one way to get there: a write failed on every leg for lack of space, so that no leg is
 //! to blame, and each may hold any part of it. Until a later write covers the range on all legs,
-//! its reads go to one leg, and the array is not clean.
+//! its reads go to one leg, its *pin*: the one that reads beside the write have seen. The array is
+//! not clean meanwhile.
 
 use heliostat_types::{Extent, LegId, LegSet};
 
-/// How many ranges are remembered. A device that is full fails write after write; who goes on
-/// writing after that many gets one leg instead of a longer list.
+/// How many ranges are told apart. Beyond that, the two that lie closest become one: what lies
+/// between them is then pinned as well, which costs speed and nothing else.
 const RANGES_MAX: usize = 1024;
 
-/// The ranges, and the leg that is read there.
-#[derive(Debug)]
-pub(crate) struct Divergence {
-    ranges: Vec<Extent>,
+/// One range, and the leg that is read there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    extent: Extent,
     pin: LegId,
 }
 
+/// What the ranges say about a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DivergencePin {
+    /// Any leg.
+    None,
+    /// This leg.
+    Leg(LegId),
+    /// One leg for the first so many bytes, and another one behind them.
+    Cut(u64),
+}
+
+/// The ranges, by rising offset; they do not overlap.
+#[derive(Debug)]
+pub(crate) struct Divergence {
+    ranges: Vec<Range>,
+}
+
 impl Divergence {
-    pub(crate) fn new() -> Self {
-        Self {
-            ranges: Vec::new(),
-            pin: LegId::new(0),
-        }
+    pub(crate) const fn new() -> Self {
+        Self { ranges: Vec::new() }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Adds a range whose reads have seen, or will see, `pin`; later ranges join the first one's.
-    /// `false` where there are too many: then all legs but the pinned one are to be faulted.
-    #[must_use]
-    pub(crate) fn add(&mut self, extent: Extent, pin: LegId) -> bool {
-        if self.ranges.is_empty() {
-            self.pin = pin;
+    /// Adds a range whose reads have seen, or will see, `pin`. Parts that differ already keep
+    /// theirs: that is what their reads have seen.
+    pub(crate) fn add(&mut self, extent: Extent, pin: LegId) {
+        let mut from = extent.offset();
+        let mut added = Vec::new();
+        let known = self.ranges.iter().map(|range| range.extent);
+        for known in known.filter(|known| known.overlaps(extent)) {
+            if from < known.offset() {
+                added.push(Extent::from_range(from, known.offset()));
+            }
+            from = known.end();
         }
-        if !self.ranges.iter().any(|range| range.contains(extent)) {
-            self.ranges.push(extent);
+        if from < extent.end() {
+            added.push(Extent::from_range(from, extent.end()));
         }
-        self.ranges.len() <= RANGES_MAX
+        let added = added.into_iter().map(|extent| Range { extent, pin });
+        self.ranges.extend(added);
+        self.ranges.sort_unstable_by_key(|range| range.extent);
+        self.join();
     }
 
     /// All legs in sync hold the same bytes there now.
@@ -48,46 +71,92 @@ impl Divergence {
             return;
         }
         let old = std::mem::take(&mut self.ranges);
-        for range in old {
-            if !range.overlaps(extent) {
-                self.ranges.push(range);
+        for Range { extent: known, pin } in old {
+            if !known.overlaps(extent) {
+                self.ranges.push(Range { extent: known, pin });
                 continue;
             }
-            if range.offset() < extent.offset() {
-                self.ranges
-                    .push(Extent::from_range(range.offset(), extent.offset()));
+            let parts = [
+                (known.offset(), extent.offset().max(known.offset())),
+                (extent.end().min(known.end()), known.end()),
+            ];
+            for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+                let extent = Extent::from_range(from, to);
+                self.ranges.push(Range { extent, pin });
             }
-            if extent.end() < range.end() {
-                self.ranges
-                    .push(Extent::from_range(extent.end(), range.end()));
+        }
+        self.join();
+    }
+
+    /// Makes one of ranges that touch and have one pin, and keeps their number bounded.
+    fn join(&mut self) {
+        self.ranges.dedup_by(|next, range| {
+            let touches = range.extent.end() == next.extent.offset() && range.pin == next.pin;
+            if touches {
+                range.extent = Extent::from_range(range.extent.offset(), next.extent.end());
             }
+            touches
+        });
+        while self.ranges.len() > RANGES_MAX {
+            let gap = |at: usize| {
+                let (range, next) = (&self.ranges[at], &self.ranges[at + 1]);
+                // What has another pin is joined last: its reads may go back in time once.
+                let is_torn = range.pin != next.pin;
+                (is_torn, next.extent.offset() - range.extent.end())
+            };
+            let closest = (0..self.ranges.len() - 1).min_by_key(|&at| gap(at));
+            let at = closest.expect("there are two");
+            let next = self.ranges.remove(at + 1);
+            let range = &mut self.ranges[at];
+            range.extent = Extent::from_range(range.extent.offset(), next.extent.end());
         }
     }
 
-    /// The leg that a read must go to, where it touches such a range.
-    pub(crate) fn pin_of(&self, extent: Extent) -> Option<LegId> {
-        let touches = self.ranges.iter().any(|range| range.overlaps(extent));
-        touches.then_some(self.pin)
+    /// The leg that a read must go to.
+    pub(crate) fn pin_of(&self, extent: Extent) -> DivergencePin {
+        let mut pin = DivergencePin::None;
+        for range in &self.ranges {
+            if !range.extent.overlaps(extent) {
+                continue;
+            }
+            match pin {
+                DivergencePin::Leg(leg) if leg != range.pin => {
+                    return DivergencePin::Cut(range.extent.offset() - extent.offset());
+                }
+                DivergencePin::None | DivergencePin::Leg(_) | DivergencePin::Cut(_) => {
+                    pin = DivergencePin::Leg(range.pin);
+                }
+            }
+        }
+        pin
     }
 
     /// All such ranges.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.ranges.iter().copied()
+        self.ranges.iter().map(|range| range.extent)
     }
 
-    /// From now on another leg is read there, for good.
-    pub(crate) const fn re_pin(&mut self, leg: LegId) {
-        self.pin = leg;
+    /// The pinned leg has failed a read there: from now on another one is read, for good.
+    pub(crate) fn re_pin(&mut self, extent: Extent, leg: LegId) {
+        for range in &mut self.ranges {
+            if range.extent.overlaps(extent) {
+                range.pin = leg;
+            }
+        }
     }
 
     /// A leg is out; with one leg left nothing can differ.
     pub(crate) fn leg_is_out(&mut self, leg: LegId, left: LegSet) {
         if left.count() == 1 {
             self.ranges.clear();
-        } else if self.pin == leg
-            && let Some(next) = left.lowest()
-        {
-            self.pin = next;
+        }
+        let next = left.lowest();
+        for range in &mut self.ranges {
+            if range.pin == leg
+                && let Some(next) = next
+            {
+                range.pin = next;
+            }
         }
     }
 }
@@ -96,35 +165,62 @@ impl Divergence {
 mod tests {
     use heliostat_types::{Extent, LegId, LegSet};
 
-    use super::{Divergence, RANGES_MAX};
+    use super::{Divergence, DivergencePin, RANGES_MAX};
+
+    fn leg(index: usize) -> DivergencePin {
+        DivergencePin::Leg(LegId::new(index))
+    }
 
     #[test]
     fn a_range_is_pinned_until_it_is_covered() {
         let mut divergence = Divergence::new();
-        assert!(divergence.add(Extent::new(0, 8192), LegId::new(1)));
-        assert_eq!(
-            divergence.pin_of(Extent::new(4096, 512)),
-            Some(LegId::new(1))
-        );
+        divergence.add(Extent::new(0, 8192), LegId::new(1));
+        assert_eq!(divergence.pin_of(Extent::new(4096, 512)), leg(1));
         divergence.remove(Extent::new(512, 4096));
-        assert_eq!(divergence.pin_of(Extent::new(512, 4096)), None);
-        assert_eq!(divergence.pin_of(Extent::new(0, 513)), Some(LegId::new(1)));
+        assert_eq!(
+            divergence.pin_of(Extent::new(512, 4096)),
+            DivergencePin::None
+        );
+        assert_eq!(divergence.pin_of(Extent::new(0, 513)), leg(1));
         divergence.leg_is_out(LegId::new(1), LegSet::first(1).union(LegSet::first(3)));
-        assert_eq!(divergence.pin_of(Extent::new(8000, 1)), Some(LegId::new(0)));
+        assert_eq!(divergence.pin_of(Extent::new(8000, 1)), leg(0));
         divergence.leg_is_out(LegId::new(2), LegSet::first(1));
         assert!(divergence.is_empty());
     }
 
     #[test]
-    fn the_list_is_bounded() {
+    fn each_range_has_the_pin_that_its_reads_have_seen() {
         let mut divergence = Divergence::new();
-        for n in 0..RANGES_MAX as u64 {
-            assert!(divergence.add(Extent::new(n * 8192, 4096), LegId::new(0)));
-        }
-        assert!(
-            divergence.add(Extent::new(0, 512), LegId::new(0)),
-            "known already"
+        divergence.add(Extent::new(4096, 4096), LegId::new(0));
+        divergence.add(Extent::new(0, 12_288), LegId::new(1));
+        assert_eq!(divergence.pin_of(Extent::new(0, 4096)), leg(1));
+        assert_eq!(divergence.pin_of(Extent::new(4096, 4096)), leg(0));
+        assert_eq!(divergence.pin_of(Extent::new(8192, 4096)), leg(1));
+        assert_eq!(
+            divergence.pin_of(Extent::new(512, 9000)),
+            DivergencePin::Cut(3584)
         );
-        assert!(!divergence.add(Extent::new(4096, 512), LegId::new(0)));
+        divergence.re_pin(Extent::new(4096, 512), LegId::new(2));
+        assert_eq!(divergence.pin_of(Extent::new(4608, 512)), leg(2));
+        assert_eq!(divergence.pin_of(Extent::new(0, 512)), leg(1));
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one_and_their_number_is_bounded() {
+        let mut divergence = Divergence::new();
+        for n in 0..5000u64 {
+            divergence.add(Extent::new(n * 4096, 4096), LegId::new(0));
+        }
+        assert_eq!(
+            divergence.ranges().collect::<Vec<_>>(),
+            [Extent::new(0, 5000 * 4096)]
+        );
+        for n in 0..2500u64 {
+            divergence.remove(Extent::new(n * 8192, 512));
+        }
+        assert_eq!(divergence.ranges().count(), RANGES_MAX);
+        for n in 0..2500u64 {
+            assert_eq!(divergence.pin_of(Extent::new(n * 8192 + 512, 7680)), leg(0));
+        }
     }
 }

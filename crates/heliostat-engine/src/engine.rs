@@ -47,6 +47,8 @@ pub struct Engine {
     pub(crate) observes: Observes,
     pub(crate) legs: Legs,
     pub(crate) orphans: Orphans,
+    /// People know that the last leg should be out.
+    pub(crate) is_last_told: bool,
     pub(crate) buffers: BufferTable,
     pub(crate) ops: Slab<Op>,
     /// How many operations there ever were.
@@ -104,6 +106,10 @@ impl Engine {
         );
         let legs = Legs::new(&config);
         assert!(!legs.in_sync.is_empty(), "an array has a leg in sync");
+        assert!(
+            legs.in_sync.intersection(record.faulted).is_empty(),
+            "a leg on record as faulted is not in sync"
+        );
         let mut buffers = BufferTable::new(config.memory_bytes);
         let zeros = buffers
             .alloc_permanent(ZEROS_BYTES)
@@ -131,6 +137,7 @@ impl Engine {
             candidates: Vec::with_capacity(legs.legs.len()),
             legs,
             orphans: Orphans::default(),
+            is_last_told: false,
             outputs: VecDeque::new(),
             alloc_refused: false,
             memory_freed: false,
@@ -152,12 +159,14 @@ impl Engine {
             Input::StatusCompletion { op, result } => {
                 let op = self.reap(turn, op, result.as_ref().map(|_| ()).map_err(|&kind| kind));
                 if let OpOwner::Status(status) = op.owner {
-                    self.status_answered(status, op.extent, result);
+                    self.status_answered(status, result);
+                } else {
+                    assert_eq!(op.owner, OpOwner::Ghost, "only a query has runs");
                 }
             }
             Input::Persisted { generation } => self.persisted(turn, generation),
             Input::Release { buffer } => self.client_release(buffer),
-            Input::FailLeg { leg, reason } => self.fault_leg(leg, reason),
+            Input::FailLeg { leg, reason } => self.fault_leg(turn, leg, reason),
             Input::SetPolicy(policy) => {
                 self.observes = policy.observes();
                 self.policy = policy;
@@ -339,7 +348,7 @@ impl Engine {
             OpOwner::Flush => self.flush_answered(turn, op.leg, result),
             OpOwner::Status(status) => {
                 let kind = result.err().unwrap_or(ErrorKind::NotSupported);
-                self.status_answered(status, op.extent, Err(kind));
+                self.status_answered(status, Err(kind));
             }
             OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
             OpOwner::Ghost => {}

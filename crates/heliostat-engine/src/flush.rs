@@ -4,7 +4,7 @@
 //! completed it, so a round that begins after a flush arrived covers all that was answered before.
 //! Flushes that arrive while a round is on its way share the next one.
 
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, RequestId};
+use heliostat_types::{ErrorKind, LegId, LegSet, RequestId};
 
 use crate::api::{Answer, FaultReason};
 use crate::engine::{Engine, Turn};
@@ -83,15 +83,7 @@ impl Engine {
         });
         self.flushes.active = Some(round);
         for leg in targets {
-            let new = NewOp {
-                owner: OpOwner::Flush,
-                kind: OpKind::Flush,
-                extent: Extent::default(),
-                memory: None,
-                fua: false,
-                may_trim: false,
-            };
-            self.assign(turn, leg, new);
+            self.assign(turn, leg, NewOp::flush(OpOwner::Flush));
         }
     }
 
@@ -133,9 +125,15 @@ impl Engine {
         if done.is_empty() {
             round.result = Err(error);
         }
-        // The lowest one last, so that it is the one that is kept where all have failed.
-        for leg in failed.iter().collect::<Vec<_>>().into_iter().rev() {
-            self.fault_leg(leg, FaultReason::FlushFailed(error));
+        let keeper = failed.lowest().filter(|_| done.is_empty());
+        for leg in failed {
+            let reason = FaultReason::FlushFailed(error);
+            if Some(leg) == keeper {
+                self.keep_last(leg, reason);
+                self.never_clean();
+            } else {
+                self.fault_leg(turn, leg, reason);
+            }
         }
         if self.may_answer_flush(index) {
             self.answer_flush(index);

@@ -17,8 +17,9 @@ use crate::read::LostPiece;
 const READ_ERRORS_MAX: u32 = 20;
 /// Read errors count half after this long, as md's.
 const READ_ERRORS_HALVED_AFTER: Duration = Duration::from_secs(3600);
-/// What one leg may have in hand, as a share of the arena: a silent leg keeps that from others.
-const LEG_BYTES_SHARE: usize = 8;
+/// What all legs together may have in hand, as a share of the arena: silent legs keep no more than
+/// that from the others.
+const LEGS_BYTES_SHARE: usize = 2;
 
 /// Whose an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +30,14 @@ pub(crate) enum OpOwner {
     Write(u32),
     /// The flush after a write with FUA on a leg without it.
     WriteFlush(u32),
-    /// One step of zeroing or trimming a long extent that ends at `end`.
+    /// One step of zeroing or trimming a long extent.
     Sweep {
         /// For which write.
         write: u32,
         /// Where it is to end.
         end: u64,
+        /// In which way: as a trim, as write-zeroes, or as writes of zeros.
+        way: OpKind,
     },
     /// A step of the flush round.
     Flush,
@@ -72,6 +75,20 @@ pub(crate) struct NewOp {
     pub(crate) may_trim: bool,
 }
 
+impl NewOp {
+    /// A flush.
+    pub(crate) const fn flush(owner: OpOwner) -> Self {
+        Self {
+            owner,
+            kind: OpKind::Flush,
+            extent: Extent::new(0, 0),
+            memory: None,
+            fua: false,
+            may_trim: false,
+        }
+    }
+}
+
 /// One leg.
 #[derive(Debug)]
 pub(crate) struct Leg {
@@ -97,7 +114,7 @@ pub(crate) struct Legs {
     /// What the policy sees; as long as `legs`.
     pub(crate) views: Vec<LegView>,
     pub(crate) in_sync: LegSet,
-    write_mostly: LegSet,
+    pub(crate) write_mostly: LegSet,
     leg_bytes_max: u64,
     leg_timeout: Duration,
     accounting: bool,
@@ -118,7 +135,7 @@ impl Legs {
             in_sync: with(|leg| leg.state == LegState::InSync),
             write_mostly: with(|leg| leg.config.write_mostly),
             legs,
-            leg_bytes_max: (config.memory_bytes / LEG_BYTES_SHARE) as u64,
+            leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
             accounting: config.accounting,
         }
@@ -235,7 +252,7 @@ impl Engine {
             dispatched: None,
         });
         self.ops_begun += 1;
-        // The number is unique, and its low half finds the operation.
+        // The low half finds the operation; the high half tells it from the last 2^32 others.
         self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
         self.legs.views[leg.index()].begin(new.kind, new.extent);
         if self.observes.dispatch {
@@ -255,7 +272,7 @@ impl Engine {
         let leg = &mut self.legs.legs[leg_id.index()];
         while let Some(index) = leg.queue.peek() {
             let op = &mut self.ops[index];
-            let bytes = op.memory.map_or(0, |memory| u64::from(memory.len_bytes));
+            let bytes = self.buffers.held_bytes(op.memory);
             let has_room = leg.in_device < leg.config.queue_depth
                 && leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
             if !has_room && leg.in_device > 0 {
@@ -299,7 +316,7 @@ impl Engine {
             .dispatched
             .expect("only what a device has can be completed");
         let service_time = turn.now.saturating_since(dispatched);
-        let bytes = op.memory.map_or(0, |memory| u64::from(memory.len_bytes));
+        let bytes = self.buffers.held_bytes(op.memory);
         let leg = &mut self.legs.legs[op.leg.index()];
         leg.in_device -= 1;
         leg.in_device_bytes -= bytes;
@@ -334,20 +351,18 @@ impl Engine {
     /// A leg has failed a read. Faults it where it has done so too often.
     pub(crate) fn note_read_error(&mut self, turn: &Turn<'_>, leg: LegId, kind: ErrorKind) {
         if self.legs.legs[leg.index()].has_too_many_read_errors(turn.now) {
-            self.fault_leg(leg, FaultReason::ReadFailed(kind));
+            self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
         }
     }
 
     /// Takes a leg out, but never the last one. What it had in hand waits for
     /// [`Engine::settle_orphans`]; the record of its fault is on its way to be durable.
-    pub(crate) fn fault_leg(&mut self, leg: LegId, reason: FaultReason) {
+    pub(crate) fn fault_leg(&mut self, turn: &Turn<'_>, leg: LegId, reason: FaultReason) {
         if !self.legs.in_sync.contains(leg) {
             return;
         }
         if self.legs.in_sync.count() == 1 {
-            self.outputs
-                .push_back(Output::Event(Event::LastLegKept { leg, reason }));
-            return;
+            return self.keep_last(leg, reason);
         }
         self.legs.in_sync.remove(leg);
         self.legs.legs[leg.index()].state = LegState::Faulted;
@@ -355,8 +370,21 @@ impl Engine {
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
+        let was_divergent = !self.divergence.is_empty();
         self.divergence.leg_is_out(leg, self.legs.in_sync);
+        if was_divergent && self.divergence.is_empty() {
+            self.clean_later(turn);
+        }
         self.orphan_ops(leg);
+    }
+
+    /// The last leg stays whatever it does; people are told once.
+    pub(crate) fn keep_last(&mut self, leg: LegId, reason: FaultReason) {
+        if !self.is_last_told {
+            self.is_last_told = true;
+            let event = Event::LastLegKept { leg, reason };
+            self.outputs.push_back(Output::Event(event));
+        }
     }
 
     /// Does elsewhere, or counts as failed, what legs that are out had in hand. Not while they are
@@ -386,33 +414,39 @@ impl Engine {
         let ops = self.ops.iter().filter(|(_, op)| op.leg == leg);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
         for index in ops {
-            let op = &mut self.ops[index];
-            let (owner, in_device) = (op.owner, op.dispatched.is_some());
-            if let OpOwner::Piece(piece) = owner {
+            let op = &self.ops[index];
+            if let OpOwner::Piece(piece) = op.owner {
                 self.orphans.lost.push(LostPiece {
                     index: piece,
                     serial: self.pieces[piece].serial,
-                    in_device,
+                    in_device: op.dispatched.is_some(),
                 });
             }
-            self.orphans.owners.push(owner);
-            if in_device {
-                op.owner = OpOwner::Ghost;
-                continue;
-            }
-            let op = self.ops.remove(index);
-            self.legs.views[leg.index()].end(op.kind, op.extent);
-            if let Some(memory) = op.memory {
-                self.release_buffer(memory.buffer);
-            }
+            self.orphans.owners.push(op.owner);
+            self.abandon_op(index);
         }
-        self.legs.legs[leg.index()].queue.clear();
+    }
+
+    /// Nobody needs an operation any more: it ends if it is queued, and is a ghost if the device
+    /// has it.
+    pub(crate) fn abandon_op(&mut self, index: u32) {
+        let op = &mut self.ops[index];
+        if op.dispatched.is_some() {
+            op.owner = OpOwner::Ghost;
+            return;
+        }
+        let op = self.ops.remove(index);
+        self.legs.legs[op.leg.index()].queue.remove(index);
+        self.legs.views[op.leg.index()].end(op.kind, op.extent);
+        if let Some(memory) = op.memory {
+            self.release_buffer(memory.buffer);
+        }
     }
 
     /// The leg time-out.
     pub(crate) fn check_silence(&mut self, turn: &Turn<'_>) {
         if let Some(leg) = self.legs.silent(turn.now) {
-            self.fault_leg(leg, FaultReason::Silent);
+            self.fault_leg(turn, leg, FaultReason::Silent);
         }
     }
 

@@ -19,12 +19,15 @@
 //! * If W failed on every leg for lack of space, the legs may differ for longer: then the range
 //!   stays pinned (see [`crate::divergence`]) to the leg its reads have seen.
 //!
-//! A read whose pinned leg cannot serve it, or that overlaps locks with different pins, waits for
-//! them; no lock ever waits for a read.
+//! A read whose pinned leg cannot serve it, or has failed the write, or that overlaps locks with
+//! different pins, waits for them; no lock ever waits for a read.
 
-use heliostat_types::{Extent, LegId};
+use heliostat_types::{Extent, LegId, LegSet};
 
 use crate::slab::Slab;
+
+/// Locks up to this long are taken for equally long: looking so far back costs little.
+const LONG_BYTES: u64 = 1 << 20;
 
 /// Who holds a lock or waits for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ struct Lock {
     /// Locks of later arrival that overlap.
     blocked: Vec<u32>,
     pin: Option<LegId>,
+    /// Legs that have failed a write under it: what they hold there is anybody's guess.
+    failed: LegSet,
     /// Pieces of reads that wait for the release.
     readers: Vec<u32>,
 }
@@ -59,8 +64,8 @@ pub(crate) enum Pin {
     Open,
     /// This leg; locks that are not pinned yet must be told.
     Leg(LegId),
-    /// Different legs: wait for this lock.
-    Conflict(u32),
+    /// Different legs: wait.
+    Conflict,
 }
 
 /// What a release sets free.
@@ -78,7 +83,7 @@ pub(crate) struct Locks {
     locks: Slab<Lock>,
     /// Start, end and index of all locks, by rising start.
     order: Vec<(u64, u64, u32)>,
-    /// No lock is longer than this; it shrinks when there is none.
+    /// No lock is longer than this.
     longest_bytes: u64,
 }
 
@@ -104,6 +109,7 @@ impl Locks {
             blockers: 0,
             blocked: Vec::new(),
             pin: None,
+            failed: LegSet::EMPTY,
             readers: Vec::new(),
         });
         let mut blockers = 0;
@@ -136,8 +142,9 @@ impl Locks {
             .find(|&at| self.order[at].2 == lock)
             .expect("every lock is in the order");
         self.order.remove(at);
-        if self.order.is_empty() {
-            self.longest_bytes = 0;
+        if ended.extent.len() == self.longest_bytes && self.longest_bytes > LONG_BYTES {
+            let lengths = self.order.iter().map(|(start, end, _)| end - start);
+            self.longest_bytes = lengths.max().unwrap_or(0);
         }
         let mut released = Released {
             granted: Vec::new(),
@@ -153,24 +160,32 @@ impl Locks {
         released
     }
 
-    /// What a read of `extent` must heed; `own` is the lock that it runs under, if any.
-    pub(crate) fn pin_of(&self, extent: Extent, own: Option<u32>) -> Pin {
+    /// What a read of `extent` must heed, and the legs that have failed a write there; `own` is the
+    /// lock that it runs under, if any.
+    pub(crate) fn pin_of(&self, extent: Extent, own: Option<u32>) -> (Pin, LegSet) {
         let mut pin = Pin::None;
+        let mut failed = LegSet::EMPTY;
         for at in self.overlapping(extent) {
             let index = self.order[at].2;
             let lock = &self.locks[index];
             if Some(index) == own || lock.blockers > 0 {
                 continue;
             }
+            failed = failed.union(lock.failed);
             pin = match (pin, lock.pin) {
                 (Pin::None, None) => Pin::Open,
                 (pin, None) => pin,
                 (Pin::None | Pin::Open, Some(leg)) => Pin::Leg(leg),
                 (Pin::Leg(pinned), Some(leg)) if pinned == leg => pin,
-                (Pin::Leg(_) | Pin::Conflict(_), Some(_)) => return Pin::Conflict(index),
+                (Pin::Leg(_) | Pin::Conflict, Some(_)) => Pin::Conflict,
             };
         }
-        pin
+        (pin, failed)
+    }
+
+    /// A leg has failed a write under a lock.
+    pub(crate) fn note_failed(&mut self, lock: u32, leg: LegId) {
+        self.locks[lock].failed.insert(leg);
     }
 
     /// Pins every held lock that overlaps and has no pin yet.
@@ -189,18 +204,13 @@ impl Locks {
         self.locks[lock].pin
     }
 
-    /// A piece of a read waits for the release of `lock`, or of any held lock that overlaps.
+    /// A piece of a read waits for the first lock that it overlaps, but for its own.
     pub(crate) fn wait(&mut self, extent: Extent, own: Option<u32>, piece: u32) {
         let lock = self
             .held(extent)
             .find(|&(lock, _)| Some(lock) != own)
             .expect("who waits for a lock overlaps a held one")
             .0;
-        self.locks[lock].readers.push(piece);
-    }
-
-    /// A piece of a read waits for the release of `lock`.
-    pub(crate) fn wait_for(&mut self, lock: u32, piece: u32) {
         self.locks[lock].readers.push(piece);
     }
 
@@ -234,7 +244,7 @@ impl Locks {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Extent, LegId};
+    use heliostat_types::{Extent, LegId, LegSet};
 
     use super::{LockOwner, Locks, Pin};
 
@@ -274,16 +284,21 @@ mod tests {
         let (_, held) = locks.acquire(Extent::new(0, 4096), write(2));
         assert!(!held);
         let read = Extent::new(2048, 4096);
-        assert_eq!(locks.pin_of(Extent::new(4096, 512), None), Pin::None);
-        assert_eq!(locks.pin_of(read, None), Pin::Open);
-        assert_eq!(locks.pin_of(read, Some(a)), Pin::None, "its own lock");
+        assert_eq!(locks.pin_of(Extent::new(4096, 512), None).0, Pin::None);
+        assert_eq!(locks.pin_of(read, None).0, Pin::Open);
+        assert_eq!(locks.pin_of(read, Some(a)).0, Pin::None, "its own lock");
         locks.pin(read, None, LegId::new(2));
-        assert_eq!(locks.pin_of(read, None), Pin::Leg(LegId::new(2)));
+        assert_eq!(locks.pin_of(read, None).0, Pin::Leg(LegId::new(2)));
         let (b, _) = locks.acquire(Extent::new(4096, 4096), write(3));
-        assert_eq!(locks.pin_of(read, None), Pin::Leg(LegId::new(2)));
+        assert_eq!(locks.pin_of(read, None).0, Pin::Leg(LegId::new(2)));
         locks.pin(Extent::new(4096, 4096), Some(a), LegId::new(0));
-        assert_eq!(locks.pin_of(read, None), Pin::Conflict(b));
-        locks.wait_for(b, 77);
+        assert_eq!(locks.pin_of(read, None).0, Pin::Conflict);
+        locks.note_failed(b, LegId::new(1));
+        assert_eq!(
+            locks.pin_of(read, None).1,
+            LegSet::from_iter([LegId::new(1)])
+        );
+        locks.wait(Extent::new(8000, 1), None, 77);
         assert_eq!(locks.release(b).readers, [77]);
     }
 }

@@ -29,8 +29,8 @@ impl LegQueue {
         self.waiting.is_empty()
     }
 
-    /// Empties it, because the leg is out.
-    pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
+    /// Takes out an operation that nobody needs any more.
+    pub(crate) fn remove(&mut self, op: u32) {
+        self.waiting.retain(|&waiting| waiting != op);
     }
 }

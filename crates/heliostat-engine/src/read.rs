@@ -12,6 +12,7 @@ use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, Reques
 
 use crate::api::{Answer, Event, Output, Request};
 use crate::buffer::BufferSlice;
+use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn, Waiting};
 use crate::legs::{NewOp, OpOwner};
 use crate::locks::Pin;
@@ -116,7 +117,7 @@ impl Engine {
             error: ErrorKind::Io,
             serial: 0,
         };
-        if !self.is_pinned(&piece) {
+        if self.is_free(&piece) {
             let plan = self.ask_policy(turn, &piece, self.legs.readable(LegSet::EMPTY));
             if let ReadPlan::Split(pieces) = &plan {
                 return self.send_split(turn, index, piece, pieces.as_slice());
@@ -179,35 +180,43 @@ impl Engine {
             .is_some_and(|piece| piece.serial == serial)
     }
 
-    /// Whether a piece is not free to go to any leg.
-    fn is_pinned(&self, piece: &Piece) -> bool {
-        (!self.locks.is_empty() && self.locks.pin_of(piece.extent, piece.own_lock) != Pin::None)
-            || self.divergence.pin_of(piece.extent).is_some()
+    /// Whether a piece is free to go to any leg.
+    fn is_free(&self, piece: &Piece) -> bool {
+        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None) && self.divergence.is_empty()
+    }
+
+    /// What a piece must heed, and the legs that have failed a write beside it.
+    fn pin_of(&self, piece: &Piece) -> (Pin, LegSet) {
+        let (pin, failed) = self.locks.pin_of(piece.extent, piece.own_lock);
+        let pin = match (pin, self.divergence.pin_of(piece.extent)) {
+            (pin, DivergencePin::None | DivergencePin::Cut(_)) => pin,
+            (Pin::None | Pin::Open, DivergencePin::Leg(leg)) => Pin::Leg(leg),
+            (Pin::Leg(pinned), DivergencePin::Leg(leg)) if pinned == leg => pin,
+            (Pin::Leg(_) | Pin::Conflict, DivergencePin::Leg(_)) => Pin::Conflict,
+        };
+        (pin, failed)
     }
 
     /// Finds a leg for a piece, or makes it wait, or fails it.
     pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
-        let piece = self.pieces[index];
-        let candidates = self.legs.readable(piece.tried);
-        if candidates.is_empty() {
+        let mut piece = self.pieces[index];
+        if let DivergencePin::Cut(len_bytes) = self.divergence.pin_of(piece.extent) {
+            self.cut(turn, index, len_bytes);
+            piece = self.pieces[index];
+        }
+        let (pin, failed) = self.pin_of(&piece);
+        let candidates = self.legs.readable(piece.tried.union(failed));
+        let must_wait = match pin {
+            Pin::Leg(leg) => failed.contains(leg),
+            Pin::Conflict => true,
+            Pin::None | Pin::Open => candidates.is_empty() && !failed.is_empty(),
+        };
+        if must_wait {
+            return self.locks.wait(piece.extent, piece.own_lock, index);
+        }
+        if self.legs.readable(piece.tried).is_empty() {
             return self.piece_ended(turn, index, Err(piece.error));
         }
-        if let Some(leg) = self.divergence.pin_of(piece.extent) {
-            // The range re-pins for good to another leg where the pinned one has failed it.
-            let leg = if self.legs.in_sync.contains(leg) && !piece.tried.contains(leg) {
-                leg
-            } else {
-                let next = candidates.lowest().expect("not empty");
-                self.divergence.re_pin(next);
-                next
-            };
-            return self.send_pinned(turn, index, leg);
-        }
-        let pin = if self.locks.is_empty() {
-            Pin::None
-        } else {
-            self.locks.pin_of(piece.extent, piece.own_lock)
-        };
         match pin {
             Pin::None => {
                 let plan = self.ask_policy(turn, &piece, candidates);
@@ -220,9 +229,36 @@ impl Engine {
             Pin::Leg(leg) if self.legs.in_sync.contains(leg) && !piece.tried.contains(leg) => {
                 self.send_pinned(turn, index, leg);
             }
-            Pin::Leg(_) => self.locks.wait(piece.extent, piece.own_lock, index),
-            Pin::Conflict(lock) => self.locks.wait_for(lock, index),
+            Pin::Leg(_) if self.locks.pin_of(piece.extent, piece.own_lock).0 != Pin::None => {
+                self.locks.wait(piece.extent, piece.own_lock, index);
+            }
+            Pin::Leg(_) => {
+                // No write is under way: the range re-pins for good to a leg that can be read.
+                let next = candidates.lowest().expect("a leg is left");
+                self.divergence.re_pin(piece.extent, next);
+                self.send_piece(turn, index, next);
+            }
+            Pin::Conflict => unreachable!("it waits"),
         }
+    }
+
+    /// Cuts a piece of a client's read in two, because no one leg may serve both parts.
+    fn cut(&mut self, turn: &mut Turn<'_>, index: u32, len_bytes: u64) {
+        let piece = &mut self.pieces[index];
+        let PieceOwner::Read(read) = piece.owner else {
+            unreachable!("edges are single blocks, and nothing is repaired where legs differ");
+        };
+        let (first, rest) = piece.extent.split_at(len_bytes);
+        let whole = *piece;
+        piece.extent = first;
+        piece.memory = whole.memory.part(0, first.len());
+        let rest = self.insert_piece(Piece {
+            extent: rest,
+            memory: whole.memory.part(first.len(), rest.len()),
+            ..whole
+        });
+        self.reads[read].outstanding += 1;
+        self.place(turn, rest);
     }
 
     /// Sends a piece to the leg that all reads beside the same locks go to.
@@ -270,7 +306,8 @@ impl Engine {
             ReadPlan::Leg(leg) => candidates.contains(*leg),
             ReadPlan::Split(pieces) => {
                 let pieces = pieces.as_slice();
-                let total: u64 = pieces.iter().map(|piece| piece.len_bytes).sum();
+                let lengths = pieces.iter().map(|piece| piece.len_bytes);
+                let total = lengths.fold(0u64, u64::saturating_add);
                 total == piece.extent.len()
                     && pieces.iter().all(|piece| candidates.contains(piece.leg))
             }
@@ -319,25 +356,22 @@ impl Engine {
         self.place(turn, index);
     }
 
-    /// Whether what `leg` answered may be shown, now that it is known which locks were granted after
-    /// the piece was sent. Where they have no pin yet, this leg is the one that reads have seen.
+    /// Whether what `leg` answered may be shown, now that it is known which locks were granted
+    /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have seen.
     fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
-        let piece = self.pieces[index];
-        if self
-            .divergence
-            .pin_of(piece.extent)
-            .is_some_and(|pin| pin != leg)
-        {
-            return false;
-        }
-        if self.locks.is_empty() {
+        if self.locks.is_empty() && self.divergence.is_empty() {
             return true;
         }
-        match self.locks.pin_of(piece.extent, piece.own_lock) {
-            Pin::None => true,
-            Pin::Leg(pin) if pin != leg => false,
-            Pin::Conflict(_) => false,
-            Pin::Open | Pin::Leg(_) => {
+        let piece = self.pieces[index];
+        if matches!(self.divergence.pin_of(piece.extent), DivergencePin::Cut(_)) {
+            return false;
+        }
+        match self.pin_of(&piece) {
+            (_, failed) if failed.contains(leg) => false,
+            (Pin::None, _) => true,
+            (Pin::Conflict, _) => false,
+            (Pin::Leg(pin), _) if pin != leg => false,
+            (Pin::Open | Pin::Leg(_), _) => {
                 self.locks.pin(piece.extent, piece.own_lock, leg);
                 true
             }
@@ -383,6 +417,7 @@ impl Engine {
     /// A leg is out, and with it these pieces that it was asked for.
     pub(crate) fn reads_lost(&mut self, turn: &mut Turn<'_>, lost: &[LostPiece]) {
         let mut restarts = Vec::new();
+        let mut edges = Vec::new();
         for piece in lost {
             if !self.is_live(piece.index, piece.serial) {
                 continue; // Dropped with the rest of its read.
@@ -396,11 +431,7 @@ impl Engine {
                     self.abandon_read(read);
                     restarts.push(read);
                 }
-                PieceOwner::Edge(_) => {
-                    if !self.restart_edge(turn, piece.index) {
-                        self.waiting.push_front(Waiting::Edge(piece.index));
-                    }
-                }
+                PieceOwner::Edge(_) => edges.push(piece.index),
                 PieceOwner::Repair(repair) => {
                     self.pieces.remove(piece.index);
                     self.end_repair(turn, repair);
@@ -410,6 +441,12 @@ impl Engine {
         for read in restarts {
             if !self.restart_read(turn, read) {
                 self.waiting.push_front(Waiting::Restart(read));
+            }
+        }
+        // In front of all else: they may use the reserve, and their writes hold locks and memory.
+        for edge in edges {
+            if !self.restart_edge(turn, edge) {
+                self.waiting.push_front(Waiting::Edge(edge));
             }
         }
     }
@@ -422,7 +459,7 @@ impl Engine {
         let works_on = |owner| matches!(owner, OpOwner::Piece(piece) if pieces.contains(&piece));
         let ops = self.ops.iter().filter(|(_, op)| works_on(op.owner));
         for op in ops.map(|(index, _)| index).collect::<Vec<_>>() {
-            self.ops[op].owner = OpOwner::Ghost;
+            self.abandon_op(op);
         }
         for piece in pieces {
             self.locks.forget_reader(piece);

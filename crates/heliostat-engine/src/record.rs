@@ -39,6 +39,8 @@ pub(crate) struct Record {
     /// Rises with every change admitted.
     changes: u64,
     clean_at: Option<Instant>,
+    /// The last leg failed a flush.
+    is_lost: bool,
 }
 
 impl Record {
@@ -52,6 +54,7 @@ impl Record {
             changing: 0,
             changes: 0,
             clean_at: None,
+            is_lost: false,
         }
     }
 
@@ -80,9 +83,20 @@ impl Engine {
     /// A change has ended, however.
     pub(crate) fn change_ended(&mut self, turn: &Turn<'_>) {
         self.record.changing -= 1;
+        self.clean_later(turn);
+    }
+
+    /// The array may become clean if it is left alone for long enough from now on.
+    pub(crate) fn clean_later(&mut self, turn: &Turn<'_>) {
         if self.record.changing == 0 && self.record.newest.dirty {
             self.record.clean_at = Some(turn.now + self.config.clean_delay);
         }
+    }
+
+    /// The last leg has failed a flush. What was answered before may be lost, and no later flush
+    /// brings it back: the record stays dirty for good.
+    pub(crate) const fn never_clean(&mut self) {
+        self.record.is_lost = true;
     }
 
     /// Whether bytes may be changed now. Otherwise the write is told later.
@@ -171,7 +185,11 @@ impl Engine {
     /// All legs in sync have flushed what was changed up to `changes`.
     pub(crate) fn flushed_up_to(&mut self, changes: u64) {
         let is_current = self.record.changes == changes && self.record.changing == 0;
-        if is_current && self.record.newest.dirty && self.divergence.is_empty() {
+        if is_current
+            && !self.record.is_lost
+            && self.record.newest.dirty
+            && self.divergence.is_empty()
+        {
             self.record.newest.dirty = false;
             self.record.clean_at = None;
             self.persist();

@@ -9,6 +9,7 @@ use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, Stream
 
 use crate::api::{Event, FaultReason, Output};
 use crate::buffer::BufferSlice;
+use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
 use crate::locks::LockOwner;
@@ -30,13 +31,13 @@ impl Engine {
     /// Tries to mend what `legs` could not read.
     pub(crate) fn repair_legs(&mut self, turn: &mut Turn<'_>, legs: LegSet, extent: Extent) {
         for leg in legs {
-            let is_free = self.locks.is_free(extent) && self.divergence.pin_of(extent).is_none();
-            if !is_free
-                || self.repairs.len() >= REPAIRS_MAX
-                || !self.legs.in_sync.contains(leg)
-                || !self.waiting.is_empty()
-            {
+            let is_free =
+                self.locks.is_free(extent) && self.divergence.pin_of(extent) == DivergencePin::None;
+            if !is_free || self.repairs.len() >= REPAIRS_MAX || !self.waiting.is_empty() {
                 return;
+            }
+            if !self.legs.in_sync.contains(leg) {
+                continue;
             }
             let Some(buffer) = self.buffers.alloc(extent.len()) else {
                 return;
@@ -136,9 +137,9 @@ impl Engine {
                 .outputs
                 .push_back(Output::Event(Event::ReadRepaired { leg, extent })),
             Err(error) if kind == OpKind::Write => {
-                self.fault_leg(leg, FaultReason::WriteFailed(error));
+                self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
             }
-            Err(error) => self.fault_leg(leg, FaultReason::ReadFailed(error)),
+            Err(error) => self.fault_leg(turn, leg, FaultReason::ReadFailed(error)),
         }
         self.end_repair(turn, index);
     }

@@ -81,7 +81,6 @@ impl Engine {
     pub(crate) fn status_answered(
         &mut self,
         index: u32,
-        _extent: Extent,
         result: Result<Vec<StatusRun>, ErrorKind>,
     ) {
         let status = &mut self.statuses[index];

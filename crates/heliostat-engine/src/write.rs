@@ -8,7 +8,9 @@
 //! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
 //! read into other memory, because a leg that fell silent may still write there later.
 
-use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
+use heliostat_types::{
+    ClientId, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, RequestId, StreamId,
+};
 
 use crate::api::{Answer, FaultReason, LegConfig};
 use crate::buffer::{BufferId, BufferSlice, BufferStep, GRANULE_BYTES, WriteBuffer};
@@ -36,6 +38,17 @@ enum Change {
     Write,
     WriteZeroes { may_trim: bool },
     Trim,
+}
+
+impl Change {
+    /// How a leg is best told of it, where it can.
+    const fn best_way(self) -> OpKind {
+        match self {
+            Self::Write => OpKind::Write,
+            Self::WriteZeroes { .. } => OpKind::WriteZeroes,
+            Self::Trim => OpKind::Trim,
+        }
+    }
 }
 
 /// A block at the edge of an unaligned change.
@@ -68,12 +81,10 @@ pub(crate) struct Write {
     /// Operations not answered yet.
     outstanding: u32,
     failed: LegSet,
-    /// Those of them that failed the flush.
-    failed_flush: LegSet,
-    /// How the first one failed, but for lack of space where there is another reason.
+    /// How each of them failed.
+    reasons: [Option<FaultReason>; LEGS_MAX],
+    /// Why an edge could not be read.
     error: Option<ErrorKind>,
-    /// Whether all that failed did so for lack of space.
-    is_only_space: bool,
     result: Result<Answer, ErrorKind>,
 }
 
@@ -384,7 +395,7 @@ impl Engine {
             }
             if !inner.is_empty() {
                 self.writes[index].outstanding += 1;
-                self.sweep(turn, index, leg, inner);
+                self.sweep(turn, index, leg, inner, change.best_way());
             }
         }
     }
@@ -410,31 +421,38 @@ impl Engine {
         self.assign(turn, leg, new);
     }
 
-    /// Zeroes or trims the first part of what is left of `extent` on a leg, in the best way it can.
-    fn sweep(&mut self, turn: &Turn<'_>, index: u32, leg: LegId, extent: Extent) {
+    /// Zeroes or trims the first part of what is left of `extent` on a leg: in this way, or in the
+    /// next best one that the leg has not refused.
+    fn sweep(&mut self, turn: &Turn<'_>, index: u32, leg: LegId, extent: Extent, way: OpKind) {
         let write = &self.writes[index];
         let slot = &self.legs.legs[leg.index()];
         let can_trim = slot.config.trim_reads_zeros && !slot.trim_refused;
-        let (kind, limit) = match write.change {
-            Change::Trim if can_trim => (OpKind::Trim, SWEEP_MAX_BYTES),
-            Change::Write | Change::Trim | Change::WriteZeroes { .. } => {
-                if slot.write_zeroes_refused {
-                    (OpKind::Write, ZEROS_BYTES)
-                } else {
-                    (OpKind::WriteZeroes, SWEEP_MAX_BYTES)
-                }
-            }
+        let way = match way {
+            OpKind::Trim if can_trim => OpKind::Trim,
+            OpKind::Trim | OpKind::WriteZeroes if !slot.write_zeroes_refused => OpKind::WriteZeroes,
+            OpKind::Trim
+            | OpKind::WriteZeroes
+            | OpKind::Write
+            | OpKind::Read
+            | OpKind::Flush
+            | OpKind::BlockStatus => OpKind::Write,
         };
         let may_trim = write.change != Change::WriteZeroes { may_trim: false };
         let fua = write.fua && slot.config.fua;
+        let limit = if way == OpKind::Write {
+            ZEROS_BYTES
+        } else {
+            SWEEP_MAX_BYTES
+        };
         let step = extent.split_at(extent.len().min(limit)).0;
-        let memory = (kind == OpKind::Write).then(|| self.zeros().part(0, step.len()));
+        let memory = (way == OpKind::Write).then(|| self.zeros().part(0, step.len()));
         let new = NewOp {
             owner: OpOwner::Sweep {
                 write: index,
                 end: extent.end(),
+                way,
             },
-            kind,
+            kind: way,
             extent: step,
             memory,
             fua,
@@ -462,46 +480,80 @@ impl Engine {
         op: &Op,
         result: Result<(), ErrorKind>,
     ) {
-        let (index, sweep_end) = match op.owner {
-            OpOwner::Write(index) | OpOwner::WriteFlush(index) => (index, op.extent.end()),
-            OpOwner::Sweep { write, end } => (write, end),
+        let index = match op.owner {
+            OpOwner::Write(index) | OpOwner::WriteFlush(index) => index,
+            OpOwner::Sweep { write, .. } => write,
             OpOwner::Piece(_)
             | OpOwner::Flush
             | OpOwner::Status(_)
             | OpOwner::Repair(_)
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
-        let leg = op.leg;
-        let slot = &mut self.legs.legs[leg.index()];
-        match result {
-            Ok(()) if op.extent.end() < sweep_end => {
-                let rest = Extent::from_range(op.extent.end(), sweep_end);
-                return self.sweep(turn, index, leg, rest);
-            }
-            Ok(()) if self.writes[index].fua && !slot.config.fua && op.kind != OpKind::Flush => {
-                let new = NewOp {
-                    owner: OpOwner::WriteFlush(index),
-                    kind: OpKind::Flush,
-                    extent: Extent::default(),
-                    memory: None,
-                    fua: false,
-                    may_trim: false,
-                };
-                return self.assign(turn, leg, new);
-            }
-            Ok(()) => {}
-            Err(ErrorKind::NotSupported)
-                if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) =>
-            {
-                // In another way, from here on and from now on.
-                slot.trim_refused |= op.kind == OpKind::Trim;
-                slot.write_zeroes_refused |= op.kind == OpKind::WriteZeroes;
-                let rest = Extent::from_range(op.extent.offset(), sweep_end);
-                return self.sweep(turn, index, leg, rest);
-            }
-            Err(kind) => self.writes[index].note_failure(leg, op.kind, kind),
+        let is_done = match result {
+            Ok(()) => !self.go_on_writing(turn, op, index),
+            Err(kind) => !self.write_otherwise(turn, op, index, kind),
+        };
+        if is_done {
+            self.write_op_ended(turn, index);
         }
-        self.write_op_ended(turn, index);
+    }
+
+    /// After one operation has been done: the next one on the same leg, if there is one.
+    fn go_on_writing(&mut self, turn: &Turn<'_>, op: &Op, index: u32) -> bool {
+        if let OpOwner::Sweep { end, way, .. } = op.owner
+            && op.extent.end() < end
+        {
+            let rest = Extent::from_range(op.extent.end(), end);
+            self.sweep(turn, index, op.leg, rest, way);
+            return true;
+        }
+        let is_durable = !self.writes[index].fua || op.fua || op.kind == OpKind::Flush;
+        if !is_durable {
+            self.assign(turn, op.leg, NewOp::flush(OpOwner::WriteFlush(index)));
+        }
+        !is_durable
+    }
+
+    /// After one operation has failed: the same in another way, if there is one.
+    fn write_otherwise(&mut self, turn: &Turn<'_>, op: &Op, index: u32, kind: ErrorKind) -> bool {
+        let slot = &mut self.legs.legs[op.leg.index()];
+        let is_refused = kind == ErrorKind::NotSupported;
+        match (op.kind, op.owner) {
+            // Only a write that fails is a fault: how zeros get there is the leg's own business.
+            (OpKind::Trim | OpKind::WriteZeroes, OpOwner::Sweep { end, .. }) => {
+                slot.trim_refused |= is_refused && op.kind == OpKind::Trim;
+                slot.write_zeroes_refused |= is_refused && op.kind == OpKind::WriteZeroes;
+                let rest = Extent::from_range(op.extent.offset(), end);
+                let way = if op.kind == OpKind::Trim {
+                    OpKind::WriteZeroes
+                } else {
+                    OpKind::Write
+                };
+                self.sweep(turn, index, op.leg, rest, way);
+                true
+            }
+            (OpKind::Write, _) if is_refused && op.fua => {
+                slot.config.fua = false;
+                let new = NewOp {
+                    owner: op.owner,
+                    kind: op.kind,
+                    extent: op.extent,
+                    memory: op.memory,
+                    fua: false,
+                    may_trim: op.may_trim,
+                };
+                self.assign(turn, op.leg, new);
+                true
+            }
+            // A leg that cannot flush has nothing to.
+            (OpKind::Flush, _) if is_refused => false,
+            _ => {
+                self.writes[index].note_failure(op.leg, op.kind, kind);
+                let lock = self.writes[index].lock;
+                self.locks.note_failed(lock, op.leg);
+                false
+            }
+        }
     }
 
     /// One operation of a change has ended, or was lost with its leg.
@@ -516,7 +568,7 @@ impl Engine {
     /// All legs have answered: those that failed are out, unless all did.
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let write = &self.writes[index];
-        let (aligned, lock) = (write.aligned, write.lock);
+        let aligned = write.aligned;
         let failed = write.failed.intersection(self.legs.in_sync);
         let done = self.legs.in_sync.difference(failed);
         assert!(
@@ -524,37 +576,56 @@ impl Engine {
             "no leg comes in sync while the engine lives"
         );
         if done.is_empty() {
-            let seen = self.locks.pinned(lock).filter(|leg| failed.contains(*leg));
-            let keeper = seen
-                .or_else(|| failed.lowest())
-                .expect("a leg stays in sync for ever");
-            let is_only_space = write.is_only_space;
-            self.writes[index].result = Err(write.error.unwrap_or(ErrorKind::Io));
-            let is_nobodys_fault =
-                is_only_space && (failed.count() == 1 || self.divergence.add(aligned, keeper));
-            if !is_nobodys_fault {
-                let mut others = failed;
-                others.remove(keeper);
-                self.fault_failed(index, others);
-                self.fault_failed(index, LegSet::from_iter([keeper]));
-            }
+            self.judge_failed_everywhere(turn, index, failed);
         } else {
-            self.fault_failed(index, failed);
+            for leg in failed {
+                let reason = self.writes[index].reason(leg);
+                self.fault_leg(turn, leg, reason);
+            }
             self.divergence.remove(aligned);
         }
         self.end_write(turn, index);
     }
 
-    fn fault_failed(&mut self, index: u32, legs: LegSet) {
-        for leg in legs {
-            let write = &self.writes[index];
-            let kind = write.error.unwrap_or(ErrorKind::Io);
-            let reason = if write.failed_flush.contains(leg) {
-                FaultReason::FlushFailed(kind)
-            } else {
-                FaultReason::WriteFailed(kind)
-            };
-            self.fault_leg(leg, reason);
+    /// No leg has the bytes. Legs that are full are not to blame, and may differ from now on; of
+    /// others one is kept: the one that reads have seen, or one that is only full, or the first.
+    fn judge_failed_everywhere(&mut self, turn: &Turn<'_>, index: u32, failed: LegSet) {
+        let write = &self.writes[index];
+        let (aligned, lock) = (write.aligned, write.lock);
+        let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
+        let seen = self.locks.pinned(lock).filter(|leg| failed.contains(*leg));
+        let keeper = seen
+            .or_else(|| full.difference(self.legs.write_mostly).lowest())
+            .or_else(|| full.lowest())
+            .or_else(|| self.legs.readable(LegSet::EMPTY).lowest())
+            .expect("a leg stays in sync for ever");
+        let kind = match write.reason(keeper) {
+            FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,
+            FaultReason::ReadFailed(_)
+            | FaultReason::Silent
+            | FaultReason::Short
+            | FaultReason::ByHand => unreachable!("a write failed"),
+        };
+        self.writes[index].result = Err(kind);
+        if matches!(
+            self.writes[index].reason(keeper),
+            FaultReason::FlushFailed(_)
+        ) {
+            self.never_clean();
+        }
+        let mut kept = LegSet::from_iter([keeper]);
+        if full.contains(keeper) {
+            kept = full;
+        }
+        for leg in failed.difference(kept) {
+            let reason = self.writes[index].reason(leg);
+            self.fault_leg(turn, leg, reason);
+        }
+        if kept.count() > 1 {
+            self.divergence.add(aligned, keeper);
+        } else if full.is_empty() {
+            let reason = self.writes[index].reason(keeper);
+            self.keep_last(keeper, reason);
         }
     }
 
@@ -614,23 +685,32 @@ impl Write {
             targets: LegSet::EMPTY,
             outstanding: 0,
             failed: LegSet::EMPTY,
-            failed_flush: LegSet::EMPTY,
+            reasons: [None; LEGS_MAX],
             error: None,
-            is_only_space: true,
             result: Ok(Answer::Done),
         }
     }
 
     fn note_failure(&mut self, leg: LegId, op: OpKind, kind: ErrorKind) {
         self.failed.insert(leg);
-        if op == OpKind::Flush {
-            self.failed_flush.insert(leg);
-        }
-        let is_space = kind == ErrorKind::NoSpace;
-        if self.error.is_none() || self.is_only_space && !is_space {
-            self.error = Some(kind);
-        }
-        self.is_only_space &= is_space;
+        let reason = match op {
+            OpKind::Flush => FaultReason::FlushFailed(kind),
+            OpKind::Read
+            | OpKind::Write
+            | OpKind::Trim
+            | OpKind::WriteZeroes
+            | OpKind::BlockStatus => FaultReason::WriteFailed(kind),
+        };
+        self.reasons[leg.index()] = Some(reason);
+    }
+
+    fn reason(&self, leg: LegId) -> FaultReason {
+        self.reasons[leg.index()].expect("a leg that failed has a reason")
+    }
+
+    /// Whether a leg failed because it is full, which is no fault of it.
+    fn is_full(&self, leg: LegId) -> bool {
+        self.reason(leg) == FaultReason::WriteFailed(ErrorKind::NoSpace)
     }
 }
 
