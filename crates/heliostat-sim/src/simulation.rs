@@ -362,7 +362,8 @@ impl Simulation {
                 self.submit_memory_waiters();
             } else if let Some(&client) = self.ready.front() {
                 let may_ask = self.now < self.measured.ends_at && self.failure.is_none();
-                match self.clients[client].next_ask().filter(|_| may_ask) {
+                let ask = may_ask.then(|| self.clients[client].next_ask()).flatten();
+                match ask {
                     Some(ask) => self.ask(client, ask),
                     None => drop(self.ready.pop_front()),
                 }
