@@ -61,7 +61,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         block_bytes: 4 << 10,
         iodepth: 1,
         seconds: 60,
-        seconds_quick: 10,
+        seconds_quick: 5,
     },
     WorkloadPlan {
         name: "random-4k-depth-32",
@@ -73,7 +73,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         block_bytes: 4 << 10,
         iodepth: 32,
         seconds: 8,
-        seconds_quick: 2,
+        seconds_quick: 1,
     },
     WorkloadPlan {
         name: "sequential-1m-depth-16",
@@ -85,7 +85,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         block_bytes: 1 << 20,
         iodepth: 16,
         seconds: 20,
-        seconds_quick: 4,
+        seconds_quick: 2,
     },
     WorkloadPlan {
         name: "buffered-64k",
@@ -97,7 +97,7 @@ pub(super) const WORKLOADS: [WorkloadPlan; 4] = [
         block_bytes: 64 << 10,
         iodepth: 1,
         seconds: 20,
-        seconds_quick: 4,
+        seconds_quick: 2,
     },
 ];
 
@@ -147,7 +147,7 @@ pub(super) struct RealTimes {
 pub(super) fn real_times(quick: bool) -> RealTimes {
     if quick {
         RealTimes {
-            warmup: Duration::from_millis(200),
+            warmup: Duration::from_millis(100),
             measured: Duration::from_millis(1_200),
         }
     } else {

@@ -72,9 +72,10 @@ impl Progress {
 }
 
 fn bar(name: &str, steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix} [{bar:24}] {pos}/{len} {elapsed} {msg}")
-        .expect("the template is well formed")
-        .progress_chars("=> ");
+    let style =
+        ProgressStyle::with_template("{prefix} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}")
+            .expect("the template is well formed")
+            .progress_chars("=> ");
     let bar = ProgressBar::new(steps.try_into().expect("a count fits")).with_style(style);
     bar.set_prefix(name.to_owned());
     bar.enable_steady_tick(TICK);

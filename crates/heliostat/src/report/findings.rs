@@ -3,6 +3,9 @@
 use super::table::{best_rate, is_best};
 use super::{MeasuredRow, Outcome, Workload, format};
 
+/// From this share of one processor on, work of others is told of: it delays wake-ups.
+const BUSY: f64 = 0.5;
+
 /// Differences between measured and predicted from here on get an explanation, in percent.
 pub(super) const EXPLAIN_PERCENT: f64 = 15.0;
 
@@ -37,10 +40,19 @@ pub(crate) fn measured_findings(rows: &[MeasuredRow]) -> Vec<String> {
     if let Some(widest) = widest_difference(&fast)
         && widest >= EXPLAIN_PERCENT
     {
-        findings.push(format!(
+        let mut text = format!(
             "Where the SSD does, they differ by up to {widest:.1} %: what a read spends in \
              sockets, wake-ups and timers is no part of a model."
-        ));
+        );
+        let others = fast.iter().filter_map(|row| Some(row.processors?.others));
+        let others = others.fold(0.0, f64::max);
+        if others >= BUSY {
+            text += &format!(
+                " Other work on this machine had up to {:.0} % of a processor meanwhile.",
+                others * 100.0
+            );
+        }
+        findings.push(text);
     }
     let explanations = rows.iter().filter_map(|row| {
         let name = format!("{}, depth {}", row.policy, row.iodepth);
