@@ -199,6 +199,11 @@ impl BufferTable {
         true
     }
 
+    /// How many buffers are handed out, but for good.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len() - usize::from(self.permanent > 0)
+    }
+
     /// How much of the arena an operation on a slice holds: all of its buffer.
     pub(crate) fn held_bytes(&self, memory: Option<BufferSlice>) -> u64 {
         let granules = memory.map_or(0, |memory| self.entries[memory.buffer.0].count);

@@ -1,6 +1,6 @@
 //! The engine itself: what it is made of, and where each input goes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_policy::{LegView, Observes, ReadPolicy};
 use heliostat_types::{
@@ -305,7 +305,7 @@ impl Engine {
             RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {
                 // In order of arrival: what is small does not overtake what is large.
                 if !self.waiting.is_empty() || !self.admit(turn, &request) {
-                    self.waiting.push_back(Waiting::Request(request));
+                    self.wait_for_memory(Waiting::Request(request), false);
                 }
             }
             RequestKind::Write {
@@ -379,6 +379,38 @@ impl Engine {
         self.policy.reset(leg);
     }
 
+    /// Something waits for memory, in front of all else where it `is_urgent`.
+    pub(crate) fn wait_for_memory(&mut self, what: Waiting, is_urgent: bool) {
+        // Looked at once before this input ends: there may be nothing left that frees memory.
+        self.memory_freed |= self.waiting.is_empty();
+        if is_urgent {
+            self.waiting.push_front(what);
+        } else {
+            self.waiting.push_back(what);
+        }
+    }
+
+    /// Whether all memory in use is kept by operations of legs that are out: then it may be kept
+    /// for ever.
+    fn is_kept_by_ghosts(&self) -> bool {
+        let ghosts = self.ops.iter().filter(|(_, op)| op.owner == OpOwner::Ghost);
+        let kept: BTreeSet<BufferId> = ghosts
+            .filter_map(|(_, op)| Some(op.memory?.buffer))
+            .collect();
+        kept.len() == self.buffers.count()
+    }
+
+    /// Answers what cannot have the memory it waits for, where it can be answered.
+    fn refuse_waiting(&mut self, waiting: &Waiting) -> bool {
+        let id = match waiting {
+            Waiting::Request(request) => request.id,
+            Waiting::Restart(read) => self.reads.remove(*read).id,
+            Waiting::Edge(_) => return false,
+        };
+        self.complete(id, Err(ErrorKind::NoMemory));
+        true
+    }
+
     /// Lets go on what waits for memory, as far as there is any.
     fn serve_waiting(&mut self, turn: &mut Turn<'_>) {
         if !self.memory_freed {
@@ -391,7 +423,8 @@ impl Engine {
                 Waiting::Restart(read) => self.restart_read(turn, *read),
                 Waiting::Edge(piece) => self.restart_edge(turn, *piece),
             };
-            if !done {
+            let is_settled = done || self.is_kept_by_ghosts() && self.refuse_waiting(&first);
+            if !is_settled {
                 self.waiting.push_front(first);
                 break;
             }

@@ -20,7 +20,7 @@ use crate::locks::Pin;
 /// A client's read.
 #[derive(Debug)]
 pub(crate) struct Read {
-    id: RequestId,
+    pub(crate) id: RequestId,
     client: ClientId,
     stream: StreamId,
     /// As the client asked.
@@ -440,13 +440,13 @@ impl Engine {
         }
         for read in restarts {
             if !self.restart_read(turn, read) {
-                self.waiting.push_front(Waiting::Restart(read));
+                self.wait_for_memory(Waiting::Restart(read), true);
             }
         }
         // In front of all else: they may use the reserve, and their writes hold locks and memory.
         for edge in edges {
             if !self.restart_edge(turn, edge) {
-                self.waiting.push_front(Waiting::Edge(edge));
+                self.wait_for_memory(Waiting::Edge(edge), true);
             }
         }
     }

@@ -333,7 +333,11 @@ fn the_last_leg_is_kept() {
     }
     assert_eq!(world.in_sync(), [1]);
     let kept = |event: &&Event| matches!(event, Event::LastLegKept { .. });
-    assert_eq!(world.events.iter().filter(kept).count(), 1, "it is said once");
+    assert_eq!(
+        world.events.iter().filter(kept).count(),
+        1,
+        "it is said once"
+    );
     let write = world.write(block(0));
     world.pump();
     assert_eq!(answer(&world, write), DONE);

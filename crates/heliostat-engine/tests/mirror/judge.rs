@@ -318,14 +318,15 @@ impl World {
             }
             let zeros = vec![0; index(part.len())];
             self.judge_read(asked, part, &zeros);
-            let writing = self.pending.iter().find(|pending| {
-                pending.sent < asked.start
-                    && !self.legs[pending.op.leg.index()].faulted
-                    && pending.op.extent.overlaps(part)
-                    && pending.snapshot.iter().any(|&byte| byte != 0)
-            });
-            self.check(writing.is_none(), || {
-                format!("{part:?} called zero while it is written: {writing:?}")
+            let under_way = self.pending.iter().filter(|pending| pending.stores_bytes());
+            let under_way = under_way
+                .map(|pending| pending.op)
+                .filter(|op| !self.legs[op.leg.index()].faulted);
+            let ended = self.ended.iter();
+            let ended = ended.filter_map(|&(op, end)| (end >= asked.start).then_some(op));
+            let clash = under_way.chain(ended).find(|op| op.extent.overlaps(part));
+            self.check(clash.is_none(), || {
+                format!("{part:?} called zero while it was written: {clash:?}")
             });
         }
     }

@@ -126,6 +126,13 @@ pub(crate) struct Pending {
     pub(crate) ghost: bool,
 }
 
+impl Pending {
+    /// Whether it writes anything but zeros.
+    pub(crate) fn stores_bytes(&self) -> bool {
+        self.snapshot.iter().any(|&byte| byte != 0)
+    }
+}
+
 /// How a leg ends an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -175,6 +182,8 @@ pub(crate) struct World {
     pub(crate) checker: Checker,
     pub(crate) pending: Vec<Pending>,
     ops_used: BTreeSet<u64>,
+    /// Writes that ended while a client waits for a status, and when.
+    pub(crate) ended: Vec<(LegOp, Tick)>,
     pub(crate) asked: BTreeMap<u64, Asked>,
     next_request: u64,
     pub(crate) answers: BTreeMap<u64, Result<Reply, ErrorKind>>,
@@ -219,6 +228,7 @@ impl World {
             checker: Checker::new(setup.size_bytes, setup.fill),
             pending: Vec::new(),
             ops_used: BTreeSet::new(),
+            ended: Vec::new(),
             asked: BTreeMap::new(),
             next_request: 0,
             answers: BTreeMap::new(),
@@ -604,6 +614,7 @@ impl World {
         self.say(|| format!("{} ends op {} {outcome:?}", op.leg, op.id.0));
         let runs = self.carry_out(at, outcome);
         let pending = self.pending.remove(at);
+        self.note_end(&pending);
         let leg = &mut self.legs[op.leg.index()];
         leg.quiet_since = self.now;
         let error = match outcome {
@@ -638,6 +649,15 @@ impl World {
         self.input(completion);
         if outcome == Outcome::Short && !short_first {
             self.fail_leg(op.leg, FaultReason::Short);
+        }
+    }
+
+    fn note_end(&mut self, pending: &Pending) {
+        let is_status = |asked: &Asked| matches!(asked.wanted, Wanted::Status(_));
+        if !self.asked.values().any(is_status) {
+            self.ended.clear();
+        } else if pending.stores_bytes() && !self.legs[pending.op.leg.index()].faulted {
+            self.ended.push((pending.op, self.tick));
         }
     }
 
