@@ -153,14 +153,15 @@ fn workload_finding(workload: &Workload) -> String {
     text
 }
 
-/// How far p99 differs among the rows that are near the best rate, where it does.
+/// How far p99.9 differs among the rows that are near the best rate, where it does: what p99 hides
+/// and what clients feel.
 fn tail_finding(workload: &Workload, best: f64) -> String {
     let near = workload
         .rows
         .iter()
         .filter(|row| row.rate(workload.unit) >= best * NEAR);
     let mut tails: Vec<(u64, &str)> = near
-        .map(|row| (row.response.quantile(9_900), row.label.as_str()))
+        .map(|row| (row.response.quantile(9_990), row.label.as_str()))
         .collect();
     tails.sort_unstable();
     let (Some(&(least, calm)), Some(&(most, wild))) = (tails.first(), tails.last()) else {
@@ -170,7 +171,9 @@ fn tail_finding(workload: &Workload, best: f64) -> String {
         return String::new();
     }
     format!(
-        " Among those p99 goes from {} ({calm}) to {} ({wild}).",
+        " Among the {} near the lead the slowest read in a thousand takes {} ({calm}) to {} \
+         ({wild}).",
+        tails.len(),
         format::duration(least),
         format::duration(most),
     )

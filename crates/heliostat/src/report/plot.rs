@@ -177,7 +177,11 @@ fn draw_shares(canvas: &mut Canvas<'_>, axis: Axis, legs: &[LegShare], middle: i
         canvas.bar(from, to, middle, ROW - 6, leg_hue(leg));
         let part = percent(share.read_bytes);
         if part >= ROOM_PERCENT {
-            canvas.text_on_hue(&format!("{part:.0}"), (from + to) / 2, middle, leg_hue(leg));
+            let text = match part {
+                part if part > 99.5 && part < 100.0 => ">99".to_owned(),
+                part => format!("{part:.0}"),
+            };
+            canvas.text_on_hue(&text, (from + to) / 2, middle, leg_hue(leg));
         }
     }
 }
