@@ -62,7 +62,7 @@ const FULL: Size = Size {
 
 /// Requests so large that memory is short.
 const LARGE: Size = Size {
-    steps: 150,
+    steps: 80,
     in_flight: 12,
     legs: 2,
     array_bytes: 40 << 20,
@@ -447,7 +447,7 @@ fn attack(kind: &str, count: u64, odds: Odds, size: Size) {
 
 #[test]
 fn calm() {
-    attack("calm", 60, CALM, FULL);
+    attack("calm", 200, CALM, FULL);
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn reads_fail() {
         read_error: 100,
         ..CALM
     };
-    attack("reads_fail", 60, odds, FULL);
+    attack("reads_fail", 200, odds, FULL);
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn writes_fail() {
         unsupported: 100,
         ..CALM
     };
-    attack("writes_fail", 60, odds, FULL);
+    attack("writes_fail", 200, odds, FULL);
 }
 
 #[test]
@@ -478,13 +478,13 @@ fn legs_fall_silent() {
         by_hand: 5,
         ..CALM
     };
-    attack("legs_fall_silent", 60, odds, FULL);
+    attack("legs_fall_silent", 200, odds, FULL);
 }
 
 #[test]
 fn legs_are_full() {
     let odds = Odds { full: 200, ..CALM };
-    attack("legs_are_full", 60, odds, FULL);
+    attack("legs_are_full", 200, odds, FULL);
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn memory_is_short() {
         silence: 50,
         ..CALM
     };
-    attack("memory_is_short", 8, odds, LARGE);
+    attack("memory_is_short", 4, odds, LARGE);
 }
 
 #[test]
@@ -509,5 +509,5 @@ fn all_goes_wrong() {
         unsupported: 50,
         full: 30,
     };
-    attack("all_goes_wrong", 80, odds, FULL);
+    attack("all_goes_wrong", 200, odds, FULL);
 }
