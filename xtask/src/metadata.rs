@@ -54,17 +54,17 @@ impl Metadata {
     /// Asks cargo about the workspace whose manifest is `manifest`.
     ///
     /// # Errors
-    /// Where cargo fails, or answers something else than metadata.
+    /// Where cargo fails, its lock file is not up to date, or it answers something else than
+    /// metadata.
     pub(crate) fn read(manifest: &Path) -> Result<Self> {
         let shell = Shell::new()?;
         let text = cmd!(
             shell,
-            "cargo metadata --format-version 1 --manifest-path {manifest}"
+            "cargo metadata --locked --format-version 1 --manifest-path {manifest}"
         )
         .quiet()
-        .ignore_stderr()
         .read()
-        .context("cargo metadata")?;
+        .with_context(|| format!("asking cargo about {}", manifest.display()))?;
         Self::parse(&text)
     }
 

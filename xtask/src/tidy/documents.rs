@@ -1,4 +1,5 @@
-//! Documents: design notes are numbered once, and the README shows what is tested.
+//! Documents: design notes are numbered once, the README shows what is tested, and links lead
+//! somewhere.
 
 use super::Finding;
 use super::tree::Tree;
@@ -7,10 +8,13 @@ const NOTES: &str = "docs/design";
 const README: &str = "README.md";
 const DEMO: &str = "examples/demo.sh";
 
-/// Checks the design notes and the README.
+/// Checks every document.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = check_notes(tree);
     findings.extend(check_demo(tree));
+    for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
+        check_links(tree, path, text, &mut findings);
+    }
     findings
 }
 
@@ -51,6 +55,41 @@ fn check_demo(tree: &Tree) -> Option<Finding> {
     }
     let text = format!("no block of commands equals those of {DEMO}");
     Some(Finding::of_file(README, text))
+}
+
+/// Links to other files of the tree name files or directories that are there.
+fn check_links(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
+    for (line, number) in text.lines().zip(1..) {
+        for rest in line.split("](").skip(1) {
+            let target = rest.split([')', '#', ' ']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let meant = resolve(path, target);
+            let inside = format!("{meant}/");
+            let mut files = tree.files().map(|file| file.path.as_str());
+            if !files.any(|file| file == meant || file.starts_with(&inside)) {
+                let text = format!("links to {meant}, which is not there");
+                findings.push(Finding::of_line(path, number, text));
+            }
+        }
+    }
+}
+
+/// What a link in the file `from` means, from the root: `docs/a.md` and `../b/./c.md` give `b/c.md`.
+fn resolve(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// The lines of a script from the first one that is neither a comment, an option nor empty.
@@ -109,6 +148,27 @@ mod tests {
         ] {
             assert!(findings(&[(path, "")])[0].contains("is named"), "{path}");
         }
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let there = ("docs/policies/md.md", "");
+        for link in [
+            "policies/md.md",
+            "policies",
+            "./policies/md.md#why",
+            "../docs/policies/",
+        ] {
+            let text = format!("See [it]({link}).");
+            assert_eq!(findings(&[there, ("docs/a.md", &text)]), NOTHING, "{link}");
+        }
+        for link in ["https://example.org/a.md", "#below"] {
+            let text = format!("See [it]({link}).");
+            assert_eq!(findings(&[("docs/a.md", &text)]), NOTHING, "{link}");
+        }
+        let text = "See [one](policies/md.md) and\n[another](policies/zfs.md).";
+        let found = "docs/a.md:2: links to docs/policies/zfs.md, which is not there";
+        assert_eq!(findings(&[there, ("docs/a.md", text)]), [found]);
     }
 
     #[test]
