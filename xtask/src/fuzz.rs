@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
 use crate::metadata::Metadata;
+use crate::process;
 
 /// The coverage pass: counters and a table of edges for libFuzzer's feedback, comparisons for its
 /// guesses. `cfg(fuzzing)` is what fuzzing sets by custom.
@@ -129,9 +130,10 @@ fn fuzz(root: &Path, target: &str, program: &Path, time: Duration) -> Result<()>
     // libFuzzer reports on standard error: every new edge, then what counts.
     let report = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        eprint!("{report}");
+        eprintln!("{}", process::end_of(&report));
         bail!(
-            "target {target} failed; the input is below {}",
+            "target {target} failed; see it again with {} and the input below {}",
+            program.display(),
             artifacts.display()
         );
     }

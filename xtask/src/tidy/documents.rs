@@ -76,7 +76,7 @@ fn check_links(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>)
     }
 }
 
-/// What a link in the file `from` means, from the root: `docs/a.md` and `../b/./c.md` give `b/c.md`.
+/// What a link in the file `from` means, from the root: in `docs/a.md`, `../b/./c.md` is `b/c.md`.
 fn resolve(from: &str, target: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
