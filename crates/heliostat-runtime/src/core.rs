@@ -111,7 +111,8 @@ impl Core {
             done: Vec::new(),
             is_kick_due: false,
             was_memory_freed: false,
-            was_woken_by_legs: false,
+            // Models count time from the first look at them.
+            was_woken_by_legs: true,
             last_flush: None,
         }
     }

@@ -80,6 +80,7 @@ impl Server {
         signals: Option<Signals>,
         progress: &mut dyn Progress,
     ) -> Result<Self, RuntimeError> {
+        setup::check_leg_count(options.legs.len())?;
         let given = options.policy.clone();
         let path = options.places.settings(&options.name);
         let settings = Settings::new(path, options.keeps_settings, given);
@@ -385,9 +386,11 @@ impl Server {
                 return None;
             }
             if !is_drained {
-                self.core
-                    .log
-                    .line("a client does not take its answers; going on without it".into());
+                self.core.log.line(
+                    "some clients have not got all their answers yet (a leg is silent, or they do \
+                     not take them); going on without them"
+                        .to_owned(),
+                );
             }
             self.close_exports();
             self.stop.begin_flush(now);
@@ -549,7 +552,7 @@ fn build(
     let built = built.map_err(|error| RuntimeError(error.to_string()))?;
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
-    let log = Log::start(format!("heliostat: {}", options.name));
+    let log = Log::start(options.name.clone());
     let core = Core::new(Parts {
         engine: Engine::new(config, built, record),
         hub,

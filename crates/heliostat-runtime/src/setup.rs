@@ -134,13 +134,17 @@ pub(crate) fn prepare(
     })
 }
 
-fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
-    if specs.is_empty() || specs.len() > LEGS_MAX {
-        return Err(RuntimeError(format!(
-            "an array has 1 to {LEGS_MAX} legs, and {} were named",
-            specs.len()
-        )));
+/// Whether an array may have so many legs.
+pub(crate) fn check_leg_count(count: usize) -> Result<(), RuntimeError> {
+    if (1..=LEGS_MAX).contains(&count) {
+        return Ok(());
     }
+    Err(RuntimeError(format!(
+        "an array has 1 to {LEGS_MAX} legs, and {count} were named"
+    )))
+}
+
+fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut legs = Vec::new();
     for spec in specs {
@@ -347,7 +351,7 @@ impl Reconciliation<'_> {
             let difference = copy::first_difference(first, other, compared);
             if let Some(at) = difference.map_err(|error| RuntimeError(error.to_string()))? {
                 reasons.push(format!(
-                    "{} and {} differ at byte {at}: they never were one mirror, or are not any more",
+                    "{} and {} differ at byte {at}",
                     first.name(),
                     other.name()
                 ));

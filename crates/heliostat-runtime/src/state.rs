@@ -193,7 +193,9 @@ pub(crate) fn verdict(found: &[Found], wanted: &StateFile) -> Vec<String> {
         let (before, now) = (file.size_bytes, wanted.size_bytes);
         if before != now {
             // Smaller: a leg lost its end. Larger: nobody made the new ends equal.
-            reasons.push(format!("array '{name}' had {before} bytes, and would have {now} now"));
+            reasons.push(format!(
+                "array '{name}' had {before} bytes, and would have {now} now"
+            ));
         }
         if let Some(since) = file.dirty_since {
             match &file.copying_from {

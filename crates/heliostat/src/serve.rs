@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use heliostat_export_nbd::serve::NbdExport;
 use heliostat_export_nbd::uri::ExportUri;
 use heliostat_leg::{IoChoice, LegSpec};
@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
     #[arg(required = true, value_name = "LEG", value_parser = parse_leg)]
     legs: Vec<LegSpec>,
     /// What to call the array [default: the name of the first export].
-    #[arg(long)]
+    #[arg(long, value_parser = parse_name)]
     name: Option<String>,
     /// Where clients find it: nbd+unix:///EXPORT?socket=PATH, nbd://HOST:PORT/EXPORT, fd: (sockets
     /// inherited by LISTEN_FDS) or stdio: (one client on standard input and output). Several may
@@ -79,6 +79,11 @@ fn parse_leg(text: &str) -> Result<LegSpec, String> {
     LegSpec::parse(text).map_err(|error| error.to_string())
 }
 
+fn parse_name(text: &str) -> Result<String, String> {
+    heliostat_runtime::check_name(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
 /// The text itself: what is active is kept and shown as text.
 fn parse_policy(text: &str) -> Result<String, String> {
     let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
@@ -105,7 +110,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Some(name) => (name.clone(), true),
         None => name_of_export(&args.exports),
     };
-    heliostat_runtime::check_name(&name).context("give the array another one with --name NAME")?;
+    if let Err(error) = heliostat_runtime::check_name(&name) {
+        bail!("{error}; give the array another name than its export with --name NAME");
+    }
     let options = ArrayOptions {
         trust: match &args.copy_from {
             Some(leg) => Trust::CopyFrom(leg.clone()),

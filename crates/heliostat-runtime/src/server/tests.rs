@@ -265,3 +265,15 @@ fn too_little_memory_is_told_with_numbers() {
         "{error}"
     );
 }
+
+#[test]
+fn too_many_legs_are_told() {
+    let scratch = Scratch::new();
+    for count in [0, 17] {
+        let error = refusal(&options(&scratch, &vec!["mem:1MiB"; count]));
+        assert!(
+            error.contains(&format!("1 to 16 legs, and {count} were named")),
+            "{error}"
+        );
+    }
+}
