@@ -1,6 +1,6 @@
 //! What goes into the engine and what comes out.
 
-use heliostat_policy::ReadPolicy;
+use heliostat_policy::{PolicySpec, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, LegId, LegOpId, LegSet, OpKind, RequestId, StatusRun,
     StreamId,
@@ -180,6 +180,8 @@ pub enum Input {
     },
     /// From now on this policy chooses. Reads already at a leg stay there.
     SetPolicy(Box<dyn ReadPolicy>),
+    /// The policy that chooses goes on with what it has learned, under other tunables.
+    ConfigurePolicy(PolicySpec),
     /// Statistics begin anew, for one leg or all.
     ResetStats(Option<LegId>),
     /// The time of `Engine::next_deadline` has come.

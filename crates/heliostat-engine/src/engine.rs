@@ -171,6 +171,15 @@ impl Engine {
                 self.observes = policy.observes();
                 self.policy = policy;
             }
+            Input::ConfigurePolicy(spec) => {
+                assert_eq!(
+                    spec.policy().name,
+                    self.policy.name(),
+                    "tunables of the policy that chooses"
+                );
+                self.policy.configure(&spec);
+                self.observes = self.policy.observes();
+            }
             Input::ResetStats(leg) => self.reset_stats(leg),
             Input::DeadlineReached => {
                 self.check_silence(turn);

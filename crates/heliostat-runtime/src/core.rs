@@ -361,15 +361,21 @@ impl Core {
         self.poller.watch(fd, key, interest)
     }
 
-    /// Chooses legs by another policy from now on. Its full form.
+    /// Chooses legs by another policy from now on, or by the same one under other tunables: that
+    /// one goes on with what it has learned. Its full form.
     ///
     /// # Errors
     /// Where there is no such policy or value; nothing has changed then.
     pub(crate) fn set_policy(&mut self, text: &str) -> Result<String, PolicyError> {
         let array = heliostat_policy::ArrayInfo::new(self.leg_names.len());
+        let before = self.policy.active().policy().name;
         let spec = *self.policy.store(text, &array)?;
-        let policy = spec.build(&array)?;
-        self.input(Input::SetPolicy(policy));
+        let input = if spec.policy().name == before {
+            Input::ConfigurePolicy(spec)
+        } else {
+            Input::SetPolicy(spec.build(&array)?)
+        };
+        self.input(input);
         Ok(spec.to_string())
     }
 }
