@@ -118,17 +118,10 @@ fn write_request(input: &mut Unstructured<'_>, out: &mut Vec<u8>) -> Result<()> 
     let offset_bytes = input
         .choose(&edges)?
         .wrapping_add(input.int_in_range(0..=600)?);
-    let lengths = [
-        1,
-        512,
-        4096,
-        1 << 20,
-        PAYLOAD_BYTES_MAX,
-        PAYLOAD_BYTES_MAX + 1,
-        u32::MAX,
-        0,
-    ];
-    let len_bytes = *input.choose(&lengths)?;
+    let short = [1, 2, 3, 512, 4096, 0];
+    let long = [1 << 20, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1, u32::MAX];
+    let is_short = input.ratio(7, 8)?;
+    let len_bytes = *input.choose(if is_short { &short[..] } else { &long })?;
     RequestHeader {
         flags,
         command,
@@ -137,11 +130,10 @@ fn write_request(input: &mut Unstructured<'_>, out: &mut Vec<u8>) -> Result<()> 
         len_bytes,
     }
     .write(out);
-    // Long payloads end before they are whole: a client that leaves.
     if command == command::WRITE {
-        let len = usize::try_from(len_bytes)
-            .expect("a usize holds 32 bits")
-            .min(1 << 13);
+        // A long payload is cut, so that what follows is taken for the rest of it.
+        let len = if len_bytes <= 4096 { len_bytes } else { 64 };
+        let len = usize::try_from(len).expect("a usize holds 32 bits");
         out.resize(out.len() + len, 0x5a);
     }
     Ok(())
