@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use heliostat_types::{Extent, OpKind, StatusRun};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
+use rustix::fs::{
+    AtFlags, FallocateFlags, SeekFrom, StatxFlags, fallocate, fdatasync, seek, statx,
+};
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 
 use crate::api::{LegIo, LegOutcome};
@@ -56,15 +58,46 @@ impl LegFile {
         self.medium == Medium::File
     }
 
-    /// Whether it is still as large as it was when it was opened.
-    pub(crate) fn is_whole(&self) -> bool {
-        let size_bytes = match self.medium {
-            Medium::File => fstat(&self.fd)
-                .ok()
-                .and_then(|stat| stat.st_size.try_into().ok()),
-            Medium::BlockDevice => seek(&self.fd, SeekFrom::End(0)).ok(),
-        };
-        size_bytes.is_some_and(|size_bytes: u64| size_bytes >= self.size_bytes)
+    /// Whether it is still as large as it was when it was opened, as the server says where one
+    /// holds it. May block.
+    ///
+    /// # Errors
+    /// Where that cannot be told.
+    pub(crate) fn is_whole(&self) -> io::Result<bool> {
+        Ok(self.end_bytes(AtFlags::empty())? >= self.size_bytes)
+    }
+
+    /// The same, and not whole where it cannot be told. May block.
+    fn is_surely_whole(&self) -> bool {
+        self.is_whole().is_ok_and(|is_whole| is_whole)
+    }
+
+    /// The same without asking a server, for the loop, which may not wait for one: a file on a
+    /// network file system that was shortened elsewhere is then seen late, when this machine has
+    /// learned its size for another reason. Not whole where it cannot be told.
+    pub(crate) fn is_whole_as_known(&self) -> bool {
+        self.end_bytes(AtFlags::STATX_DONT_SYNC)
+            .is_ok_and(|end_bytes| end_bytes >= self.size_bytes)
+    }
+
+    fn end_bytes(&self, freshness: AtFlags) -> Result<u64, Errno> {
+        match self.medium {
+            Medium::File => {
+                let flags = AtFlags::EMPTY_PATH | freshness;
+                Ok(statx(&self.fd, "", flags, StatxFlags::SIZE)?.stx_size)
+            }
+            Medium::BlockDevice => seek(&self.fd, SeekFrom::End(0)),
+        }
+    }
+
+    /// An error where it has become smaller: setup must neither take what is missing for zeros nor
+    /// make it grow again.
+    fn expect_whole(&self) -> io::Result<()> {
+        if self.is_whole()? {
+            return Ok(());
+        }
+        let told = "it has become smaller since it was opened";
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, told))
     }
 
     /// Carries out an operation, however long it takes.
@@ -72,7 +105,7 @@ impl LegFile {
         if io.kind == OpKind::BlockStatus {
             return self.status(io.extent);
         }
-        if io.kind.is_mutating() && self.grows_when_written() && !self.is_whole() {
+        if io.kind.is_mutating() && self.grows_when_written() && !self.is_surely_whole() {
             return LegOutcome::Short;
         }
         let mut progress = match Progress::new(io, self.abilities) {
@@ -81,7 +114,7 @@ impl LegFile {
         };
         loop {
             let result = self.call(progress.step(), arena);
-            if let Some(outcome) = progress.advance(result, || self.is_whole()) {
+            if let Some(outcome) = progress.advance(result, || self.is_surely_whole()) {
                 return outcome;
             }
         }
@@ -118,7 +151,8 @@ impl LegFile {
         }
     }
 
-    /// Fills `bytes` from `offset_bytes` on, at any alignment. For setup: it has its own memory.
+    /// Fills `bytes` from `offset_bytes` on, at any alignment. For setup: it has its own memory, and
+    /// fails where the file has become smaller, wherever that is.
     pub(crate) fn read_at(&self, offset_bytes: u64, bytes: &mut [u8]) -> io::Result<()> {
         let wanted = self.wanted(offset_bytes, bytes.len())?;
         let mut memory = self.window_memory(wanted)?;
@@ -130,7 +164,7 @@ impl LegFile {
                 .expect("windows hold what is wanted");
             bytes[place(part, wanted)].copy_from_slice(&blocks[place(part, window)]);
         }
-        Ok(())
+        self.expect_whole()
     }
 
     /// Stores `bytes` from `offset_bytes` on, at any alignment. For setup, as `read_at`; blocks
@@ -147,6 +181,7 @@ impl LegFile {
                 self.fill(window.offset(), blocks)?;
             }
             blocks[place(part, window)].copy_from_slice(&bytes[place(part, wanted)]);
+            self.expect_whole()?;
             self.store(window.offset(), blocks)?;
         }
         Ok(())
@@ -203,9 +238,19 @@ impl LegFile {
         Ok(())
     }
 
-    /// Makes everything durable.
+    /// Makes everything durable. For setup.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(fdatasync(&self.fd)?)
+        fdatasync(&self.fd)?;
+        self.expect_whole()
+    }
+
+    /// The first run of data that ends after `at`, as `next_data` says, of a file that is whole.
+    /// For setup.
+    pub(crate) fn data_run(&self, at: u64, end: u64) -> io::Result<(u64, u64)> {
+        let run = self.next_data(at, end);
+        // Asked afterwards, so that an end that came nearer meanwhile is not taken for a hole.
+        self.expect_whole()?;
+        Ok(run)
     }
 
     /// Which parts of `extent` are holes.
@@ -220,7 +265,7 @@ impl LegFile {
         }
         push_run(&mut runs, extent.end() - at, false);
         // Asked afterwards, so that an end that came nearer meanwhile is not taken for a hole.
-        if self.is_whole() {
+        if self.is_surely_whole() {
             LegOutcome::Status(runs)
         } else {
             LegOutcome::Short
@@ -228,8 +273,9 @@ impl LegFile {
     }
 
     /// The first run of data that ends after `at`, clipped to `end`; empty at `end` where there is
-    /// none before it, and all of it where that cannot be told.
-    pub(crate) fn next_data(&self, at: u64, end: u64) -> (u64, u64) {
+    /// none before it, and all of it where that cannot be told. What it says counts only if the
+    /// file is whole afterwards.
+    fn next_data(&self, at: u64, end: u64) -> (u64, u64) {
         if self.medium == Medium::BlockDevice {
             return (at, end);
         }
