@@ -215,7 +215,7 @@ impl OpenedLeg {
     /// it.
     ///
     /// # Errors
-    /// Where the device fails, or ends before that.
+    /// Where the device fails, or has become smaller than it was when it was opened.
     pub fn read_at(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), LegError> {
         let result = match &self.store {
             Store::Memory(memory) => memory.read_at(offset_bytes, bytes),
@@ -228,7 +228,7 @@ impl OpenedLeg {
     /// it.
     ///
     /// # Errors
-    /// Where the device fails, or ends before that.
+    /// Where the device fails, or has become smaller than it was when it was opened.
     pub fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), LegError> {
         let result = match &self.store {
             Store::Memory(memory) => memory.write_at(offset_bytes, bytes),
@@ -240,7 +240,7 @@ impl OpenedLeg {
     /// Makes everything written durable. Blocks.
     ///
     /// # Errors
-    /// Where the device fails.
+    /// Where the device fails, or has become smaller.
     pub fn sync(&self) -> Result<(), LegError> {
         let result = match &self.store {
             Store::Memory(_) => Ok(()),
@@ -249,8 +249,21 @@ impl OpenedLeg {
         self.named("flush", result)
     }
 
+    /// Whether it is still as large as it was when it was opened. Blocks, no longer than a question
+    /// to a server.
+    ///
+    /// # Errors
+    /// Where that cannot be told.
+    pub fn is_whole(&self) -> Result<bool, LegError> {
+        let result = match &self.store {
+            Store::Memory(_) => Ok(true),
+            Store::File(file) => file.is_whole(),
+        };
+        self.named("ask the size of", result)
+    }
+
     /// The runs from `offset_bytes` on that may hold something else than zeros; all of it where
-    /// the leg does not know.
+    /// the leg does not know. A leg that has become smaller gives an error, and nothing after it.
     #[must_use]
     pub const fn data_runs(&self, offset_bytes: u64) -> DataRuns<'_> {
         DataRuns {
@@ -286,18 +299,26 @@ pub struct DataRuns<'a> {
 }
 
 impl Iterator for DataRuns<'_> {
-    type Item = Extent;
+    type Item = Result<Extent, LegError>;
 
-    fn next(&mut self) -> Option<Extent> {
+    fn next(&mut self) -> Option<Self::Item> {
         let end = self.leg.info.size_bytes;
         if self.at >= end {
             return None;
         }
-        let (from, to) = match &self.leg.store {
-            Store::Memory(_) => (self.at, end),
-            Store::File(file) => file.next_data(self.at, end),
+        let result = match &self.leg.store {
+            Store::Memory(_) => Ok((self.at, end)),
+            Store::File(file) => file.data_run(self.at, end),
         };
-        self.at = to;
-        (from < to).then(|| Extent::from_range(from, to))
+        match self.leg.named("look for data in", result) {
+            Ok((from, to)) => {
+                self.at = to;
+                (from < to).then(|| Ok(Extent::from_range(from, to)))
+            }
+            Err(error) => {
+                self.at = end;
+                Some(Err(error))
+            }
+        }
     }
 }

@@ -183,7 +183,7 @@ impl Ring {
                 .as_ref()
                 .expect("an operation in flight is on a file")
                 .file;
-            match flight.progress.advance(result, || file.is_whole()) {
+            match flight.progress.advance(result, || file.is_whole_as_known()) {
                 Some(outcome) => self.end(key, outcome, done),
                 None => self.pending.push(key),
             }
@@ -220,7 +220,7 @@ impl Ring {
         }
         if !sizes.looked_at.contains(flight.leg) {
             sizes.looked_at.insert(flight.leg);
-            if !file.is_whole() {
+            if !file.is_whole_as_known() {
                 sizes.shrunk.insert(flight.leg);
             }
         }

@@ -48,11 +48,11 @@ pub(crate) fn copy_over(
     let mut at = 0;
     while at < size_bytes {
         let chunk = Extent::from_range(at, size_bytes.min(at + CHUNK_BYTES));
-        let has_data = source.may_hold_data(chunk);
+        let has_data = source.may_hold_data(chunk)?;
         let differs: Vec<bool> = targets
             .iter_mut()
-            .map(|target| target.may_hold_data(chunk) || has_data)
-            .collect();
+            .map(|target| Ok(target.may_hold_data(chunk)? || has_data))
+            .collect::<Result<_, LegError>>()?;
         if differs.contains(&true) {
             source.load(chunk, has_data)?;
             for (target, differs) in targets.iter_mut().zip(differs) {
@@ -107,13 +107,15 @@ impl<'a> Side<'a> {
     }
 
     /// Whether anything but zeros may lie in `chunk`. To be asked for rising chunks.
-    fn may_hold_data(&mut self, chunk: Extent) -> bool {
-        while self
-            .runs
-            .next_if(|run| run.end() <= chunk.offset())
-            .is_some()
-        {}
-        self.runs.peek().is_some_and(|run| run.overlaps(chunk))
+    fn may_hold_data(&mut self, chunk: Extent) -> Result<bool, LegError> {
+        let is_behind = |run: &Result<Extent, LegError>| {
+            let run = run.as_ref();
+            run.is_ok_and(|run| run.end() <= chunk.offset())
+        };
+        while self.runs.next_if(is_behind).is_some() {}
+        self.runs.next_if(Result::is_err).transpose()?;
+        let next = self.runs.peek().and_then(|run| run.as_ref().ok());
+        Ok(next.is_some_and(|run| run.overlaps(chunk)))
     }
 
     /// Reads `chunk`, or takes it for zeros where there is no data.
