@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod host;
 mod hub;
+mod identity;
 mod in_use;
 mod leg;
 mod mapping;

@@ -19,6 +19,7 @@ use stdx::units::format_size;
 use crate::error::LegError;
 use crate::file::{LegFile, Medium, zero_flags};
 use crate::host::{DeviceNumber, Host, QueueFacts};
+use crate::identity;
 use crate::in_use::{Identity, Use, kernel_use, lock_use, writer_use};
 use crate::leg::LegInfo;
 use crate::mapping::{Mapping, Pages};
@@ -146,7 +147,9 @@ impl Subject {
             punches_holes: punches_holes(&fd, end_bytes),
             zeroes_ranges: zeroes_ranges(&fd),
         };
-        let path = self.canonical_path();
+        let identity = identity::of_file(&self.host, &fd, &self.path)
+            .map_err(|errno| self.io("look at", errno))?;
+        let path = identity::canonical(&self.path);
         let below = self.host.device_below(DeviceNumber(stat.st_dev), &path);
         self.finish(Found {
             fd,
@@ -158,8 +161,7 @@ impl Subject {
             abilities,
             fast_zero: abilities.zeroes_ranges,
             queue: self.host.queue_facts(below),
-            // Without the device's number, which may be another one after a restart.
-            identity: format!("file:{}:{}", stat.st_ino, path.display()),
+            identity,
         })
     }
 
@@ -187,7 +189,6 @@ impl Subject {
         let queue = self.host.queue_facts(device);
         let fast_zero = queue.is_some_and(|queue| queue.fast_zero);
         let physical_block_bytes = ioctl_blkpbszget(&fd).unwrap_or(block_bytes);
-        let identity = self.host.device_identity(device);
         self.finish(Found {
             medium: Medium::BlockDevice,
             end_bytes: seek(&fd, SeekFrom::End(0))
@@ -205,8 +206,7 @@ impl Subject {
             },
             fast_zero,
             queue,
-            identity: identity
-                .unwrap_or_else(|| format!("device:{}", self.canonical_path().display())),
+            identity: identity::of_device(&self.host, device, &self.path),
         })
     }
 
@@ -266,10 +266,6 @@ impl Subject {
             Errno::BUSY => self.in_use_unseen("the kernel holds it for something else"),
             errno => self.io("open", errno),
         })
-    }
-
-    fn canonical_path(&self) -> PathBuf {
-        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
 
     /// Why there is nothing to open.

@@ -4,5 +4,6 @@ mod bench;
 mod conformance;
 mod fallback;
 mod faults;
+mod identities;
 mod refusals;
 mod shrinking;
