@@ -19,7 +19,7 @@ use crate::cli::ControlArgs;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// What the mirror is made of: files or disks (their paths, with a '/'), mem:SIZE, or
-    /// model:NAME[,size=SIZE][,file=PATH].
+    /// model:NAME, perhaps with ,size=SIZE and ,file=PATH behind it.
     #[arg(required = true, value_name = "LEG", value_parser = parse_leg)]
     legs: Vec<LegSpec>,
     /// What to call the array [default: the name of the first export].
