@@ -30,7 +30,7 @@ impl From<LegError> for CopyError {
     }
 }
 
-/// Copies the first `size_bytes` bytes of `source` over each of `targets` and makes them durable.
+/// Copies the first `size_bytes` bytes of `source` over each of `targets`. Nothing is flushed.
 /// `progress` is told how far it is, in bytes of the source, and says whether to go on. How many
 /// bytes had to be written, over all targets.
 ///
@@ -65,9 +65,6 @@ pub(crate) fn copy_over(
         if !progress(at) {
             return Err(CopyError::Interrupted);
         }
-    }
-    for target in &targets {
-        target.leg.sync()?;
     }
     Ok(written)
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use heliostat_engine::Config;
-use heliostat_leg::{IoChoice, LegSpec, OpenedLeg};
+use heliostat_leg::{IoChoice, LegError, LegSpec, OpenedLeg};
 use heliostat_types::{Duration, LEGS_MAX, LegId};
 use stdx::units::format_size;
 
@@ -233,9 +233,13 @@ impl Reconciliation<'_> {
             .map(|found| found.file.generation)
             .max()
             .unwrap_or(0);
-        if self.options.trust == Trust::Record {
-            self.refuse_doubt(&found, &file)?;
+        match source {
+            Some(source) => self.refuse_worse_source(&found, &file, source)?,
+            None if self.options.trust == Trust::AssumeClean => refuse_half_copied(&found)?,
+            None => self.refuse_doubt(&found, &file)?,
         }
+        // Flushed before it is called clean: what nobody flushed before us would be lost with the
+        // power, on each leg at another place.
         if let Some(source) = source {
             let dirty_since = found
                 .iter()
@@ -247,6 +251,8 @@ impl Reconciliation<'_> {
             self.copy(source, progress)?;
             file.dirty_since = None;
             file.copying_from = None;
+        } else {
+            flush(self.legs).map_err(|error| RuntimeError(error.to_string()))?;
         }
         // Also where nothing is new: a state directory that cannot be written is told of now, and
         // not when the first client writes.
@@ -266,7 +272,8 @@ impl Reconciliation<'_> {
         StateFile::clean(&self.options.name, self.size_bytes, legs.collect())
     }
 
-    /// Makes `file` durable and the only one that knows these legs.
+    /// Makes `file` durable and the only one that knows these legs. What else was known of other
+    /// legs together with them stays known.
     fn replace(&self, found: &[Found], file: &StateFile) -> Result<(), RuntimeError> {
         let directory = &self.options.places.state;
         let path = file.path_in(directory);
@@ -276,8 +283,12 @@ impl Reconciliation<'_> {
                 path.display()
             ))
         };
-        file.store(directory)
-            .map_err(|error| failed(&path, &error))?;
+        // First, so that no leg is unknown in between.
+        let left_behind = found.iter().filter_map(|old| old.file.left_behind_by(file));
+        for file in left_behind.chain([file.clone()]) {
+            file.store(directory)
+                .map_err(|error| failed(&file.path_in(directory), &error))?;
+        }
         for old in found.iter().filter(|old| old.path != path) {
             durable::remove(&old.path).map_err(|error| failed(&old.path, &error))?;
         }
@@ -343,6 +354,32 @@ impl Reconciliation<'_> {
         )))
     }
 
+    /// Refuses to copy from a leg that is known not to be the right one, where a better one is
+    /// there.
+    fn refuse_worse_source(
+        &self,
+        found: &[Found],
+        file: &StateFile,
+        source: usize,
+    ) -> Result<(), RuntimeError> {
+        let (name, info) = (self.legs[source].name(), self.legs[source].info());
+        let doubts = state::doubts(found, &info.identity).unwrap_or_default();
+        let is_better = |leg: &&LegRecord| {
+            let doubts = state::doubts(found, &leg.identity);
+            doubts.is_some_and(|doubts| doubts.is_empty())
+        };
+        let better = file.legs.iter().filter(is_better);
+        let better: Vec<&str> = better.map(|leg| leg.text.as_str()).collect();
+        if doubts.is_empty() || better.is_empty() {
+            return Ok(());
+        }
+        let (doubts, better) = (doubts.join(";\n  "), better.join(", "));
+        Err(RuntimeError(format!(
+            "{name} is not the leg to copy from:\n  {doubts}.\nCopy from one that is right with \
+             --copy-from LEG ({better}), or insist on {name} by leaving those off the list of legs."
+        )))
+    }
+
     fn first_differences(&self) -> Result<Vec<String>, RuntimeError> {
         let compared = COMPARED_BYTES.min(self.size_bytes);
         let mut reasons = Vec::new();
@@ -376,7 +413,8 @@ impl Reconciliation<'_> {
                 .join(", "),
             format_size(size),
         ));
-        let written = copy::copy_over(from, &targets, size, |done| progress.copied(done, size));
+        let written = copy::copy_over(from, &targets, size, |done| progress.copied(done, size))
+            .and_then(|written| Ok(flush(self.legs).map(|()| written)?));
         let unfinished = "the legs stay marked as different";
         let written = written.map_err(|error| match error {
             CopyError::Interrupted => RuntimeError(format!("copying was stopped; {unfinished}")),
@@ -387,6 +425,23 @@ impl Reconciliation<'_> {
             format_size(written)
         ));
         Ok(())
+    }
+}
+
+/// Makes all of every leg durable. Fails on a leg that became smaller since it was opened, so that
+/// such a leg never gets on record as clean.
+fn flush(legs: &[OpenedLeg]) -> Result<(), LegError> {
+    legs.iter().try_for_each(OpenedLeg::sync)
+}
+
+/// Refuses to take legs for equal that were just being made so.
+fn refuse_half_copied(found: &[Found]) -> Result<(), RuntimeError> {
+    match found.iter().find_map(|found| found.file.unfinished_copy()) {
+        None => Ok(()),
+        Some(copy) => Err(RuntimeError(format!(
+            "the legs are not equal, whatever --assume-clean says:\n  {copy}.\nCopy again, with \
+             --copy-from LEG."
+        ))),
     }
 }
 

@@ -54,6 +54,14 @@ pub(crate) struct LegRecord {
     pub(crate) fault: Option<FaultRecord>,
 }
 
+impl LegRecord {
+    /// Why it must not be read, as a sentence.
+    fn told_fault(&self) -> Option<String> {
+        let FaultRecord { at, reason } = self.fault.as_ref()?;
+        Some(format!("leg {} was faulted at {at}: {reason}", self.text))
+    }
+}
+
 /// When and why a leg was faulted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +124,33 @@ impl StateFile {
         let mut identities: Vec<&str> = self.legs.iter().map(|leg| leg.identity.as_str()).collect();
         identities.sort_unstable();
         identities
+    }
+
+    /// What stays to be known when `other` takes over the legs that it names: the others must not
+    /// be served as if nothing had happened. Nothing where it names all.
+    pub(crate) fn left_behind_by(&self, other: &Self) -> Option<Self> {
+        let taken = other.identities();
+        let mut rest = self.clone();
+        rest.legs
+            .retain(|leg| taken.binary_search(&leg.identity.as_str()).is_err());
+        for leg in &mut rest.legs {
+            leg.fault.get_or_insert_with(|| FaultRecord {
+                at: WallTime::now(),
+                reason: "it was part of a mirror that went on without it".to_owned(),
+            });
+        }
+        (!rest.legs.is_empty()).then_some(rest)
+    }
+
+    /// Of a copy that did not finish: which, and since when.
+    pub(crate) fn unfinished_copy(&self) -> Option<String> {
+        let (since, source) = (self.dirty_since?, self.copying_from.as_ref()?);
+        let text = self.legs.iter().find(|leg| leg.identity == *source);
+        let (text, name) = (text.map_or(source, |leg| &leg.text), &self.name);
+        Some(format!(
+            "copying {text} over the other legs of array '{name}' began at {since} and did not \
+             finish"
+        ))
     }
 
     /// Whether some leg is in both.
@@ -197,35 +232,38 @@ pub(crate) fn verdict(found: &[Found], wanted: &StateFile) -> Vec<String> {
                 "array '{name}' had {before} bytes, and would have {now} now"
             ));
         }
-        if let Some(since) = file.dirty_since {
-            match &file.copying_from {
-                Some(source) => {
-                    let text = file.legs.iter().find(|leg| leg.identity == *source);
-                    let text = text.map_or(source.as_str(), |leg| leg.text.as_str());
-                    reasons.push(format!(
-                        "copying {text} over the other legs of array '{name}' began at {since} \
-                         and did not finish"
-                    ));
-                }
-                // One leg cannot disagree with itself.
-                None if wanted.legs.len() == 1 && file.legs.len() == 1 => {}
-                None => reasons.push(format!(
-                    "array '{name}' was not stopped cleanly: its legs may differ since {since}"
-                )),
-            }
+        // One leg cannot disagree with itself.
+        let is_alone = wanted.legs.len() == 1 && file.legs.len() == 1;
+        if let Some(copy) = file.unfinished_copy() {
+            reasons.push(copy);
+        } else if let Some(since) = file.dirty_since.filter(|_| !is_alone) {
+            reasons.push(format!(
+                "array '{name}' was not stopped cleanly: its legs may differ since {since}"
+            ));
         }
-        for leg in &file.legs {
-            if let Some(fault) = &leg.fault {
-                let (text, at, reason) = (&leg.text, fault.at, &fault.reason);
-                reasons.push(format!("leg {text} was faulted at {at}: {reason}"));
-            }
-        }
+        reasons.extend(file.legs.iter().filter_map(LegRecord::told_fault));
         if reasons.len() > count_before {
             let last = reasons.last_mut().expect("one was just pushed");
             write!(last, " (said by {})", path.display()).expect("a String takes all text");
         }
     }
     reasons
+}
+
+/// Why the leg known as `identity` is not the one that is right: a sentence for each reason.
+/// `None` where nothing is known of it.
+pub(crate) fn doubts(found: &[Found], identity: &str) -> Option<Vec<String>> {
+    let mut doubts = None;
+    for Found { file, .. } in found {
+        let Some(leg) = file.legs.iter().find(|leg| leg.identity == identity) else {
+            continue;
+        };
+        let copy = file.unfinished_copy();
+        let copy = copy.filter(|_| file.copying_from.as_deref() != Some(identity));
+        let doubts: &mut Vec<String> = doubts.get_or_insert_default();
+        doubts.extend(leg.told_fault().into_iter().chain(copy));
+    }
+    doubts
 }
 
 /// FNV-1a over the identities, each with its end, folded to 32 bits. It only tells names of files

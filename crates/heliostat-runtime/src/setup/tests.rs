@@ -2,7 +2,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::prepare;
-use crate::rig::{LEG_BYTES, Notes, file, file_options, options, trusting};
+use crate::rig::{self, LEG_BYTES, Notes, file, file_options, options, trusting};
 use crate::scratch::Scratch;
 use crate::{ArrayOptions, Trust};
 
@@ -20,13 +20,19 @@ fn put(scratch: &Scratch, leg: usize, offset: u64, bytes: &[u8]) {
     file.write_all_at(bytes, offset).unwrap();
 }
 
+fn resize(scratch: &Scratch, leg: usize, size_bytes: u64) {
+    let file = File::options()
+        .write(true)
+        .open(file(scratch, leg))
+        .unwrap();
+    file.set_len(size_bytes).unwrap();
+}
+
 #[test]
 fn the_smallest_leg_rules_and_that_is_said() {
     let scratch = Scratch::new();
     let options = file_options(&scratch, 3);
-    let shorter = File::options().write(true).open(file(&scratch, 1)).unwrap();
-    shorter.set_len(LEG_BYTES - 4096).unwrap();
-    drop(shorter);
+    resize(&scratch, 1, LEG_BYTES - 4096);
     let mut notes = Notes::default();
     let prepared = prepare(&options, &mut notes).unwrap();
     assert_eq!(prepared.size_bytes, LEG_BYTES - 4096);
@@ -106,6 +112,17 @@ fn legs_of_another_set_are_refused() {
     // The third one is stale from now on.
     let error = refusal(&file_options(&scratch, 3));
     assert!(error.contains("in another set"), "{error}");
+    let third = file(&scratch, 2);
+    let alone = options(&scratch, &[&third]);
+    let error = refusal(&alone);
+    assert!(error.contains("went on without it"), "{error}");
+    let error = refusal(&trusting(
+        &file_options(&scratch, 3),
+        Trust::CopyFrom(third),
+    ));
+    assert!(error.contains("leg0, "), "{error}");
+    prepare(&trusting(&alone, Trust::AssumeClean), &mut Notes::default()).unwrap();
+    prepare(&alone, &mut Notes::default()).unwrap();
 }
 
 #[test]
@@ -115,11 +132,7 @@ fn a_leg_that_changed_its_size_is_refused() {
     prepare(&options, &mut Notes::default()).unwrap();
     for size in [LEG_BYTES / 2, LEG_BYTES * 2] {
         for index in 0..2 {
-            let leg = File::options()
-                .write(true)
-                .open(file(&scratch, index))
-                .unwrap();
-            leg.set_len(size).unwrap();
+            resize(&scratch, index, size);
         }
         let error = refusal(&options);
         assert!(error.contains("would have"), "{error}");
@@ -157,26 +170,106 @@ fn legs_that_begin_empty_are_never_believed() {
     assert_eq!(byte[100], b'x');
 }
 
+/// Stops a copy, or does something to the legs, when two megabytes are copied.
+struct Meanwhile<F>(F);
+
+impl<F: FnMut() -> bool> crate::Progress for Meanwhile<F> {
+    fn note(&mut self, _line: &str) {}
+
+    fn copied(&mut self, done_bytes: u64, _total_bytes: u64) -> bool {
+        done_bytes != 2 << 20 || (self.0)()
+    }
+}
+
 #[test]
 fn a_copy_that_did_not_finish_is_remembered() {
-    struct Impatient;
-    impl crate::Progress for Impatient {
-        fn note(&mut self, _line: &str) {}
-        fn copied(&mut self, done_bytes: u64, _total_bytes: u64) -> bool {
-            done_bytes < 2 << 20
-        }
-    }
     let scratch = Scratch::new();
     let options = file_options(&scratch, 2);
     put(&scratch, 0, 3 << 20, b"x");
     let copied = trusting(&options, Trust::CopyFrom(file(&scratch, 0)));
-    let error = prepare(&copied, &mut Impatient).unwrap_err().to_string();
+    let error = prepare(&copied, &mut Meanwhile(|| false))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("stopped"), "{error}");
     let error = refusal(&options);
     assert!(
         error.contains("did not finish") && error.contains("leg0"),
         "{error}"
     );
+    let error = refusal(&trusting(&options, Trust::AssumeClean));
+    assert!(
+        error.contains("did not finish") && error.contains("--copy-from"),
+        "{error}"
+    );
+    // The other way round, what was copied over would be copied back.
+    let half = Trust::CopyFrom(file(&scratch, 1));
+    let error = refusal(&trusting(&options, half.clone()));
+    assert!(
+        error.contains("did not finish") && error.contains("leg0), or insist on"),
+        "{error}"
+    );
     prepare(&copied, &mut Notes::default()).unwrap();
     prepare(&options, &mut Notes::default()).unwrap();
+    // Now they are equal, and either will do.
+    prepare(&trusting(&options, half), &mut Notes::default()).unwrap();
+}
+
+#[test]
+fn a_half_copied_leg_can_be_insisted_on_without_the_good_one() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let copied = trusting(&options, Trust::CopyFrom(file(&scratch, 0)));
+    prepare(&copied, &mut Meanwhile(|| false)).unwrap_err();
+    let half = file(&scratch, 1);
+    let alone = rig::options(&scratch, &[&half]);
+    let alone = trusting(&alone, Trust::CopyFrom(half));
+    prepare(&alone, &mut Notes::default()).unwrap();
+    let there = file(&scratch, 0);
+    let error = refusal(&rig::options(&scratch, &[&there]));
+    assert!(error.contains("went on without it"), "{error}");
+}
+
+#[test]
+fn a_leg_that_shrinks_while_it_is_copied_is_never_clean() {
+    for shrinking in 0..2 {
+        let scratch = Scratch::new();
+        let options = file_options(&scratch, 2);
+        let copied = trusting(&options, Trust::CopyFrom(file(&scratch, 0)));
+        let mut shrink = Meanwhile(|| {
+            resize(&scratch, shrinking, 1 << 20);
+            true
+        });
+        let error = prepare(&copied, &mut shrink).unwrap_err().to_string();
+        let name = format!("leg{shrinking}");
+        assert!(
+            error.contains(&name) && error.contains("smaller"),
+            "{error}"
+        );
+        resize(&scratch, shrinking, LEG_BYTES);
+        let error = refusal(&options);
+        assert!(error.contains("did not finish"), "{error}");
+    }
+}
+
+#[test]
+fn a_faulted_leg_is_not_copied_over_a_good_one() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let (mut known, _) = prepare(&options, &mut Notes::default())
+        .unwrap()
+        .record
+        .unwrap();
+    known.legs[1].fault = Some(crate::state::FaultRecord {
+        at: crate::wall_time::WallTime(60),
+        reason: "a write failed".to_owned(),
+    });
+    known.store(&options.places.state).unwrap();
+    let faulted = Trust::CopyFrom(file(&scratch, 1));
+    let error = refusal(&trusting(&options, faulted));
+    assert!(
+        error.contains("a write failed") && error.contains("leg0), or insist on"),
+        "{error}"
+    );
+    let good = Trust::CopyFrom(file(&scratch, 0));
+    prepare(&trusting(&options, good), &mut Notes::default()).unwrap();
 }
