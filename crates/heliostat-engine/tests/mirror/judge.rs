@@ -39,6 +39,16 @@ impl World {
             format!("in sync {:?}, not {good:?}", self.engine.in_sync())
         });
         self.check(!good.is_empty(), || "no leg is left".to_owned());
+        for leg in good {
+            let at_leg = self.pending.iter().filter(|pending| pending.op.leg == leg);
+            let reads = at_leg
+                .filter(|pending| pending.op.kind == OpKind::Read)
+                .count();
+            let (counted, _) = self.engine.leg_in_flight(leg);
+            self.check(reads <= counted as usize, || {
+                format!("{leg} has {reads} reads, not {counted}")
+            });
+        }
         let newest = self.issued.last().unwrap_or(&self.delivered);
         self.check(self.engine.record() == *newest, || {
             format!("the record {:?} was never given out", self.engine.record())
@@ -386,8 +396,8 @@ impl World {
             || leg.failed(blocks, 0, |kind| kind == OpKind::Read)
     }
 
-    /// A leg is out: writes that all the others have failed will fail, and what they wrote there may
-    /// have been seen.
+    /// A leg is out, or has failed something: writes that all legs which are left have failed will
+    /// fail, and what they wrote elsewhere may have been seen.
     pub(crate) fn doom_writes(&mut self) {
         let left: Vec<usize> = (0..self.legs.len())
             .filter(|&leg| {

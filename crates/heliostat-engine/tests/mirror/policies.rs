@@ -120,9 +120,11 @@ impl ReadPolicy for Random {
     ) -> ReadPlan {
         check_views(request, legs);
         if self.from_the_start {
+            // What was abandoned in the queue in front of a leg never completes.
             for view in legs {
                 let counted = self.reads_in_flight[view.leg.index()];
-                assert_eq!(view.reads_in_flight, counted, "reads at {}", view.leg);
+                let in_flight = view.reads_in_flight;
+                assert!(in_flight <= counted, "{in_flight} reads at {}", view.leg);
             }
         }
         let index = prng.below(legs.len() as u64);

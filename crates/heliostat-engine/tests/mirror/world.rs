@@ -632,8 +632,11 @@ impl World {
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
         }
-        if op.kind == OpKind::Read && error.is_some() {
-            self.forget_failed();
+        if error.is_some() {
+            self.doom_writes();
+            if op.kind == OpKind::Read {
+                self.forget_failed();
+            }
         }
         let completion = if op.kind == OpKind::BlockStatus {
             let result = error.map_or(Ok(runs), Err);
