@@ -26,7 +26,7 @@ use heliostat_types::{Duration, ErrorKind, Instant, StreamId};
 use self::budget::Budget;
 use self::connection::{Connection, Identity, Wires};
 use self::input::InputPool;
-use self::socket::Listener;
+use self::socket::{AcceptError, Listener};
 use crate::session::ExportInfo;
 use crate::uri::{Endpoint, ExportUri};
 
@@ -80,7 +80,8 @@ struct Shared {
 pub struct NbdExport {
     description: String,
     doors: Vec<Door>,
-    listeners: Vec<Listener>,
+    /// `None` for one that broke.
+    listeners: Vec<Option<Listener>>,
     connections: Vec<Option<Connection>>,
     /// Connections that something happened to in this turn, or that wait for something that is not
     /// told to them.
@@ -177,13 +178,13 @@ impl NbdExport {
                 return Ok(());
             }
         };
-        self.listeners.extend(listeners);
+        self.listeners.extend(listeners.into_iter().map(Some));
         Ok(())
     }
 
-    fn accept(&mut self, context: &mut Context<'_>, listener: usize) {
+    fn accept(&mut self, context: &mut Context<'_>, index: usize) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = self.listeners.get(listener) else {
+            let Some(listener) = self.listeners.get(index).and_then(Option::as_ref) else {
                 return;
             };
             let door = listener.door;
@@ -200,12 +201,21 @@ impl NbdExport {
                     }
                 }
                 Ok(None) => return,
-                Err(_) => {
+                Err(AcceptError::NoRoom) => {
                     // The socket stays ready, and the loop would turn as fast as it can.
                     self.accept_pause = Some(context.now() + ACCEPT_PAUSE);
-                    for listener in &self.listeners {
+                    for listener in self.listeners.iter().flatten() {
                         context.unwatch(listener.fd());
                     }
+                    return;
+                }
+                Err(AcceptError::Broken(errno)) => {
+                    context.unwatch(listener.fd());
+                    self.listeners[index] = None;
+                    let uri = &self.doors[door].uris[0];
+                    context.log(format!(
+                        "NBD: no client is let in at {uri} any more: accept: {errno}"
+                    ));
                     return;
                 }
             }
@@ -214,6 +224,9 @@ impl NbdExport {
 
     fn watch_listeners(&self, context: &mut Context<'_>) -> Result<(), RuntimeError> {
         for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(listener) = listener else {
+                continue;
+            };
             let token = LISTENER_BIT | as_token(index);
             context
                 .watch(listener.fd(), token, READABLE)
@@ -425,7 +438,7 @@ impl Export for NbdExport {
     fn begin_stop(&mut self, context: &mut Context<'_>) {
         self.is_stopping = true;
         self.accept_pause = None;
-        for listener in self.listeners.drain(..) {
+        for listener in self.listeners.drain(..).flatten() {
             context.unwatch(listener.fd());
         }
         for connection in self.connections.iter_mut().flatten() {

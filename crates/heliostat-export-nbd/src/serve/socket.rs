@@ -39,6 +39,15 @@ struct SocketFile {
     inode: u64,
 }
 
+/// Why a listening socket lets nobody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AcceptError {
+    /// The system has no room for another client now.
+    NoRoom,
+    /// It will not let anybody in any more; somebody else may have shut it down.
+    Broken(Errno),
+}
+
 impl Listener {
     /// Listens on a unix socket that only its owner can connect to. A file that a dead server left
     /// is replaced.
@@ -111,11 +120,11 @@ impl Listener {
         self.fd.as_fd()
     }
 
-    /// Lets a client in: `None` where none waits. An error means that the system has no room.
-    pub(super) fn accept(&self) -> io::Result<Option<(OwnedFd, ClientKey)>> {
+    /// Lets a client in: `None` where none waits.
+    pub(super) fn accept(&self) -> Result<Option<(OwnedFd, ClientKey)>, AcceptError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
-            match rustix::net::accept_with(&self.fd, flags) {
+            let errno = match rustix::net::accept_with(&self.fd, flags) {
                 Ok(fd) => {
                     let key = identify(fd.as_fd());
                     if matches!(key, ClientKey::Address(_)) {
@@ -126,12 +135,27 @@ impl Listener {
                     }
                     return Ok(Some((fd, key)));
                 }
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    return Err(io::Error::last_os_error());
+                Err(errno) => errno,
+            };
+            match errno {
+                Errno::AGAIN => return Ok(None),
+                Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => {
+                    return Err(AcceptError::NoRoom);
                 }
-                // The client has left again, or its network broke.
-                Err(_) => {}
+                // Of this client only: it has left again, a firewall forbids it, or its network
+                // broke ("Error handling" in accept(2)).
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+                | Errno::TIMEDOUT => {}
+                errno => return Err(AcceptError::Broken(errno)),
             }
         }
     }
@@ -273,4 +297,22 @@ fn inherited_fds() -> Result<Vec<OwnedFd>, RuntimeError> {
 
 fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, true)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+    use rustix::net::Shutdown;
+
+    use super::{AcceptError, Listener};
+
+    #[test]
+    fn a_socket_that_was_shut_down_is_broken() {
+        let listener = Listener::bind_tcp("127.0.0.1", 0, 0).unwrap();
+        assert!(matches!(listener.accept(), Ok(None)));
+        // As another process can that has inherited it too.
+        rustix::net::shutdown(listener.fd(), Shutdown::Both).unwrap();
+        let told = listener.accept().map(drop);
+        assert_eq!(told, Err(AcceptError::Broken(Errno::INVAL)));
+    }
 }
