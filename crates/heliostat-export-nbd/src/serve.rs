@@ -39,6 +39,9 @@ const ACCEPTS_MAX: usize = 16;
 /// How long nobody is let in after the system had no descriptor for a client: until one may have
 /// become free, and short enough for nobody to notice.
 const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
+/// How long a client that was let in may take until it has chosen an export: long enough for any
+/// network, and short enough that clients who say nothing do not hold all places for long.
+const NEGOTIATION_MAX: Duration = Duration::from_secs(10);
 /// The token bit of a listening socket; the rest is its index.
 const LISTENER_BIT: u32 = 1 << 31;
 /// The token bit of the output descriptor of a connection that has two.
@@ -91,6 +94,10 @@ pub struct NbdExport {
     next_stream: u64,
     /// Until when nobody is let in.
     accept_pause: Option<Instant>,
+    /// How long a client may take until it has chosen an export.
+    negotiation_max: Duration,
+    /// When to look for those that took longer: never after the first of them is due.
+    negotiation_deadline: Option<Instant>,
     stdio: Option<u32>,
     has_ended: bool,
     is_stopping: bool,
@@ -147,6 +154,8 @@ impl NbdExport {
             },
             next_stream: 0,
             accept_pause: None,
+            negotiation_max: NEGOTIATION_MAX,
+            negotiation_deadline: None,
             stdio: None,
             has_ended: false,
             is_stopping: false,
@@ -197,7 +206,8 @@ impl NbdExport {
                             input: fd,
                             output: None,
                         };
-                        self.add_connection(context, wires, key, door);
+                        let index = self.add_connection(context, wires, key, door);
+                        self.limit_negotiation(index, context.now());
                     }
                 }
                 Ok(None) => return,
@@ -219,6 +229,41 @@ impl NbdExport {
                     return;
                 }
             }
+        }
+    }
+
+    /// A client on standard input is not limited: it takes nobody's place.
+    fn limit_negotiation(&mut self, index: u32, now: Instant) {
+        let until = now + self.negotiation_max;
+        let connection = self.connections[as_index(index)].as_mut();
+        connection
+            .expect("it was just added")
+            .limit_negotiation(until);
+        // All have the same time, so that the first that was let in is the first that is due.
+        self.negotiation_deadline.get_or_insert(until);
+    }
+
+    /// Ends the connections that have not chosen an export in time.
+    fn end_negotiations(&mut self, context: &mut Context<'_>) {
+        self.negotiation_deadline = None;
+        for place in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[place] else {
+                continue;
+            };
+            let Some(until) = connection.negotiates_until() else {
+                continue;
+            };
+            if until > context.now() {
+                let earliest = self.negotiation_deadline.unwrap_or(until);
+                self.negotiation_deadline = Some(earliest.min(until));
+                continue;
+            }
+            close_connection(connection, context, &mut self.shared);
+            let limit = self.negotiation_max;
+            context.log(format!(
+                "NBD: a connection was closed: it chose no export within {limit}"
+            ));
+            self.touch(as_token(place));
         }
     }
 
@@ -421,18 +466,23 @@ impl Export for NbdExport {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.accept_pause
+        let deadlines = [self.accept_pause, self.negotiation_deadline];
+        deadlines.into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self, context: &mut Context<'_>) {
-        if self.accept_pause.is_none_or(|until| until > context.now()) {
-            return;
+        let now = context.now();
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        if is_due(self.negotiation_deadline) {
+            self.end_negotiations(context);
         }
-        // Where they cannot be watched now, they can be a moment later.
-        self.accept_pause = match self.watch_listeners(context) {
-            Ok(()) => None,
-            Err(_) => Some(context.now() + ACCEPT_PAUSE),
-        };
+        if is_due(self.accept_pause) {
+            // Where they cannot be watched now, they can be a moment later.
+            self.accept_pause = match self.watch_listeners(context) {
+                Ok(()) => None,
+                Err(_) => Some(now + ACCEPT_PAUSE),
+            };
+        }
     }
 
     fn begin_stop(&mut self, context: &mut Context<'_>) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use heliostat_runtime::{Answer, Context, Interest, RequestKind, WriteBuffer};
-use heliostat_types::{ClientId, ErrorKind, StreamId};
+use heliostat_types::{ClientId, ErrorKind, Instant, StreamId};
 
 use super::Shared;
 use super::budget::charge;
@@ -78,6 +78,8 @@ pub(super) struct Connection {
     is_broken: bool,
     /// The peer is gone; what it sent before can still be read, without being told so.
     is_hung_up: bool,
+    /// Until when it has to have chosen an export, where it has not and its time is limited.
+    negotiates_until: Option<Instant>,
     /// Why, where the protocol says.
     reason: Option<CloseReason>,
     /// What the input and output descriptors are watched for.
@@ -103,9 +105,21 @@ impl Connection {
             has_ended: false,
             is_broken: false,
             is_hung_up: false,
+            negotiates_until: None,
             reason: None,
             watched: [None; 2],
         }
+    }
+
+    /// Gives the client time until then to choose an export.
+    pub(super) const fn limit_negotiation(&mut self, until: Instant) {
+        self.negotiates_until = Some(until);
+    }
+
+    /// Until when the client has to have chosen an export, where it has not and its time is
+    /// limited.
+    pub(super) const fn negotiates_until(&self) -> Option<Instant> {
+        self.negotiates_until
     }
 
     /// What the client did wrong, where that ended the connection.
@@ -357,7 +371,8 @@ impl Connection {
             input.consume(received.consumed);
             has_moved |= received.consumed > 0;
             match received.event {
-                Event::Handled | Event::Opened { .. } => {}
+                Event::Handled => {}
+                Event::Opened { .. } => self.negotiates_until = None,
                 Event::NeedInput => break,
                 Event::Full => self.is_paused = true,
                 Event::Request { tag, request } => self.parked = Some(Parked::new(tag, request)),

@@ -85,6 +85,11 @@ impl Daemon {
     }
 
     fn serve(scratch: Scratch, uris: Vec<ExportUri>) -> Result<Self, RuntimeError> {
+        let export = NbdExport::new(uris, "two legs".to_owned(), MEMORY_BYTES).unwrap();
+        Self::serve_export(scratch, export)
+    }
+
+    fn serve_export(scratch: Scratch, export: NbdExport) -> Result<Self, RuntimeError> {
         let (started, is_started) = mpsc::channel();
         let places = Places::choose(Some(&scratch.0)).unwrap();
         let thread = thread::spawn(move || {
@@ -92,7 +97,6 @@ impl Daemon {
             let mut options = ArrayOptions::new("test".to_owned(), vec![leg(), leg()], places);
             options.memory_bytes = MEMORY_BYTES;
             options.lock_memory = false;
-            let export = NbdExport::new(uris, "two legs".to_owned(), MEMORY_BYTES).unwrap();
             let exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
             match Server::open(&options, exports, None, &mut Quiet) {
                 Ok(server) => {
@@ -371,6 +375,29 @@ fn too_many_clients_are_turned_away() {
     leaving.write_all(&request(command::DISC, 0, 0)).unwrap();
     assert_eq!(leaving.read(&mut [0; 1]).unwrap(), 0);
     daemon.connect_raw();
+    daemon.stop();
+}
+
+#[test]
+fn those_that_choose_no_export_are_closed_in_time() {
+    let scratch = Scratch::new();
+    let uris = vec![scratch.uri("a")];
+    let mut export = NbdExport::new(uris, "two legs".to_owned(), MEMORY_BYTES).unwrap();
+    // Instead of ten seconds, which nobody wants to wait for.
+    export.negotiation_max = heliostat_types::Duration::from_ms(500);
+    let daemon = Daemon::serve_export(scratch, export).unwrap();
+    let mut client = daemon.connect(true);
+    // One that says nothing, and later one that stops in the middle of a word.
+    for word in [&b""[..], b"\0\0\0\x03IHAVE"] {
+        let mut stream = UnixStream::connect(daemon.scratch.socket()).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        stream.write_all(word).unwrap();
+        let mut greeting = Vec::new();
+        stream.read_to_end(&mut greeting).unwrap();
+        assert_eq!(greeting.len(), 18);
+    }
+    // Who came before them and has chosen stays.
+    assert_eq!(read(&mut client, 0, 512), [0; 512]);
     daemon.stop();
 }
 
