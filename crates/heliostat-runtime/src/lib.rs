@@ -19,6 +19,7 @@ mod keeper;
 mod log;
 mod memory_lock;
 mod notify;
+mod options;
 mod places;
 mod poller;
 #[cfg(test)]
@@ -40,9 +41,10 @@ mod wall_time;
 pub use commands::Handle;
 pub use context::Context;
 pub use control::{ControlRequest, ControlResponse, ask};
+pub use options::{ArrayOptions, Trust};
 pub use places::{Places, check_name};
 pub use server::{Server, Stopped};
-pub use setup::{ArrayOptions, Progress, Trust};
+pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
@@ -55,3 +57,14 @@ pub use export::{ArrayInfo, ClientKey, Export, Interest, Ready};
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RuntimeError(pub String);
+
+/// Why what the user said makes no sense, whatever the legs are like.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+impl From<UsageError> for RuntimeError {
+    fn from(error: UsageError) -> Self {
+        Self(error.0)
+    }
+}

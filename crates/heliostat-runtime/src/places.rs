@@ -10,7 +10,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::RuntimeError;
+use crate::{RuntimeError, UsageError};
 
 /// The longest name of an array: it becomes part of names of files and sockets.
 const NAME_BYTES_MAX: usize = 64;
@@ -123,7 +123,7 @@ impl Places {
 ///
 /// # Errors
 /// Where it may not; the text says why.
-pub fn check_name(name: &str) -> Result<(), RuntimeError> {
+pub fn check_name(name: &str) -> Result<(), UsageError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let problem = if name.is_empty() {
         "it is empty".to_owned()
@@ -136,7 +136,7 @@ pub fn check_name(name: &str) -> Result<(), RuntimeError> {
     } else {
         return Ok(());
     };
-    Err(RuntimeError(format!(
+    Err(UsageError(format!(
         "'{name}' cannot be the name of an array: {problem}"
     )))
 }

@@ -12,7 +12,6 @@ use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, Le
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::{DEFAULT_POLICY, PolicyControl, PolicyError, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
-use stdx::units::format_size;
 
 use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
@@ -26,9 +25,10 @@ use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::memory_lock;
 use crate::notify::notify;
+use crate::options::ArrayOptions;
 use crate::poller::Poller;
 use crate::settings::Settings;
-use crate::setup::{self, ArrayOptions, Prepared, Progress};
+use crate::setup::{self, Prepared, Progress};
 use crate::signals::Signals;
 use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
@@ -80,7 +80,7 @@ impl Server {
         signals: Option<Signals>,
         progress: &mut dyn Progress,
     ) -> Result<Self, RuntimeError> {
-        setup::check_leg_count(options.legs.len())?;
+        options.check()?;
         let given = options.policy.clone();
         let path = options.places.settings(&options.name);
         let settings = Settings::new(path, options.keeps_settings, given);
@@ -511,7 +511,7 @@ fn build(
     policy: PolicySpec,
 ) -> Result<(Core, ArrayLock), RuntimeError> {
     let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
-    let memory_bytes = checked_memory(options.memory_bytes)?;
+    let memory_bytes = options.memory()?;
     let leg_names: Vec<String> = prepared
         .legs
         .iter()
@@ -567,18 +567,6 @@ fn build(
         leg_names,
     });
     Ok((core, prepared.lock))
-}
-
-fn checked_memory(bytes: u64) -> Result<usize, RuntimeError> {
-    let least = Config::MEMORY_MIN_BYTES;
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes >= least => Ok(bytes),
-        _ => Err(RuntimeError(format!(
-            "--memory {} is too little: the largest requests need {}",
-            format_size(bytes),
-            format_size(least as u64)
-        ))),
-    }
 }
 
 fn leg_config(leg: &OpenedLeg) -> LegConfig {

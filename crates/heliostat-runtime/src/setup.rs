@@ -4,82 +4,23 @@
 //! Nothing here guesses. Where the legs may differ the user is told what is known, and says which
 //! one is right.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use heliostat_engine::Config;
-use heliostat_leg::{IoChoice, LegError, LegSpec, OpenedLeg};
-use heliostat_types::{Duration, LEGS_MAX, LegId};
+use heliostat_leg::{LegError, LegSpec, OpenedLeg};
+use heliostat_types::LegId;
 use stdx::units::format_size;
 
 use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
 use crate::copy::{self, CopyError};
 use crate::durable;
-use crate::places::{self, Places};
+use crate::options::{ArrayOptions, Trust};
 use crate::state::{self, Found, LegRecord, StateFile};
 use crate::wall_time::WallTime;
 
 /// How much of every leg is compared at the start: enough for a partition table, a superblock or a
 /// boot sector to tell two disks apart, and read in a moment.
 const COMPARED_BYTES: u64 = 1 << 20;
-
-/// What is to be served, and how.
-#[derive(Clone, Debug)]
-pub struct ArrayOptions {
-    /// What it is called.
-    pub name: String,
-    /// Its legs, in role order.
-    pub legs: Vec<LegSpec>,
-    /// Which legs to believe.
-    pub trust: Trust,
-    /// The read policy, as the user wrote it; the default where nothing was written.
-    pub policy: Option<String>,
-    /// Whether a policy set live is kept for the next start.
-    pub keeps_settings: bool,
-    /// Memory for requests.
-    pub memory_bytes: u64,
-    /// After how much silence a leg is faulted.
-    pub leg_timeout: Duration,
-    /// Whether writes are refused.
-    pub read_only: bool,
-    /// How files and block devices are reached.
-    pub io: IoChoice,
-    /// Whether to lock the process's memory, as far as the kernel permits.
-    pub lock_memory: bool,
-    /// Where things lie.
-    pub places: Places,
-}
-
-impl ArrayOptions {
-    /// These legs under this name, everything else as it is unless told otherwise.
-    #[must_use]
-    pub fn new(name: String, legs: Vec<LegSpec>, places: Places) -> Self {
-        Self {
-            name,
-            legs,
-            trust: Trust::Record,
-            policy: None,
-            keeps_settings: true,
-            memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,
-            leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
-            read_only: false,
-            io: IoChoice::Auto,
-            lock_memory: true,
-            places,
-        }
-    }
-}
-
-/// Which legs to believe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// All of them, if what is remembered of them and their first megabyte allow it.
-    Record,
-    /// This one; it is copied over the others.
-    CopyFrom(String),
-    /// All of them, because the user says so.
-    AssumeClean,
-}
 
 /// Who is told what happens before the array is served.
 pub trait Progress {
@@ -104,12 +45,11 @@ pub(crate) struct Prepared {
     pub(crate) lock: ArrayLock,
 }
 
-/// Opens, checks, and where asked for copies.
+/// Opens, checks, and where asked for copies. The options make sense: [`ArrayOptions::check`].
 pub(crate) fn prepare(
     options: &ArrayOptions,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, RuntimeError> {
-    places::check_name(&options.name)?;
     options.places.create()?;
     let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
     let legs = open_legs(&options.legs)?;
@@ -134,29 +74,9 @@ pub(crate) fn prepare(
     })
 }
 
-/// Whether an array may have so many legs.
-pub(crate) fn check_leg_count(count: usize) -> Result<(), RuntimeError> {
-    if (1..=LEGS_MAX).contains(&count) {
-        return Ok(());
-    }
-    Err(RuntimeError(format!(
-        "an array has 1 to {LEGS_MAX} legs, and {count} were named"
-    )))
-}
-
 fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
-    let mut seen: Vec<PathBuf> = Vec::new();
     let mut legs = Vec::new();
     for spec in specs {
-        // Two ways to write the same file: opening it twice would only say that we use it ourselves.
-        if let Ok(path) = Path::new(&spec.to_string()).canonicalize() {
-            if seen.contains(&path) {
-                return Err(RuntimeError(format!(
-                    "{spec} is named twice; a mirror needs different legs"
-                )));
-            }
-            seen.push(path);
-        }
         let leg = spec
             .open()
             .map_err(|error| RuntimeError(error.to_string()))?;
@@ -297,38 +217,14 @@ impl Reconciliation<'_> {
 
     /// The leg to copy from, where there is one.
     fn source(&self) -> Result<Option<usize>, RuntimeError> {
-        let Trust::CopyFrom(wanted) = &self.options.trust else {
+        let Some(source) = self.options.source()? else {
             return Ok(None);
-        };
-        let same_path = |name: &str| {
-            let (one, other) = (
-                Path::new(name).canonicalize(),
-                Path::new(wanted).canonicalize(),
-            );
-            matches!((one, other), (Ok(one), Ok(other)) if one == other)
-        };
-        let matching: Vec<usize> = (0..self.legs.len())
-            .filter(|&index| {
-                let name = self.legs[index].name();
-                name == wanted || same_path(name)
-            })
-            .collect();
-        let [source] = matching[..] else {
-            let names: Vec<&str> = self.legs.iter().map(OpenedLeg::name).collect();
-            let problem = if matching.is_empty() {
-                "names none"
-            } else {
-                "names several"
-            };
-            let names = names.join(", ");
-            return Err(RuntimeError(format!(
-                "--copy-from {wanted} {problem} of the legs: {names}"
-            )));
         };
         let lasts = |leg: &OpenedLeg| !leg.info().volatile;
         if !lasts(&self.legs[source]) && self.legs.iter().any(lasts) {
             return Err(RuntimeError(format!(
-                "{wanted} begins empty at each start; copying it would wipe the other legs"
+                "{} begins empty at each start; copying it would wipe the other legs",
+                self.legs[source].name()
             )));
         }
         Ok(Some(source))

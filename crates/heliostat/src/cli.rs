@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError};
+use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
 use crate::{demo, policy, serve, stats};
+
+/// The exit code where the command line makes no sense, the same as clap's.
+const USAGE: u8 = 2;
 
 /// A mirrored block device that sends every read to the leg that will answer it soonest.
 #[derive(Debug, Parser)]
@@ -89,7 +92,11 @@ fn end(done: anyhow::Result<ExitCode>) -> ExitCode {
     }
     // Where standard error is gone too, the exit code is all there is.
     let _ = writeln!(stderr(), "error: {error:#}");
-    ExitCode::FAILURE
+    if error.is::<UsageError>() {
+        ExitCode::from(USAGE)
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use heliostat_export_nbd::serve::NbdExport;
 use heliostat_export_nbd::uri::ExportUri;
 use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_policy::PolicySpec;
-use heliostat_runtime::{ArrayOptions, Export, Progress, Server, Signals, Trust};
+use heliostat_runtime::{ArrayOptions, Export, Progress, Server, Signals, Trust, UsageError};
 use heliostat_types::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use stdx::units::{format_size, parse_size, parse_time_ns};
@@ -111,8 +111,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         None => name_of_export(&args.exports),
     };
     if let Err(error) = heliostat_runtime::check_name(&name) {
-        bail!("{error}; give the array another name than its export with --name NAME");
+        bail!(UsageError(format!(
+            "{error}; give the array another name than its export with --name NAME"
+        )));
     }
+    refuse_twins(&args.exports)?;
     let options = ArrayOptions {
         trust: match &args.copy_from {
             Some(leg) => Trust::CopyFrom(leg.clone()),
@@ -131,6 +134,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         },
         ..ArrayOptions::new(name, args.legs, args.control.places()?)
     };
+    options.check()?;
     let description = format!("heliostat mirror of {} legs", options.legs.len());
     let export = NbdExport::new(args.exports, description, options.memory_bytes)?;
     let exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
@@ -143,6 +147,17 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn refuse_twins(exports: &[ExportUri]) -> Result<(), UsageError> {
+    let is_twin = |&index: &usize| exports[..index].contains(&exports[index]);
+    match (0..exports.len()).find(is_twin) {
+        None => Ok(()),
+        Some(index) => Err(UsageError(format!(
+            "--export number {} was given before; give it once, or another name or place",
+            index + 1
+        ))),
+    }
 }
 
 /// The name of the first export. Where that is the default one, which has no name, the array gets

@@ -52,8 +52,6 @@ fn the_smallest_leg_rules_and_that_is_said() {
 fn what_cannot_be_legs_is_refused() {
     let scratch = Scratch::new();
     let there = file(&scratch, 0);
-    let twice = refusal(&options(&scratch, &[&there, &there]));
-    assert!(twice.contains("named twice"), "{twice}");
     let absent = scratch.path().join("absent");
     let error = refusal(&options(&scratch, &[&there, absent.to_str().unwrap()]));
     assert!(error.contains("absent"), "{error}");
@@ -137,20 +135,6 @@ fn a_leg_that_changed_its_size_is_refused() {
         let error = refusal(&options);
         assert!(error.contains("would have"), "{error}");
     }
-}
-
-#[test]
-fn a_source_is_one_of_the_legs() {
-    let scratch = Scratch::new();
-    let files = file_options(&scratch, 2);
-    let error = refusal(&trusting(&files, Trust::CopyFrom("/other".to_owned())));
-    assert!(
-        error.contains("names none") && error.contains("leg0"),
-        "{error}"
-    );
-    let memory = options(&scratch, &["mem:4MiB", "mem:4MiB"]);
-    let error = refusal(&trusting(&memory, Trust::CopyFrom("mem:4MiB".to_owned())));
-    assert!(error.contains("names several"), "{error}");
 }
 
 #[test]
