@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, makedev, minor};
 
+use crate::identity::DISK;
+
 /// Where /sys and /proc are; tests bring their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
@@ -115,8 +117,8 @@ impl Host {
         .into_iter()
         .find_map(|name| attribute(&disk, name).filter(|text| !text.is_empty()))?;
         Some(match attribute(&dir, "partition") {
-            Some(number) => format!("disk:{name}:part{number}"),
-            None => format!("disk:{name}"),
+            Some(number) => format!("{DISK}{name}:part{number}"),
+            None => format!("{DISK}{name}"),
         })
     }
 

@@ -65,7 +65,7 @@ impl LegHub {
     /// Takes the legs over; the one at index i is leg i from now on.
     ///
     /// # Errors
-    /// Where the kernel refuses what even threads need.
+    /// Where the kernel refuses what even threads need, or two legs are one disk.
     ///
     /// # Panics
     /// Where there are more than 16 legs.
@@ -74,6 +74,7 @@ impl LegHub {
         arena: Arc<Arena>,
         choice: IoChoice,
     ) -> Result<Self, LegError> {
+        OpenedLeg::expect_distinct(&legs)?;
         let mailbox = Mailbox::new().map_err(|source| LegError::Setup {
             doing: "have an event descriptor".to_owned(),
             source,

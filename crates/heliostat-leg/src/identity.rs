@@ -14,6 +14,9 @@ use crate::host::{DeviceNumber, Host, attribute};
 /// btrfs. That of XFS and f2fs is the device's, which may be another one after a restart.
 const LASTING_MAGICS: [i64; 2] = [0xef53, 0x9123_683e];
 
+/// What the identity of a disk begins with that has a name of its own.
+pub(crate) const DISK: &str = "disk:";
+
 /// What to recognise an open file by: its inode, the time when that was made, which tells it from
 /// one that had its number before, and its file system. Where one of the last two is not known, by
 /// inode and path.
@@ -32,6 +35,18 @@ pub(crate) fn of_file(host: &Host, fd: impl AsFd, path: &Path) -> Result<String,
             format!("file:{inode}:{seconds}.{nanoseconds:09}:{file_system}")
         }
         None => format!("file:{inode}:{}", path.display()),
+    })
+}
+
+/// Which two of these identities name the same disk, under two names perhaps, if any do. Identities
+/// of other kinds are not compared: the kernel already lets a file be opened only once.
+pub(crate) fn same_disks(identities: &[&str]) -> Option<(usize, usize)> {
+    (0..identities.len()).find_map(|later| {
+        let is_same = |earlier: &usize| identities[*earlier] == identities[later];
+        let earlier = (0..later).find(is_same)?;
+        identities[later]
+            .starts_with(DISK)
+            .then_some((earlier, later))
     })
 }
 

@@ -10,6 +10,7 @@ use stdx::units::format_size;
 
 use crate::error::LegError;
 use crate::file::LegFile;
+use crate::identity;
 use crate::memory::MemoryStore;
 use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
 use crate::spec::{LegSpec, ModelSpec, SpecKind};
@@ -247,6 +248,26 @@ impl OpenedLeg {
             Store::File(file) => file.sync(),
         };
         self.named("flush", result)
+    }
+
+    /// Refuses legs of which two are one disk, as when a LUN is reached over two paths: the kernel
+    /// takes these for two devices, and a mirror on them would be none.
+    ///
+    /// # Errors
+    /// Where there are two such legs.
+    pub fn expect_distinct(legs: &[Self]) -> Result<(), LegError> {
+        let identities: Vec<&str> = legs.iter().map(|leg| &*leg.info.identity).collect();
+        let Some((earlier, later)) = identity::same_disks(&identities) else {
+            return Ok(());
+        };
+        let (name, other) = (&legs[later].name, &legs[earlier].name);
+        Err(LegError::Unfit {
+            leg: name.clone(),
+            problem: format!("it is the same disk as {other}, {}", identities[later]),
+            way_out: "name another disk; where two disks only claim to be one, put a device \
+                      mapping or a file system on one of them"
+                .to_owned(),
+        })
     }
 
     /// Whether it is still as large as it was when it was opened. Blocks, no longer than a question

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::bench::{LoopDevice, Scratch, open_path};
+use crate::identity::same_disks;
 
 const SIZE: u64 = 1 << 20;
 
@@ -67,4 +68,16 @@ fn a_loop_device_is_its_file() {
     fs::rename(&path, &renamed).unwrap();
     let device = LoopDevice::attach(&renamed, 512).unwrap();
     assert_eq!(identity(&device.path), was);
+}
+
+#[test]
+fn one_disk_under_two_names_is_seen() {
+    let (disk, part) = (
+        "disk:naa.5000c500a1b2c3d4",
+        "disk:naa.5000c500a1b2c3d4:part1",
+    );
+    assert_eq!(same_disks(&[disk, part, "disk:eui.1"]), None);
+    assert_eq!(same_disks(&["disk:eui.1", disk, part, disk]), Some((1, 3)));
+    // Memory is told apart by nothing, and is never the same.
+    assert_eq!(same_disks(&["mem:1g", "mem:1g"]), None);
 }
