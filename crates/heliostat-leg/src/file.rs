@@ -151,8 +151,8 @@ impl LegFile {
         }
     }
 
-    /// Fills `bytes` from `offset_bytes` on, at any alignment. For setup: it has its own memory, and
-    /// fails where the file has become smaller, wherever that is.
+    /// Fills `bytes` from `offset_bytes` on, at any alignment. For setup: it has its own memory,
+    /// and fails where the file has become smaller, wherever that is.
     pub(crate) fn read_at(&self, offset_bytes: u64, bytes: &mut [u8]) -> io::Result<()> {
         let wanted = self.wanted(offset_bytes, bytes.len())?;
         let mut memory = self.window_memory(wanted)?;
