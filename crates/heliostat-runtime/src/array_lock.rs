@@ -33,7 +33,8 @@ impl ArrayLock {
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .mode(0o600);
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW);
             let mut file = options.open(&path).map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => return Err(is_served(name, &mut file)),
@@ -98,5 +99,15 @@ mod tests {
         // A file that somebody left behind is no lock.
         std::fs::write(&path, "1\n").unwrap();
         ArrayLock::take(path, "disk").unwrap();
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let scratch = Scratch::new();
+        let (path, other) = (scratch.path().join("lock"), scratch.path().join("other"));
+        std::fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        ArrayLock::take(path, "disk").unwrap_err();
+        assert_eq!(std::fs::read(&other).unwrap(), b"precious");
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
+    options.custom_flags(libc::O_NOFOLLOW);
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -51,4 +52,23 @@ fn flush_directory(path: &Path) -> io::Result<()> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{beside, replace};
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let scratch = Scratch::new();
+        let (path, other) = (scratch.path().join("state"), scratch.path().join("other"));
+        std::fs::write(&other, "precious").unwrap();
+        std::os::unix::fs::symlink(&other, beside(&path)).unwrap();
+        replace(&path, b"new").unwrap_err();
+        assert_eq!(std::fs::read(&other).unwrap(), b"precious");
+        // The link is gone, and the way free again.
+        replace(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
 }

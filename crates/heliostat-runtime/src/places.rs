@@ -95,8 +95,9 @@ impl Places {
                 return Err(failed(&"it belongs to another user"));
             }
             // The sticky bit keeps others from replacing our files, but not from making theirs.
-            if found.permissions().mode() & 0o002 != 0 {
-                return Err(failed(&"everybody may write to it"));
+            if found.permissions().mode() & 0o022 != 0 {
+                let problem = "others than its owner may write to it ('chmod go-w' mends that)";
+                return Err(failed(&problem));
             }
         }
         Ok(())
@@ -144,9 +145,12 @@ pub fn check_name(name: &str) -> Result<(), UsageError> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     use super::{Places, check_name};
+    use crate::scratch::Scratch;
 
     #[test]
     fn defaults_follow_the_user() {
@@ -161,6 +165,20 @@ mod tests {
         let user = user.unwrap();
         assert_eq!(user.control, Path::new("/XDG_RUNTIME_DIR/heliostat"));
         assert_eq!(user.state, Path::new("/HOME/.local/state/heliostat"));
+    }
+
+    #[test]
+    fn a_directory_is_written_by_its_owner_alone() {
+        let scratch = Scratch::new();
+        let places = Places::choose(Some(&scratch.path().join("new"))).unwrap();
+        places.create().unwrap();
+        for mode in [0o770, 0o702, 0o1777] {
+            std::fs::set_permissions(&places.state, Permissions::from_mode(mode)).unwrap();
+            let error = places.create().unwrap_err().to_string();
+            assert!(error.contains("chmod go-w"), "{error}");
+        }
+        std::fs::set_permissions(&places.state, Permissions::from_mode(0o755)).unwrap();
+        places.create().unwrap();
     }
 
     #[test]

@@ -386,11 +386,13 @@ impl Server {
                 return None;
             }
             if !is_drained {
-                self.core.log.line(
-                    "some clients have not got all their answers yet (a leg is silent, or they do \
-                     not take them); going on without them"
-                        .to_owned(),
-                );
+                let who = if self.core.engine().is_idle() {
+                    "some clients do not take their answers"
+                } else {
+                    "a leg is silent, and clients wait for it"
+                };
+                let line = format!("{who}; going on without them");
+                self.core.log.line(line);
             }
             self.close_exports();
             self.stop.begin_flush(now);

@@ -20,6 +20,10 @@ use crate::wall_time::WallTime;
 /// The version of the file that this code writes, and the only one it reads.
 const VERSION: u32 = 1;
 
+/// No array lives to see as many records: a file that counts further is damaged, and counting on
+/// from there could overflow.
+const GENERATION_MAX: u64 = u64::MAX / 2;
+
 /// How the files' names end.
 const EXTENSION: &str = "state";
 
@@ -116,7 +120,11 @@ impl StateFile {
                 "it has version {version}, and this program reads {VERSION}"
             ));
         }
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+        let file: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if file.generation > GENERATION_MAX {
+            return Err(format!("its generation cannot be {}", file.generation));
+        }
+        Ok(file)
     }
 
     /// The identities, sorted.

@@ -3,8 +3,8 @@
 use heliostat_types::{Duration, Instant};
 
 /// How long clients have to take the answers to what was accepted. Together with [`FLUSH_MAX`] it
-/// stays below the ten seconds that a stop may take in all.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// leaves two of the ten seconds that a stop may take in all to threads that have to end.
+const DRAIN_MAX: Duration = Duration::from_secs(4);
 
 /// How long legs have to make everything durable.
 const FLUSH_MAX: Duration = Duration::from_secs(4);
@@ -111,7 +111,7 @@ mod tests {
         assert!(!stop.is_late(NOW) && stop.is_late(drained));
         stop.begin_flush(drained);
         assert_eq!(stop.phase(), Phase::Flushing);
-        assert!(stop.next_deadline().unwrap() - NOW < Duration::from_secs(10));
+        assert!(stop.next_deadline().unwrap() - NOW <= Duration::from_secs(8));
     }
 
     #[test]

@@ -66,11 +66,15 @@ fn files_are_found_by_legs_and_not_by_name() {
 
 #[test]
 fn a_file_that_makes_no_sense_is_an_error() {
+    let mut endless = file("disk", &["a"]);
+    endless.generation = u64::MAX;
+    let endless = String::from_utf8(endless.to_bytes()).unwrap();
     for text in [
         "",
         "{",
         "{\"version\": 2}",
         "{\"version\": 1, \"name\": \"x\"}",
+        &endless,
     ] {
         let scratch = Scratch::new();
         std::fs::write(scratch.path().join("x.state"), text).unwrap();
