@@ -1,5 +1,5 @@
-//! What a daemon needs when a file system on its own machine lies on what it serves: its memory must
-//! not be written out to the very device that it serves, and the kernel must not wait for that
+//! What a daemon needs when a file system on its own machine lies on what it serves: its memory
+//! must not be written out to the very device that it serves, and the kernel must not wait for that
 //! device when the daemon asks for memory.
 
 use rustix::mm::{MlockAllFlags, mlockall};

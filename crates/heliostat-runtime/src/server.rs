@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState};
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
-use heliostat_policy::{DEFAULT_POLICY, PolicyControl, PolicyError, PolicySpec};
+use heliostat_policy::{PolicyControl, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
 
 use crate::RuntimeError;
@@ -25,7 +25,7 @@ use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::memory_lock;
 use crate::notify::notify;
-use crate::options::ArrayOptions;
+use crate::options::{ArrayOptions, parse_policy};
 use crate::poller::Poller;
 use crate::settings::Settings;
 use crate::setup::{self, Prepared, Progress};
@@ -36,8 +36,8 @@ use crate::stats::{LegSnapshot, Snapshot};
 use crate::stop::{Phase, Stop};
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
-/// memory complete at once, so that a turn could go on for as long as clients have requests; sockets
-/// must get their share.
+/// memory complete at once, so that a turn could go on for as long as clients have requests; but
+/// sockets must get their share.
 const ROUNDS_MAX: u32 = 16;
 
 /// What clients are told to align to at least.
@@ -84,8 +84,7 @@ impl Server {
         let given = options.policy.clone();
         let path = options.places.settings(&options.name);
         let settings = Settings::new(path, options.keeps_settings, given);
-        let policy = settings.policy()?;
-        let policy = parse_policy(policy.as_deref(), options.legs.len())?;
+        let policy = first_policy(&settings, options.legs.len(), progress)?;
         // Before any thread is started, which would not be part of the I/O path.
         let is_in_io_path = options.lock_memory && memory_lock::join_io_path();
         let mut interruptible = Interruptible {
@@ -499,12 +498,22 @@ fn failed(doing: &str, error: &std::io::Error) -> RuntimeError {
     RuntimeError(format!("cannot {doing}: {error}"))
 }
 
-fn parse_policy(text: Option<&str>, leg_count: usize) -> Result<PolicySpec, RuntimeError> {
-    let told = PolicySpec::parse(text.unwrap_or(DEFAULT_POLICY)).and_then(|spec| {
-        spec.check(&heliostat_policy::ArrayInfo::new(leg_count))?;
-        Ok(spec)
-    });
-    told.map_err(|error: PolicyError| RuntimeError(error.to_string()))
+/// The policy to begin with: one that was set live, or the command line's, or the default.
+fn first_policy(
+    settings: &Settings,
+    leg_count: usize,
+    progress: &mut dyn Progress,
+) -> Result<PolicySpec, RuntimeError> {
+    if let Some(kept) = settings.kept_policy()? {
+        match parse_policy(Some(&kept), leg_count) {
+            Ok(spec) => return Ok(spec),
+            // It may be of a time with more legs, or of another version of this program.
+            Err(error) => progress.note(&format!(
+                "read policy '{kept}', which was set live before, is not used: {error}"
+            )),
+        }
+    }
+    Ok(parse_policy(settings.given_policy(), leg_count)?)
 }
 
 fn build(

@@ -1,7 +1,7 @@
 //! What was set while the array was served, kept under its name.
 //!
-//! The policy set last wins: one set live beats the command line's, until somebody starts the daemon
-//! with another `--policy` than the one it had when the live one was set.
+//! The policy set last wins: one set live beats the command line's, until somebody starts the
+//! daemon with another `--policy` than the one it had when the live one was set.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -43,14 +43,19 @@ impl Settings {
         }
     }
 
-    /// The policy to start with, if any was said.
+    /// The policy on the command line.
+    pub(crate) fn given_policy(&self) -> Option<&str> {
+        self.given.as_deref()
+    }
+
+    /// The policy that was set live before, where it is to be used rather than the command line's.
     ///
     /// # Errors
     /// Where the file cannot be read or makes no sense.
-    pub(crate) fn policy(&self) -> Result<Option<String>, RuntimeError> {
+    pub(crate) fn kept_policy(&self) -> Result<Option<String>, RuntimeError> {
         let path = &self.path;
         let bytes = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self.given.clone()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|error| unreadable(path, &error))?,
         };
         let file: SettingsFile =
@@ -59,10 +64,8 @@ impl Settings {
             let problem = format!("it has version {}, and this program reads 1", file.version);
             return Err(unreadable(path, &problem));
         }
-        if self.given.is_some() && self.given != file.instead_of {
-            return Ok(self.given.clone());
-        }
-        Ok(Some(file.policy))
+        let is_overruled = self.given.is_some() && self.given != file.instead_of;
+        Ok((!is_overruled).then_some(file.policy))
     }
 
     /// Keeps a policy that was set live, durably. Blocks.
@@ -108,19 +111,19 @@ mod tests {
         let path = scratch.path().join("disk.settings");
         let settings =
             |given: Option<&str>| Settings::new(path.clone(), true, given.map(str::to_owned));
-        let policy = |given| settings(given).policy().unwrap();
-        assert_eq!(policy(None), None);
-        assert_eq!(policy(Some("pid")).as_deref(), Some("pid"));
+        let kept = |given| settings(given).kept_policy().unwrap();
+        assert_eq!(kept(None), None);
+        assert_eq!(kept(Some("pid")), None);
 
         settings(Some("pid")).keep_policy("queue").unwrap();
-        assert_eq!(policy(Some("pid")).as_deref(), Some("queue"));
-        assert_eq!(policy(None).as_deref(), Some("queue"));
+        assert_eq!(kept(Some("pid")).as_deref(), Some("queue"));
+        assert_eq!(kept(None).as_deref(), Some("queue"));
         // A new decision on the command line.
-        assert_eq!(policy(Some("zfs")).as_deref(), Some("zfs"));
+        assert_eq!(kept(Some("zfs")), None);
 
         settings(None).keep_policy("latency").unwrap();
-        assert_eq!(policy(None).as_deref(), Some("latency"));
-        assert_eq!(policy(Some("zfs")).as_deref(), Some("zfs"));
+        assert_eq!(kept(None).as_deref(), Some("latency"));
+        assert_eq!(kept(Some("zfs")), None);
     }
 
     #[test]
@@ -130,7 +133,10 @@ mod tests {
         let settings = |is_kept| Settings::new(path.clone(), is_kept, None);
         settings(true).keep_policy("pid").unwrap();
         settings(false).keep_policy("queue").unwrap();
-        assert_eq!(settings(false).policy().unwrap().as_deref(), Some("pid"));
+        assert_eq!(
+            settings(false).kept_policy().unwrap().as_deref(),
+            Some("pid")
+        );
     }
 
     #[test]
@@ -144,7 +150,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let error = Settings::new(path.clone(), true, None)
-                .policy()
+                .kept_policy()
                 .unwrap_err();
             assert!(error.to_string().contains("disk.settings"), "{error}");
         }

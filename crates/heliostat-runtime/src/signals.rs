@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// SIGTERM, SIGINT and SIGHUP, taken out of their ordinary course.
 ///
-/// SIGHUP stops like the other two, so that closing a terminal is a clean stop; where it was ignored
-/// at the start (`nohup`), it stays ignored.
+/// SIGHUP stops like the other two, so that closing a terminal is a clean stop; where it was
+/// ignored at the start (`nohup`), it stays ignored.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -76,6 +76,6 @@ fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: with no new action it only writes the old one.
     let told = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: zeroes are a valid value of this plain struct, and the call wrote it where it succeeded.
+    // SAFETY: zeroes are a valid value of this plain struct, and so is what the call wrote.
     told == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }

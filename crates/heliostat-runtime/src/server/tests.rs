@@ -253,6 +253,21 @@ fn the_policy_is_switched_and_kept() {
 }
 
 #[test]
+fn a_kept_policy_that_does_not_fit_is_told_and_not_used() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&memory_options(&scratch)).unwrap();
+    rig.handle.set_policy("devid:3").unwrap();
+    rig.stop();
+    let rig = Rig::start(&options(&scratch, &["mem:4MiB", "mem:4MiB"])).unwrap();
+    assert!(rig.notes[0].contains("'devid:3'"), "{:?}", rig.notes);
+    assert_eq!(
+        rig.handle.stats().unwrap().policy,
+        heliostat_policy::DEFAULT_POLICY
+    );
+    rig.stop();
+}
+
+#[test]
 fn too_little_memory_is_told_with_numbers() {
     let scratch = Scratch::new();
     let options = ArrayOptions {
