@@ -200,7 +200,7 @@ fn leg_counts(room: &Room) -> Result<()> {
         ensure!(!said.contains("failed"), "{count} legs: {said}");
         server.terminate()?;
     }
-    let refusal = Server::refused(room, &vec!["mem:16MiB".to_owned(); 17], &[])?;
+    let refusal = Server::misused(room, &vec!["mem:16MiB".to_owned(); 17], &[])?;
     ensure!(refusal.contains("16"), "how many are too many? {refusal}");
     Ok(())
 }

@@ -52,6 +52,18 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where it serves, or fails in another way.
     pub(super) fn refused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+        Self::refused_with(1, room, legs, options)
+    }
+
+    /// The same, where the command line makes no sense.
+    ///
+    /// # Errors
+    /// Where it does not end with exit code 2.
+    pub(super) fn misused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+        Self::refused_with(2, room, legs, options)
+    }
+
+    fn refused_with(code: i32, room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
         let mut command = process::limited(START_TIME_MAX, &room.program);
         let arguments = arguments(room, "other", legs, options);
         let Said {
@@ -60,8 +72,8 @@ impl<'a> Server<'a> {
             stderr,
         } = process::listen(command.args(arguments))?;
         ensure!(
-            status.code() == Some(1),
-            "serve should have refused with exit code 1, but ended with {status}: {stdout}{stderr}"
+            status.code() == Some(code),
+            "serve should have ended with exit code {code}, not {status}: {stdout}{stderr}"
         );
         Ok(stderr)
     }
