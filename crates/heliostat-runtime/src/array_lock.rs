@@ -1,4 +1,4 @@
-//! One daemon per name: a file that is locked for as long as the daemon lives, and says whose it is.
+//! One daemon per name: a file that is locked for as long as the daemon lives, and says by whom.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};

@@ -101,7 +101,8 @@ fn every_reason_to_refuse_is_told() {
     assert_eq!(
         reasons(&known, &wanted),
         [
-            "array 'disk' was not stopped cleanly: its legs may differ since 1970-01-01 00:00:00 UTC \
+            "array 'disk' was not stopped cleanly: its legs may differ since \
+             1970-01-01 00:00:00 UTC \
           (said by /state/x)"
         ]
     );
