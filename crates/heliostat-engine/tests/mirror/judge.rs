@@ -188,6 +188,13 @@ impl World {
                 .iter()
                 .any(|pending| pending.op.kind.is_mutating() && pending.op.leg == LegId::new(leg));
             rule(!busy, "clean while a write is in flight");
+            let flushes = self.legs[leg].failures.iter();
+            rule(
+                !flushes
+                    .into_iter()
+                    .any(|failure| failure.kind == OpKind::Flush),
+                "clean although a flush failed and what it lost does not come back",
+            );
             rule(
                 self.legs[leg].data == self.legs[leg].durable,
                 "clean before all was flushed",

@@ -24,7 +24,7 @@ struct Odds {
     short: u64,
     by_hand: u64,
     silence: u64,
-    /// Chances that no leg can do trims and fast zeros, though it says so.
+    /// Chances that a leg cannot do a trim, write-zeroes or FUA, though it says so.
     unsupported: u64,
     /// Chances that all legs become full, or are so no more.
     full: u64,
@@ -291,6 +291,9 @@ impl Run {
             OpKind::Trim | OpKind::WriteZeroes if self.chance(odds.unsupported) => {
                 Some(ErrorKind::NotSupported)
             }
+            OpKind::Write if op.fua && self.chance(odds.unsupported) => {
+                Some(ErrorKind::NotSupported)
+            }
             OpKind::Write | OpKind::WriteZeroes | OpKind::Trim if self.chance(odds.write_error) => {
                 Some([ErrorKind::Io, ErrorKind::NoSpace][index(self.dice.below(2))])
             }
@@ -491,7 +494,7 @@ fn legs_are_full() {
 fn memory_is_short() {
     let odds = Odds {
         read_error: 20,
-        silence: 50,
+        silence: 200,
         ..CALM
     };
     attack("memory_is_short", 4, odds, LARGE);
