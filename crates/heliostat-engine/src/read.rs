@@ -357,7 +357,8 @@ impl Engine {
     }
 
     /// Whether what `leg` answered may be shown, now that it is known which locks were granted
-    /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have seen.
+    /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have
+    /// seen.
     fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
         if self.locks.is_empty() && self.divergence.is_empty() {
             return true;

@@ -323,7 +323,8 @@ impl Checker {
             .collect()
     }
 
-    /// How many bytes from the start of the cell at `at` on match the same versions, each by itself.
+    /// How many bytes from the start of the cell at `at` on match the same versions, each by
+    /// itself.
     fn same_match(&self, at: u64, bytes: &[u8]) -> Result<usize, String> {
         let of = |place: usize| self.matching(at, at + place as u64, &bytes[place..=place]);
         let first = of(0);
@@ -403,8 +404,8 @@ impl Checker {
         )
     }
 
-    /// Whether a leg that holds `bytes` at `extent` holds write `write` or what came beside or after
-    /// it.
+    /// Whether a leg that holds `bytes` at `extent` holds write `write` or what came beside or
+    /// after it.
     pub(crate) fn check_holds(
         &self,
         write: usize,

@@ -442,7 +442,8 @@ fn attack(kind: &str, count: u64, odds: Odds, size: Size) {
         let log = Log::default();
         let text = fails(told_seed, told_size, Some(log.clone())).unwrap_or_default();
         panic!(
-            "{kind}: seed {seed} fails; the story of seed {told_seed} with {told_size:?}:\n{}\n{text}",
+            "{kind}: seed {seed} fails; \
+             the story of seed {told_seed} with {told_size:?}:\n{}\n{text}",
             story(&log)
         );
     }

@@ -94,7 +94,8 @@ impl World {
         });
     }
 
-    /// Reads all of it, several times and each time elsewhere: the checker says whether it is stable.
+    /// Reads all of it, several times and each time elsewhere: the checker says whether it is
+    /// stable.
     fn reread(&mut self) {
         self.set_policy(Box::new(Rotate::default()));
         for leg in self.in_sync() {
@@ -157,8 +158,8 @@ impl World {
         }
     }
 
-    /// Buffers that are still used are those of operations that faulted legs did not end. (Zeros may
-    /// come from memory that is never given back, and does not count.)
+    /// Buffers that are still used are those of operations that faulted legs did not end. (Zeros
+    /// may come from memory that is never given back, and does not count.)
     fn judge_buffers_of_ghosts(&self) {
         let holds = (self.pending.iter())
             .any(|pending| pending.op.kind == OpKind::Read || pending.stores_bytes());

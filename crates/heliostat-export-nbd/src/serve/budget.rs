@@ -37,8 +37,8 @@ impl Budget {
 
     /// Takes `bytes` for a connection that holds `held_bytes`, or says that it has to wait.
     ///
-    /// A connection that holds nothing gets what is free without the reserve, and any one request is
-    /// let through when nothing is used at all.
+    /// A connection that holds nothing gets what is free without the reserve, and any one request
+    /// is let through when nothing is used at all.
     pub(super) const fn try_take(&mut self, bytes: u64, held_bytes: u64) -> bool {
         let free_bytes = self.total_bytes.saturating_sub(self.used_bytes);
         let may = self.used_bytes == 0
