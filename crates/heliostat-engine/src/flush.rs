@@ -144,9 +144,15 @@ impl Engine {
     /// Answers those who waited for a round.
     pub(crate) fn answer_flush(&mut self, index: u32) {
         let round = self.flushes.rounds.remove(index);
+        // What an earlier flush lost, no later one brings back: the client must not be told so.
+        let result = if self.record.is_lost() {
+            Err(round.error)
+        } else {
+            round.result
+        };
         for waiter in round.waiters {
             match waiter {
-                Waiter::Client(id) => self.complete(id, round.result.map(|()| Answer::Done)),
+                Waiter::Client(id) => self.complete(id, result.map(|()| Answer::Done)),
                 Waiter::Clean { changes } => {
                     if round.result.is_ok() {
                         self.flushed_up_to(changes);

@@ -66,6 +66,11 @@ impl Record {
         self.clean_at
     }
 
+    /// Whether the last leg has failed a flush.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// How many changes were ever admitted.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes

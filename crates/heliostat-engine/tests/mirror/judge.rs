@@ -291,9 +291,10 @@ impl World {
             }
             (Wanted::Flush, Ok(Reply::Done)) => self.judge_flushed(asked),
             (Wanted::Flush, Err(_)) => {
+                // This one, or an earlier one: what that lost does not come back.
                 for leg in self.in_sync() {
-                    let failed = self.legs[leg]
-                        .failed(Extent::default(), asked.start, |kind| kind == OpKind::Flush);
+                    let failed =
+                        self.legs[leg].failed(Extent::default(), 0, |kind| kind == OpKind::Flush);
                     self.check(failed, || {
                         format!("a flush failed, but leg {leg} flushed well")
                     });

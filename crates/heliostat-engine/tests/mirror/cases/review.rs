@@ -127,6 +127,21 @@ fn what_a_leg_cannot_do_is_done_in_another_way() {
 }
 
 #[test]
+fn no_flush_is_done_after_the_last_leg_has_failed_one() {
+    let mut world = world(1);
+    world.write(block(0));
+    world.pump();
+    let failed = world.flush();
+    end(&mut world, 0, OpKind::Flush, IO);
+    let later = world.flush();
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    for flush in [failed, later] {
+        assert_eq!(answer(&world, flush), Some(&Err(ErrorKind::Io)));
+    }
+    assert!(world.engine.record().dirty);
+}
+
+#[test]
 fn a_trim_that_fails_costs_no_leg() {
     let mut world = with_legs(&[LEG, LegConfig { fua: false, ..LEG }]);
     let trim = world.trim(blocks(0, 8), false);
