@@ -5,10 +5,12 @@ use std::io;
 use std::iter;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use heliostat_types::{Extent, OpKind, StatusRun};
 use rustix::fs::{
-    AtFlags, FallocateFlags, SeekFrom, StatxFlags, fallocate, fdatasync, seek, statx,
+    AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fdatasync, open, seek,
+    statx,
 };
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 
@@ -45,6 +47,35 @@ pub(crate) struct LegFile {
     pub(crate) abilities: Abilities,
     /// Whether transfers go past the page cache.
     pub(crate) direct: bool,
+    /// The file below a loop device.
+    pub(crate) backing: Option<Backing>,
+}
+
+/// The file below a loop device, watched because the device does not tell when it is cut: it keeps
+/// its size, and a write makes the file long again, with zeros where data was.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    fd: OwnedFd,
+    size_bytes: u64,
+}
+
+impl Backing {
+    /// Finds the file; `None` where it cannot be seen from here.
+    pub(crate) fn find(path: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty()).ok()?;
+        let size_bytes = file_size_bytes(&fd, AtFlags::empty()).ok()?;
+        Some(Self { fd, size_bytes })
+    }
+
+    fn is_whole(&self, freshness: AtFlags) -> Result<bool, Errno> {
+        Ok(file_size_bytes(&self.fd, freshness)? >= self.size_bytes)
+    }
+}
+
+fn file_size_bytes(fd: &OwnedFd, freshness: AtFlags) -> Result<u64, Errno> {
+    let flags = AtFlags::EMPTY_PATH | freshness;
+    Ok(statx(fd, "", flags, StatxFlags::SIZE)?.stx_size)
 }
 
 impl LegFile {
@@ -55,7 +86,7 @@ impl LegFile {
     /// Whether a write beyond the end would make it longer instead of failing: then its size is
     /// looked at before each batch of changes.
     pub(crate) fn grows_when_written(&self) -> bool {
-        self.medium == Medium::File
+        self.medium == Medium::File || self.backing.is_some()
     }
 
     /// Whether it is still as large as it was when it was opened, as the server says where one
@@ -64,7 +95,7 @@ impl LegFile {
     /// # Errors
     /// Where that cannot be told.
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
-        Ok(self.end_bytes(AtFlags::empty())? >= self.size_bytes)
+        Ok(self.is_whole_by(AtFlags::empty())?)
     }
 
     /// The same, and not whole where it cannot be told. May block.
@@ -76,18 +107,20 @@ impl LegFile {
     /// network file system that was shortened elsewhere is then seen late, when this machine has
     /// learned its size for another reason. Not whole where it cannot be told.
     pub(crate) fn is_whole_as_known(&self) -> bool {
-        self.end_bytes(AtFlags::STATX_DONT_SYNC)
-            .is_ok_and(|end_bytes| end_bytes >= self.size_bytes)
+        self.is_whole_by(AtFlags::STATX_DONT_SYNC)
+            .is_ok_and(|is_whole| is_whole)
     }
 
-    fn end_bytes(&self, freshness: AtFlags) -> Result<u64, Errno> {
-        match self.medium {
-            Medium::File => {
-                let flags = AtFlags::EMPTY_PATH | freshness;
-                Ok(statx(&self.fd, "", flags, StatxFlags::SIZE)?.stx_size)
-            }
-            Medium::BlockDevice => seek(&self.fd, SeekFrom::End(0)),
-        }
+    fn is_whole_by(&self, freshness: AtFlags) -> Result<bool, Errno> {
+        let end_bytes = match self.medium {
+            Medium::File => file_size_bytes(&self.fd, freshness)?,
+            Medium::BlockDevice => seek(&self.fd, SeekFrom::End(0))?,
+        };
+        let is_backed = match &self.backing {
+            Some(backing) => backing.is_whole(freshness)?,
+            None => true,
+        };
+        Ok(is_backed && end_bytes >= self.size_bytes)
     }
 
     /// An error where it has become smaller: setup must neither take what is missing for zeros nor

@@ -137,6 +137,11 @@ impl Host {
             .collect()
     }
 
+    /// The file that a loop device, or a partition of one, stands on.
+    pub(crate) fn loop_backing(&self, device: DeviceNumber) -> Option<PathBuf> {
+        attribute(&self.disk_dir(device)?, "loop/backing_file").map(PathBuf::from)
+    }
+
     /// The loop devices, by name, and what each stands on.
     pub(crate) fn loop_devices(&self) -> Vec<(String, PathBuf)> {
         let entries = fs::read_dir(self.sys.join("block")).into_iter().flatten();

@@ -17,7 +17,7 @@ use rustix::io::{Errno, pread};
 use stdx::units::format_size;
 
 use crate::error::LegError;
-use crate::file::{LegFile, Medium, zero_flags};
+use crate::file::{Backing, LegFile, Medium, zero_flags};
 use crate::host::{DeviceNumber, Host, QueueFacts};
 use crate::identity;
 use crate::in_use::{Identity, Use, kernel_use, lock_use, writer_use};
@@ -117,6 +117,7 @@ struct Found {
     fast_zero: bool,
     queue: Option<QueueFacts>,
     identity: String,
+    backing: Option<Backing>,
 }
 
 impl Subject {
@@ -162,6 +163,7 @@ impl Subject {
             fast_zero: abilities.zeroes_ranges,
             queue: self.host.queue_facts(below),
             identity,
+            backing: None,
         })
     }
 
@@ -207,6 +209,10 @@ impl Subject {
             fast_zero,
             queue,
             identity: identity::of_device(&self.host, device, &self.path),
+            backing: self
+                .host
+                .loop_backing(device)
+                .and_then(|path| Backing::find(&path)),
         })
     }
 
@@ -252,6 +258,7 @@ impl Subject {
             block_bytes,
             abilities: found.abilities,
             direct,
+            backing: found.backing,
         };
         Ok((file, info))
     }
