@@ -4,6 +4,9 @@ use std::fmt::Debug;
 
 use heliostat_types::{ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
+use stdx::settings::SettingError;
+use stdx::units::parse_size;
+
 use crate::{Flash, FlashParams, Hdd, HddParams, NetworkDisk, NetworkDiskParams, Ram, RamParams};
 
 /// What a device says of itself before it is used.
@@ -88,6 +91,21 @@ impl ModelParams {
             Self::Ram(params) => params.size_bytes = size_bytes,
         }
         self
+    }
+
+    /// Sets the parameter `key` from text: what a leg's table in a scenario overrides.
+    ///
+    /// # Errors
+    /// Where this family has no such parameter or the value makes no sense.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        match key {
+            "size" => {
+                let size = parse_size(value).map_err(|error| SettingError::value(key, error))?;
+                *self = self.with_size(size);
+                Ok(())
+            }
+            _ => Err(SettingError::unknown(key, ["size"])),
+        }
     }
 
     /// A device with these parameters, idle since the origin of time. `prng` gives what differs

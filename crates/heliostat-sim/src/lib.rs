@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod checks;
-mod client;
 mod contents;
 mod leg;
 mod measure;
@@ -26,7 +25,8 @@ mod streams;
 mod trace;
 
 pub use contents::Fidelity;
+pub use heliostat_workload::{Job, Rw};
 pub use result::{JobResult, LegResult, Moved, RunResult};
-pub use scenario::{ArraySpec, Fault, Job, LegSpec, Rw, Scenario, ScenarioError};
+pub use scenario::{ArraySpec, Fault, LegSpec, Scenario, ScenarioError};
 pub use simulation::{CheckFailure, RunError, Simulation, run};
 pub use smoke::{kept_seeds, random_scenario, smoke};

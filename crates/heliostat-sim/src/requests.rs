@@ -1,9 +1,9 @@
 //! The clients' side: what they ask for, and whether what they are told is true.
 
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
-use heliostat_types::{ErrorKind, Extent, Instant, OpKind, RequestId, SECTOR_BYTES, StreamId};
+use heliostat_types::{ErrorKind, Extent, Instant, RequestId, SECTOR_BYTES, StreamId};
+use heliostat_workload::Ask;
 
-use crate::client::Ask;
 use crate::contents::{SECTOR, fill_sector, version_of_sector};
 use crate::result::Moved;
 use crate::shadow::{Moment, Wrong};
@@ -58,23 +58,6 @@ impl Requests {
 
 fn index(number: u64) -> usize {
     usize::try_from(number).expect("requests fit into memory")
-}
-
-impl Ask {
-    const fn kind(self) -> OpKind {
-        match self {
-            Self::Read(_) => OpKind::Read,
-            Self::Write(_) => OpKind::Write,
-            Self::Flush => OpKind::Flush,
-        }
-    }
-
-    fn extent(self) -> Extent {
-        match self {
-            Self::Read(extent) | Self::Write(extent) => extent,
-            Self::Flush => Extent::default(),
-        }
-    }
 }
 
 impl Simulation {

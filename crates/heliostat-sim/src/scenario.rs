@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use heliostat_model::{Drive, FaultEffect, ModelParams, drive};
-use heliostat_types::{Duration, LEGS_MAX, SECTOR_BYTES};
+use heliostat_model::{Drive, FailedKind, FaultEffect, ModelParams, drive};
+use heliostat_types::{Duration, LEGS_MAX};
+use heliostat_workload::Job;
+use stdx::settings::{SettingError, parse_bool, parse_count};
+use stdx::units::parse_time_ns;
 
 use crate::contents::Fidelity;
 
@@ -70,89 +73,6 @@ impl LegSpec {
     }
 }
 
-/// Clients that do the same, as a section of a fio job file.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// What people call it.
-    pub name: String,
-    /// What it does.
-    pub rw: Rw,
-    /// Bytes of a request; a multiple of 512.
-    pub bs_bytes: u64,
-    /// Requests that each clone keeps in flight.
-    pub iodepth: u32,
-    /// How many clones there are; each is a client.
-    pub numjobs: u32,
-    /// Whether requests go to the array as they are. Otherwise reads of a sequential stream go
-    /// through a read-ahead window of the client.
-    pub direct: bool,
-    /// The window of a stream that is not direct.
-    pub readahead_bytes: u64,
-    /// Where the job's region begins.
-    pub offset_bytes: u64,
-    /// How large it is; 0: up to the array's end.
-    pub size_bytes: u64,
-    /// How far the region of each clone lies behind that of the one before.
-    pub offset_increment_bytes: u64,
-    /// How many of 100 requests are reads, for `rw` and `randrw`.
-    pub rwmixread: u32,
-    /// A FLUSH after so many writes; 0: none.
-    pub fsync: u32,
-    /// Whether it is left out of the totals.
-    pub background: bool,
-}
-
-impl Default for Job {
-    fn default() -> Self {
-        Self {
-            name: "job".to_owned(),
-            rw: Rw::RandRead,
-            bs_bytes: 4096,
-            iodepth: 1,
-            numjobs: 1,
-            direct: true,
-            readahead_bytes: 4 << 20,
-            offset_bytes: 0,
-            size_bytes: 0,
-            offset_increment_bytes: 0,
-            rwmixread: 50,
-            fsync: 0,
-            background: false,
-        }
-    }
-}
-
-/// What a job does, in fio's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rw {
-    /// Reads one block after the other.
-    Read,
-    /// Writes one block after the other.
-    Write,
-    /// Reads blocks at random.
-    RandRead,
-    /// Writes blocks at random.
-    RandWrite,
-    /// Reads or writes blocks at random.
-    RandRw,
-    /// Reads or writes one block after the other.
-    Rw,
-}
-
-impl Rw {
-    /// Whether blocks are taken at random.
-    #[must_use]
-    pub const fn is_random(self) -> bool {
-        matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
-    }
-
-    /// Whether anything is written.
-    #[must_use]
-    pub const fn has_writes(self) -> bool {
-        !matches!(self, Self::Read | Self::RandRead)
-    }
-}
-
 /// A fault of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -166,7 +86,74 @@ pub struct Fault {
     pub effect: FaultEffect,
 }
 
+impl Default for Fault {
+    /// One that changes nothing: what a `[[fault]]` without keys says.
+    fn default() -> Self {
+        Self {
+            leg: 0,
+            at: Duration::ZERO,
+            until: Duration::MAX,
+            effect: FaultEffect::SlowPermille(1000),
+        }
+    }
+}
+
+/// The keys that [`Fault::set`] knows.
+const FAULT_KEYS: [&str; 7] = ["leg", "at", "until", "slow", "stuck", "error", "dead"];
+
 impl Fault {
+    /// Sets what the key `key` of a scenario's `[[fault]]` says. Numbers and truth values come as
+    /// text.
+    ///
+    /// # Errors
+    /// Where there is no such key or the value makes no sense.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let time = || {
+            let ns = parse_time_ns(value).map_err(|error| SettingError::value(key, error))?;
+            Ok::<_, SettingError>(Duration::from_ns(ns))
+        };
+        match key {
+            "leg" => {
+                let leg = parse_count(key, value, 0, LEGS_MAX as u64 - 1)?;
+                self.leg = usize::try_from(leg).expect("a leg's number is small");
+            }
+            "at" => self.at = time()?,
+            "until" => self.until = time()?,
+            "slow" => {
+                let factor: f64 = value.parse().map_err(|_| {
+                    SettingError::value(key, format_args!("'{value}' is not a number"))
+                })?;
+                if !(0.001..=1e6).contains(&factor) {
+                    let text = format_args!("{value} is not between 0.001 and 1000000");
+                    return Err(SettingError::value(key, text));
+                }
+                // At most 10^9: exact.
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "checked just above"
+                )]
+                let permille = (factor * 1000.0 + 0.5) as u64;
+                self.effect = FaultEffect::SlowPermille(permille);
+            }
+            "stuck" if parse_bool(key, value)? => self.effect = FaultEffect::Stuck,
+            "dead" if parse_bool(key, value)? => self.effect = FaultEffect::Dead,
+            "stuck" | "dead" => {}
+            "error" => {
+                self.effect = FaultEffect::Error(match value {
+                    "read" => FailedKind::Read,
+                    "write" => FailedKind::Write,
+                    _ => {
+                        let text = format_args!("'{value}' is neither read nor write");
+                        return Err(SettingError::value(key, text));
+                    }
+                });
+            }
+            _ => return Err(SettingError::unknown(key, FAULT_KEYS)),
+        }
+        Ok(())
+    }
+
     /// Whether operations end with an error under it.
     pub(crate) const fn fails_operations(&self) -> bool {
         match self.effect {
@@ -265,55 +252,6 @@ impl ArraySpec {
                 "array",
                 &format!("leg '{}' is smaller than the array", leg.model),
             ));
-        }
-        Ok(())
-    }
-}
-
-impl Job {
-    /// Bytes of each clone's region, in an array of `array_bytes`.
-    pub(crate) fn region_bytes(&self, array_bytes: u64) -> u64 {
-        let behind = u64::from(self.numjobs.max(1) - 1) * self.offset_increment_bytes;
-        match self.size_bytes {
-            0 => array_bytes.saturating_sub(self.offset_bytes + behind),
-            size_bytes => size_bytes,
-        }
-    }
-
-    fn check(&self, array_bytes: u64) -> Result<(), &'static str> {
-        let aligned = [
-            self.bs_bytes,
-            self.offset_bytes,
-            self.offset_increment_bytes,
-        ];
-        if aligned
-            .iter()
-            .any(|bytes| !bytes.is_multiple_of(SECTOR_BYTES))
-        {
-            return Err("bs, offset and offset_increment must be multiples of 512");
-        }
-        if self.bs_bytes == 0 || self.bs_bytes > heliostat_engine::Config::REQUEST_MAX_BYTES {
-            return Err("bs must be 512 bytes to 32 MiB");
-        }
-        if self.iodepth == 0 || self.numjobs == 0 {
-            return Err("iodepth and numjobs must be above 0");
-        }
-        if self.rwmixread > 100 {
-            return Err("rwmixread is a percentage");
-        }
-        let region_bytes = self.region_bytes(array_bytes);
-        if region_bytes < self.bs_bytes {
-            return Err("its region holds no block");
-        }
-        let behind = u64::from(self.numjobs - 1).checked_mul(self.offset_increment_bytes);
-        let end = behind
-            .and_then(|behind| behind.checked_add(self.offset_bytes))
-            .and_then(|start| start.checked_add(region_bytes));
-        if end.is_none_or(|end| end > array_bytes) {
-            return Err("its region ends beyond the array");
-        }
-        if !self.direct && self.rw == Rw::Read && self.readahead_bytes < self.bs_bytes {
-            return Err("readahead must be at least bs");
         }
         Ok(())
     }

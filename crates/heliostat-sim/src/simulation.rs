@@ -10,17 +10,17 @@ use heliostat_engine::{
     ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Memory, Output,
 };
 use heliostat_model::{DeviceModel, FaultRule, FaultyDevice};
-use heliostat_policy::{ArrayInfo, PolicySpec};
+use heliostat_policy::{ArrayInfo, PolicySpec, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, StatusRun,
 };
+use heliostat_workload::{Client, Job};
 
-use crate::client::Client;
 use crate::leg::{LegOpInFlight, SimLeg};
 use crate::measure::{Littles, Period};
 use crate::requests::Requests;
 use crate::result::{JobResult, Moved, RunResult};
-use crate::scenario::{Job, Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError};
 use crate::shadow::Shadow;
 use crate::store::Store;
 use crate::streams::Streams;
@@ -171,13 +171,26 @@ impl Simulation {
     /// # Errors
     /// Where the scenario makes no sense or the policy does not fit it.
     pub fn new(scenario: &Scenario, policy: &PolicySpec) -> Result<Self, RunError> {
+        let picker = policy
+            .build(&ArrayInfo::new(scenario.array.legs.len()))
+            .map_err(|error| RunError::Policy(error.to_string()))?;
+        Self::with_picker(scenario, policy.to_string(), picker)
+    }
+
+    /// The same where the policy is `picker`, called `policy`: one of the registry inside another
+    /// that listens, or one that only the simulator has.
+    ///
+    /// # Errors
+    /// Where the scenario makes no sense.
+    pub fn with_picker(
+        scenario: &Scenario,
+        policy: String,
+        picker: Box<dyn ReadPolicy>,
+    ) -> Result<Self, RunError> {
         scenario.check().map_err(RunError::Scenario)?;
         let array = &scenario.array;
         let legs = build_legs(scenario);
         let config = engine_config(scenario, &legs);
-        let picker = policy
-            .build(&ArrayInfo::new(array.legs.len()))
-            .map_err(|error| RunError::Policy(error.to_string()))?;
         let clean = ArrayRecord {
             generation: 0,
             dirty: false,
@@ -192,7 +205,7 @@ impl Simulation {
         let clients = build_clients(scenario);
         Ok(Self {
             scenario: scenario.clone(),
-            policy: policy.to_string(),
+            policy,
             engine: Engine::new(config, picker, clean),
             engine_luck: RandomStream::new(scenario.seed, "engine", 0),
             arena: Arena(vec![0; array.memory_bytes]),

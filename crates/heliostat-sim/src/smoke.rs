@@ -8,10 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use heliostat_model::{Drive, FailedKind, FaultEffect, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Prng, RandomStream};
+use heliostat_workload::{Job, Rw};
 
 use crate::contents::Fidelity;
 use crate::result::RunResult;
-use crate::scenario::{ArraySpec, Fault, Job, LegSpec, Rw, Scenario};
+use crate::scenario::{ArraySpec, Fault, LegSpec, Scenario};
 use crate::simulation::{CheckFailure, Simulation};
 
 /// The seeds of the list that this crate keeps, which once showed a bug.

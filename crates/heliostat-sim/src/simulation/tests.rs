@@ -1,11 +1,12 @@
 use heliostat_model::FaultEffect;
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent};
+use heliostat_workload::{Job, Rw};
 
 use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
 use crate::result::RunResult;
-use crate::scenario::{Fault, Job, Rw, Scenario};
+use crate::scenario::{Fault, Scenario};
 use crate::store::Store;
 
 const MIXED: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use heliostat_types::{ClientId, Extent, Prng, RandomStream};
+use heliostat_types::{ClientId, Extent, OpKind, Prng, RandomStream};
 
-use crate::scenario::{Job, Rw};
+use crate::job::{Job, Rw};
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub enum Ask {
     /// Bytes.
     Read(Extent),
     /// Stores bytes.
@@ -17,16 +17,38 @@ pub(crate) enum Ask {
     Flush,
 }
 
+impl Ask {
+    /// What kind of request it is.
+    #[must_use]
+    pub const fn kind(self) -> OpKind {
+        match self {
+            Self::Read(_) => OpKind::Read,
+            Self::Write(_) => OpKind::Write,
+            Self::Flush => OpKind::Flush,
+        }
+    }
+
+    /// Which bytes it is about; empty for a flush.
+    #[must_use]
+    pub fn extent(self) -> Extent {
+        match self {
+            Self::Read(extent) | Self::Write(extent) => extent,
+            Self::Flush => Extent::default(),
+        }
+    }
+}
+
 /// The largest read that a file system sends for read-ahead: 256 pages, what a bio of Linux held
 /// when the policies that we compare were measured.
 const READ_AHEAD_REQUEST_BYTES: u64 = 1 << 20;
 
 /// A client in a closed loop.
 #[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) id: ClientId,
+pub struct Client {
+    /// Who it is to the array.
+    pub id: ClientId,
     /// Index of its job.
-    pub(crate) job: usize,
+    pub job: usize,
     rw: Rw,
     rwmixread: u64,
     request_bytes: u64,
@@ -61,7 +83,7 @@ enum Pace {
 impl Client {
     /// Clone `clone` of `job`, which is number `job_index` of the scenario; it draws from
     /// `arrivals`. `until_done` makes it stop after its size.
-    pub(crate) fn new(
+    pub fn new(
         id: ClientId,
         job: &Job,
         (job_index, clone): (usize, u32),
@@ -105,7 +127,7 @@ impl Client {
     }
 
     /// What it asks for next, if it may ask now.
-    pub(crate) fn next_ask(&mut self) -> Option<Ask> {
+    pub fn next_ask(&mut self) -> Option<Ask> {
         if self.stopped || self.asked_bytes >= self.quota_bytes {
             return None;
         }
@@ -151,7 +173,7 @@ impl Client {
     }
 
     /// A request was answered.
-    pub(crate) fn on_answer(&mut self, ask: Ask, place_bytes: u64) {
+    pub fn on_answer(&mut self, ask: Ask, place_bytes: u64) {
         self.in_flight -= 1;
         let Ask::Read(extent) = ask else {
             return;
@@ -174,23 +196,23 @@ impl Client {
     }
 
     /// How many bytes it has asked for: names the place of the next request in its stream.
-    pub(crate) const fn asked_bytes(&self) -> u64 {
+    pub const fn asked_bytes(&self) -> u64 {
         self.asked_bytes
     }
 
     /// Which share of its size it has asked for; `None` where it never stops.
-    pub(crate) fn share_asked(&self) -> Option<f64> {
+    pub fn share_asked(&self) -> Option<f64> {
         let is_limited = self.quota_bytes < u64::MAX;
         is_limited.then(|| self.asked_bytes as f64 / self.quota_bytes as f64)
     }
 
     /// It asks for nothing more: fio stops a job at its first error.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.stopped = true;
     }
 
     /// Whether it will never ask again and has all its answers.
-    pub(crate) const fn is_done(&self) -> bool {
+    pub const fn is_done(&self) -> bool {
         self.in_flight == 0 && (self.stopped || self.asked_bytes >= self.quota_bytes)
     }
 }
@@ -200,7 +222,7 @@ mod tests {
     use heliostat_types::{ClientId, Extent, RandomStream};
 
     use super::{Ask, Client};
-    use crate::scenario::{Job, Rw};
+    use crate::job::{Job, Rw};
 
     const MIB: u64 = 1 << 20;
 

@@ -1,0 +1,1 @@
+//! The harness: scenario files, runs of the simulator side by side, and what is told of them.
