@@ -13,6 +13,7 @@
 mod checks;
 mod contents;
 mod leg;
+mod leg_spec;
 mod measure;
 mod requests;
 mod result;
@@ -26,7 +27,8 @@ mod trace;
 
 pub use contents::Fidelity;
 pub use heliostat_workload::{Job, Rw};
+pub use leg_spec::{HbaSpec, LegSpec};
 pub use result::{JobResult, LegResult, Moved, RunResult};
-pub use scenario::{ArraySpec, Fault, LegSpec, Scenario, ScenarioError};
+pub use scenario::{ArraySpec, Fault, Scenario, ScenarioError};
 pub use simulation::{CheckFailure, RunError, Simulation, run};
 pub use smoke::{kept_seeds, random_scenario, smoke};

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use heliostat_model::{Drive, FailedKind, FaultEffect, ModelParams, drive};
+use heliostat_model::{FailedKind, FaultEffect, drive};
 use heliostat_types::{Duration, LEGS_MAX};
 use heliostat_workload::Job;
 use stdx::settings::{SettingError, parse_bool, parse_count};
 use stdx::units::parse_time_ns;
 
 use crate::contents::Fidelity;
+use crate::leg_spec::{HbaSpec, LegSpec};
 
 /// One scenario. Times in it count from the start of measuring.
 #[derive(Clone, Debug)]
@@ -45,32 +46,8 @@ pub struct ArraySpec {
     pub memory_bytes: usize,
     /// How long a leg may be silent.
     pub leg_timeout: Duration,
-}
-
-/// A leg of the array.
-#[derive(Clone, Debug)]
-pub struct LegSpec {
-    /// The name of its drive, for reports.
-    pub model: String,
-    /// What it is made of.
-    pub params: ModelParams,
-    /// Read only if nothing else is left.
-    pub write_mostly: bool,
-    /// Preferred by the `device` policy.
-    pub read_preferred: bool,
-}
-
-impl LegSpec {
-    /// A leg on a drive.
-    #[must_use]
-    pub fn on(drive: &Drive) -> Self {
-        Self {
-            model: drive.name.to_owned(),
-            params: drive.params,
-            write_mostly: false,
-            read_preferred: false,
-        }
-    }
+    /// Host adapters that legs name.
+    pub hbas: Vec<HbaSpec>,
 }
 
 /// A fault of one leg.
@@ -204,6 +181,7 @@ impl Scenario {
                 legs: specs,
                 memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
                 leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
+                hbas: Vec::new(),
             },
             jobs: Vec::new(),
             faults: Vec::new(),

@@ -11,8 +11,9 @@ use heliostat_types::{Duration, Prng, RandomStream};
 use heliostat_workload::{Job, Rw};
 
 use crate::contents::Fidelity;
+use crate::leg_spec::LegSpec;
 use crate::result::RunResult;
-use crate::scenario::{ArraySpec, Fault, LegSpec, Scenario};
+use crate::scenario::{ArraySpec, Fault, Scenario};
 use crate::simulation::{CheckFailure, Simulation};
 
 /// The seeds of the list that this crate keeps, which once showed a bug.
@@ -100,6 +101,7 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
             memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
             // Above what any leg takes for the largest request: a healthy leg is never silent.
             leg_timeout: Duration::from_ms(60 + prng.below(40)),
+            hbas: Vec::new(),
         },
         jobs,
         faults,
