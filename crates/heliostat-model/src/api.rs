@@ -53,6 +53,16 @@ pub trait DeviceModel: Debug + Send {
     /// The next operation that has ended by `now`, in the order in which they ended; call until it
     /// is `None`.
     fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)>;
+
+    /// A device in the same state, with the same operations in flight: what it does from now on
+    /// tells what this one would do.
+    fn clone_box(&self) -> Box<dyn DeviceModel>;
+}
+
+impl Clone for Box<dyn DeviceModel> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
 }
 
 /// The parameters of one device of any family: what a named drive is made of.

@@ -57,7 +57,7 @@ impl FailedKind {
 }
 
 /// A model with faults.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FaultyDevice {
     inner: Box<dyn DeviceModel>,
     rules: Vec<FaultRule>,
@@ -202,6 +202,10 @@ impl DeviceModel for FaultyDevice {
     fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
         self.advance(now);
         self.ended.pop_due(now).map(|(_, ended)| ended)
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 }
 

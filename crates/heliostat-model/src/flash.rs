@@ -51,7 +51,7 @@ const LOGICAL_BLOCK_BYTES: u32 = 512;
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
 
 /// A flash drive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Flash {
     params: FlashParams,
     spec: DeviceSpec,
@@ -85,7 +85,7 @@ enum Event {
 }
 
 /// Writes between the link and the dies.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct WriteBuffer {
     /// Bytes let in since the beginning.
     admitted_bytes: u64,
@@ -318,10 +318,14 @@ impl DeviceModel for Flash {
         let (_, op) = self.completions.pop_due(now)?;
         Some((op, Ok(())))
     }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
+    }
 }
 
 /// Reads under way and how many of their parts are still to come; places are used again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slots {
     slots: Vec<(LegOpId, u32)>,
     free: Vec<u32>,

@@ -62,7 +62,7 @@ pub struct HddParams {
 }
 
 /// A hard disk.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hdd {
     params: HddParams,
     spec: DeviceSpec,
@@ -532,6 +532,10 @@ impl DeviceModel for Hdd {
         self.advance(now);
         let (_, op) = self.completions.pop_due(now)?;
         Some((op, Ok(())))
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 }
 

@@ -29,7 +29,7 @@ pub struct NetworkDiskParams {
 }
 
 /// A disk behind a network.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NetworkDisk {
     params: NetworkDiskParams,
     spec: DeviceSpec,
@@ -107,6 +107,10 @@ impl DeviceModel for NetworkDisk {
     fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
         let (_, op) = self.completions.pop_due(now)?;
         Some((op, Ok(())))
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 }
 

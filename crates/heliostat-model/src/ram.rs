@@ -21,7 +21,7 @@ pub struct RamParams {
 }
 
 /// Memory as a device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ram {
     params: RamParams,
     spec: DeviceSpec,
@@ -81,6 +81,10 @@ impl DeviceModel for Ram {
     fn poll_completion(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
         let (_, op) = self.completions.pop_due(now)?;
         Some((op, Ok(())))
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 }
 
