@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod cached;
 pub mod drives;
 mod fault;
 mod flash;
@@ -23,6 +24,7 @@ mod timing;
 mod closed_loop;
 
 pub use api::{DeviceModel, DeviceSpec, ModelParams};
+pub use cached::{CacheParams, CachedDevice};
 pub use drives::{DRIVES, Drive, drive};
 pub use fault::{FailedKind, FaultEffect, FaultRule, FaultyDevice};
 pub use flash::{Flash, FlashParams};
