@@ -1,9 +1,10 @@
 //! What the legs of a scenario are: drives of their own, partitions of one drive, behind host
 //! adapters of their own or behind one.
 
-use heliostat_model::{Drive, ModelParams};
+use heliostat_model::{CacheParams, Drive, ModelParams};
+use heliostat_types::Duration;
 use stdx::settings::{SettingError, parse_bool};
-use stdx::units::parse_rate;
+use stdx::units::{parse_rate, parse_size, parse_time_ns};
 
 /// A leg of the array.
 #[derive(Clone, Debug)]
@@ -22,10 +23,20 @@ pub struct LegSpec {
     /// The host adapter that it shares with the other legs that name it; empty: one of its own that
     /// limits nothing.
     pub hba: String,
+    /// The read cache below it; none where nothing is ever hit.
+    pub cache: CacheParams,
 }
 
 /// The keys that [`LegSpec::set`] knows besides those of the model.
-const LEG_KEYS: [&str; 4] = ["write_mostly", "read_preferred", "device", "hba"];
+const LEG_KEYS: [&str; 7] = [
+    "write_mostly",
+    "read_preferred",
+    "device",
+    "hba",
+    "cache_hits",
+    "cache_time",
+    "cache_bypass",
+];
 
 impl LegSpec {
     /// A leg on a drive.
@@ -38,6 +49,7 @@ impl LegSpec {
             read_preferred: false,
             device: String::new(),
             hba: String::new(),
+            cache: CacheParams::default(),
         }
     }
 
@@ -52,6 +64,15 @@ impl LegSpec {
             "read_preferred" => self.read_preferred = parse_bool(key, value)?,
             "device" => self.device = parse_name(key, value)?,
             "hba" => self.hba = parse_name(key, value)?,
+            "cache_hits" => self.cache.hit_permille = parse_permille(key, value)?,
+            "cache_time" => {
+                let ns = parse_time_ns(value).map_err(|error| SettingError::value(key, error))?;
+                self.cache.hit_time = Duration::from_ns(ns);
+            }
+            "cache_bypass" => {
+                let size = parse_size(value).map_err(|error| SettingError::value(key, error))?;
+                self.cache.bypass_bytes = size;
+            }
             _ => {
                 return match self.params.set(key, value) {
                     Err(SettingError::UnknownKey { closest: None, .. }) => {
@@ -96,6 +117,23 @@ impl HbaSpec {
     }
 }
 
+/// Thousandths of a share from 0 to 1.
+fn parse_permille(key: &str, value: &str) -> Result<u32, SettingError> {
+    let share = value
+        .parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share));
+    let share: f64 = share.ok_or_else(|| {
+        SettingError::value(key, format_args!("'{value}' is not a share from 0 to 1"))
+    })?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to 1000 after the check above"
+    )]
+    Ok((share * 1000.0 + 0.5) as u32)
+}
+
 fn parse_name(key: &str, value: &str) -> Result<String, SettingError> {
     if value.is_empty() {
         return Err(SettingError::value(key, "an empty name; leave the key out"));
@@ -106,6 +144,7 @@ fn parse_name(key: &str, value: &str) -> Result<String, SettingError> {
 #[cfg(test)]
 mod tests {
     use heliostat_model::drive;
+    use heliostat_types::Duration;
 
     use super::{HbaSpec, LegSpec};
 
@@ -118,16 +157,26 @@ mod tests {
             ("device", "sda"),
             ("hba", "hba0"),
             ("size", "2GiB"),
+            ("cache_hits", "0.9"),
+            ("cache_time", "80us"),
+            ("cache_bypass", "1m"),
         ] {
             leg.set(key, value).unwrap();
         }
         assert!(leg.write_mostly && leg.read_preferred);
         assert_eq!((leg.device.as_str(), leg.hba.as_str()), ("sda", "hba0"));
         assert_eq!(leg.params.size_bytes(), 2 << 30);
+        assert_eq!(leg.cache.hit_permille, 900);
+        assert_eq!(leg.cache.hit_time, Duration::from_us(80));
+        assert_eq!(leg.cache.bypass_bytes, 1 << 20);
         let told = |key, value| leg.clone().set(key, value).unwrap_err().to_string();
         assert_eq!(
             told("write_mosty", "true"),
             "there is no key 'write_mosty'; did you mean 'write_mostly'?"
+        );
+        assert_eq!(
+            told("cache_hits", "90"),
+            "cache_hits: '90' is not a share from 0 to 1"
         );
         assert_eq!(
             told("device", ""),

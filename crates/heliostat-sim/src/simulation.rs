@@ -9,7 +9,7 @@ use std::fmt;
 use heliostat_engine::{
     ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Memory, Output,
 };
-use heliostat_model::{DeviceModel, FaultRule, FaultyDevice};
+use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, PolicySpec, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, StatusRun,
@@ -490,6 +490,9 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
     for (index, spec) in array.legs.iter().enumerate() {
         let mut luck = RandomStream::new(scenario.seed, "leg", index as u64);
         let mut model: Box<dyn DeviceModel> = spec.params.build(&mut luck);
+        if spec.cache.hit_permille > 0 {
+            model = Box::new(CachedDevice::new(model, spec.cache, &mut luck));
+        }
         let begins_at = Instant::ZERO + scenario.warmup_seconds;
         let mine = scenario.faults.iter().filter(|fault| fault.leg == index);
         let rules: Vec<FaultRule> = mine
