@@ -3,7 +3,7 @@
 //! First the simulator reads a mixed mirror under every policy, then the same mirror is served for
 //! real and read over NBD, and measured stands beside predicted. The demo only arranges: figures
 //! come from `heliostat-sim` and from a client of `heliostat serve`, how they look is
-//! [`crate::report`]'s business. See `docs/demo.md`.
+//! [`self::report`]'s business. See `docs/demo.md`.
 
 mod interrupt;
 mod load;
@@ -12,6 +12,7 @@ mod plan;
 mod predict;
 mod process_time;
 mod progress;
+mod report;
 mod scratch;
 mod server;
 
@@ -20,13 +21,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use heliostat_bench::report::format::wrapped;
+use heliostat_bench::report::{Facts, TableStyle, check_directory, default_directory};
 use serde_json::{Value, json};
 use stdx::units::format_size;
 
-use crate::report::{
-    Facts, Measured, Report, TableStyle, Workload, check_directory, default_directory,
-    measured_findings, measured_row_json, measured_table, outcome_json, virtual_findings,
-    virtual_table, wrapped, write_directory,
+use self::report::{
+    Measured, Report, Workload, measured_findings, measured_row_json, measured_table, outcome_json,
+    virtual_findings, virtual_table,
 };
 
 /// Lines of text are no longer than this, as terminals are wide at least.
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         measured,
     };
     let directory = args.report.clone().unwrap_or_else(default_directory);
-    let replaced = write_directory(&directory, &report)?;
+    let replaced = report::write(&directory, &report)?;
     screen.end(&directory, replaced)
 }
 

@@ -3,7 +3,6 @@
 mod cli;
 mod demo;
 mod policy;
-mod report;
 mod serve;
 mod stats;
 

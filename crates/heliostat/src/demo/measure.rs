@@ -12,8 +12,8 @@ use super::plan::{self, LEGS, REAL_DEPTHS, REAL_POLICIES, REAL_SIZE, REAL_SIZE_B
 use super::predict;
 use super::process_time::{machine_time, processor_time};
 use super::progress::Progress;
+use super::report::{LegShare, Measured, MeasuredRow, Outcome, ProcessorUse};
 use super::server::Server;
-use crate::report::{LegShare, Measured, MeasuredRow, Outcome, ProcessorUse};
 
 /// Bytes per read.
 const BLOCK_BYTES: u64 = 4 << 10;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heliostat_policy::{PolicySpec, all_policies};
 
-use crate::report::RateUnit;
+use super::report::RateUnit;
 
 /// The mirror: models of its legs, by role.
 pub(super) const LEGS: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];

@@ -12,7 +12,7 @@ use stdx::histogram::Histogram;
 
 use super::plan::{self, LEGS, Pattern, RealTimes, WORKLOADS, WorkloadPlan};
 use super::progress::Progress;
-use crate::report::{LegShare, Outcome, Workload};
+use super::report::{LegShare, Outcome, Workload};
 
 /// All workloads under all policies.
 ///

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{Report, facts, html, json};
+use serde_json::Value;
+
+use super::facts;
 
 /// The page and the data beside it.
 const PAGE: &str = "index.html";
@@ -13,7 +15,11 @@ const DATA: &str = "report.json";
 
 /// Where a report goes if nobody says: a directory that does not exist yet, named after the moment,
 /// in the current directory, or in the one for temporary files where that cannot be written.
-pub(crate) fn default_directory() -> PathBuf {
+///
+/// # Panics
+/// Never: there is always a number that is free.
+#[must_use]
+pub fn default_directory() -> PathBuf {
     let stamp = facts::utc_text(facts::seconds_since_epoch()).replace(['-', ':'], "");
     let name = format!("heliostat-report-{stamp}");
     let here = PathBuf::from(".");
@@ -34,7 +40,7 @@ pub(crate) fn default_directory() -> PathBuf {
 ///
 /// # Errors
 /// Where it cannot be made or written, or holds a page that is no report.
-pub(crate) fn check_directory(directory: &Path) -> anyhow::Result<bool> {
+pub fn check_directory(directory: &Path) -> anyhow::Result<bool> {
     let shown = directory.display();
     fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {shown}"))?;
     if !is_writable(directory) {
@@ -50,16 +56,15 @@ pub(crate) fn check_directory(directory: &Path) -> anyhow::Result<bool> {
     Ok(holds_report)
 }
 
-/// Writes both files into `directory`. Answers whether they replaced a report.
+/// Writes a page and its data into `directory`. Answers whether they replaced a report.
 ///
 /// # Errors
 /// As [`check_directory`], or where the disk says no.
-pub(crate) fn write_directory(directory: &Path, report: &Report) -> anyhow::Result<bool> {
+pub fn write_directory(directory: &Path, page: &str, data: &Value) -> anyhow::Result<bool> {
     let replaced = check_directory(directory)?;
-    let data = serde_json::to_string_pretty(&json::report_json(report))
-        .context("cannot put the report into JSON")?;
+    let data = serde_json::to_string_pretty(data).context("cannot put the report into JSON")?;
     write(&directory.join(DATA), &(data + "\n"))?;
-    write(&directory.join(PAGE), &html::page(report))?;
+    write(&directory.join(PAGE), page)?;
     Ok(replaced)
 }
 
@@ -76,7 +81,8 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use super::super::sample;
+    use serde_json::json;
+
     use super::{default_directory, write_directory};
 
     /// A directory of one test, gone afterwards.
@@ -98,13 +104,14 @@ mod tests {
     #[test]
     fn a_report_is_a_page_and_its_data_and_says_what_it_replaces() {
         let scratch = Scratch::new("report");
-        let report = sample::report();
-        assert!(!write_directory(&scratch.0, &report).unwrap());
-        assert!(write_directory(&scratch.0, &report).unwrap());
+        let data = json!({ "quick": true });
+        assert!(!write_directory(&scratch.0, "page", &data).unwrap());
+        assert!(write_directory(&scratch.0, "page", &data).unwrap());
         let data = fs::read_to_string(scratch.0.join("report.json")).unwrap();
         let data: serde_json::Value = serde_json::from_str(&data).unwrap();
         assert_eq!(data["quick"], true);
-        assert!(scratch.0.join("index.html").exists());
+        let page = fs::read_to_string(scratch.0.join("index.html")).unwrap();
+        assert_eq!(page, "page");
     }
 
     #[test]
@@ -112,7 +119,7 @@ mod tests {
         let scratch = Scratch::new("foreign");
         fs::create_dir_all(&scratch.0).unwrap();
         fs::write(scratch.0.join("index.html"), "mine").unwrap();
-        let error = write_directory(&scratch.0, &sample::report()).unwrap_err();
+        let error = write_directory(&scratch.0, "page", &json!({})).unwrap_err();
         assert!(error.to_string().contains("--report"), "{error}");
     }
 

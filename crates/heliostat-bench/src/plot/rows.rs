@@ -1,18 +1,10 @@
-//! Plots as SVG: bars, percentiles, shares, and measured beside predicted.
-//!
-//! Rows run from top to bottom with their names at the left, because names of policies are long and
-//! there are many of them. Ink is `currentColor`, so that a page decides between dark on light and
-//! light on dark; colours are those of Okabe and Ito (2008), which people with any common kind of
-//! colour blindness can tell apart, and no plot says by colour alone what it does not also say by
-//! shape, order or text.
+//! Plots of one row per name: bars, percentiles, shares, and two values beside each other.
 
-mod axis;
-mod canvas;
+use stdx::histogram::Histogram;
 
-use axis::Axis;
-use canvas::{Anchor, Canvas, Hue, Mark, draw};
-
-use super::{LegShare, MeasuredRow, Outcome, RateUnit, Workload, format};
+use super::axis::Axis;
+use super::canvas::{Anchor, Canvas, Hue, Mark, draw};
+use crate::report::format;
 
 /// Width of every plot, in user units of the SVG; pages scale it.
 const WIDTH: i32 = 860;
@@ -35,34 +27,34 @@ const PERCENTILES: [(&str, u64, Mark, Hue); 4] = [
     ("p99.9", 9_990, Mark::Cross, Hue::Red),
 ];
 
-/// Hues of legs, by role, for as many as the demo has; more begin again.
+/// Hues of legs, by role, for as many as most mirrors have; more begin again.
 const LEG_HUES: [Hue; 4] = [Hue::Blue, Hue::Sky, Hue::Orange, Hue::Green];
 
-/// The rate of every policy under one workload, best first.
-pub(super) fn bars(workload: &Workload) -> String {
-    let rows = by_rate(workload);
-    let rates: Vec<f64> = rows.iter().map(|row| row.rate(workload.unit)).collect();
-    let axis = Axis::for_bars(&rates);
+/// A bar for each named value, in the order given; `axis_name` says what it is and in what unit.
+#[must_use]
+pub fn bars(rows: &[(&str, f64)], axis_name: &str) -> String {
+    let values: Vec<f64> = rows.iter().map(|&(_, value)| value).collect();
+    let axis = Axis::for_bars(&values);
     draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(canvas, axis, rows.len(), workload.unit.name());
-        for (index, (row, rate)) in rows.iter().zip(&rates).enumerate() {
+        draw_axis(canvas, axis, rows.len(), axis_name);
+        for (index, &(name, value)) in rows.iter().enumerate() {
             let middle = row_middle(index);
-            let end = x_of(axis, *rate);
-            canvas.text(&row.label, LEFT - 8, middle, Anchor::End);
+            let end = x_of(axis, value);
+            canvas.text(name, LEFT - 8, middle, Anchor::End);
             canvas.bar(LEFT, end, middle, ROW - 6, Hue::Blue);
-            canvas.text(&format::rate(*rate), end + 6, middle, Anchor::Start);
+            canvas.text(&format::rate(value), end + 6, middle, Anchor::Start);
         }
     })
 }
 
-/// Response times of every policy under one workload, in the order of [`bars`].
-pub(super) fn percentiles(workload: &Workload) -> String {
-    let rows = by_rate(workload);
-    let ms = |row: &Outcome, permyriad: u64| row.response.quantile(permyriad) as f64 / 1e6;
-    let values = rows.iter().flat_map(|row| {
+/// Percentiles of each named distribution of nanoseconds, in milliseconds, in the order given.
+#[must_use]
+pub fn percentiles(rows: &[(&str, &Histogram)]) -> String {
+    let ms = |times: &Histogram, permyriad: u64| times.quantile(permyriad) as f64 / 1e6;
+    let values = rows.iter().flat_map(|(_, times)| {
         PERCENTILES
             .iter()
-            .map(|&(_, permyriad, ..)| ms(row, permyriad))
+            .map(|&(_, permyriad, ..)| ms(times, permyriad))
     });
     let axis = Axis::logarithmic(values);
     draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
@@ -71,10 +63,10 @@ pub(super) fn percentiles(workload: &Workload) -> String {
         for (name, _, mark, hue) in PERCENTILES {
             legend = draw_legend(canvas, legend, name, mark, hue);
         }
-        for (index, row) in rows.iter().enumerate() {
+        for (index, (name, times)) in rows.iter().enumerate() {
             let middle = row_middle(index);
-            canvas.text(&row.label, LEFT - 8, middle, Anchor::End);
-            let at = PERCENTILES.map(|(_, permyriad, ..)| x_of(axis, ms(row, permyriad)));
+            canvas.text(name, LEFT - 8, middle, Anchor::End);
+            let at = PERCENTILES.map(|(_, permyriad, ..)| x_of(axis, ms(times, permyriad)));
             canvas.line((at[0], middle), (at[3], middle), 0.45);
             for (x, (_, _, mark, hue)) in at.into_iter().zip(PERCENTILES) {
                 canvas.mark(mark, x, middle, hue);
@@ -83,18 +75,10 @@ pub(super) fn percentiles(workload: &Workload) -> String {
     })
 }
 
-/// Which part of the reads each leg served, policy by policy, in the order of [`bars`].
-pub(super) fn shares(workload: &Workload, legs: &[String]) -> String {
-    let rows = by_rate(workload);
-    let rows: Vec<(String, Vec<LegShare>)> = rows
-        .iter()
-        .map(|row| (row.label.clone(), row.legs.clone()))
-        .collect();
-    shares_of(&rows, legs)
-}
-
-/// One bar for each named row, cut into the parts that the legs read.
-fn shares_of(rows: &[(String, Vec<LegShare>)], legs: &[String]) -> String {
+/// A bar for each named row, cut into the parts that the legs, called `legs`, read of it: bytes by
+/// role.
+#[must_use]
+pub fn shares(rows: &[(String, Vec<u64>)], legs: &[String]) -> String {
     let axis = Axis::linear(0.0, 100.0);
     draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
         draw_axis(
@@ -108,74 +92,61 @@ fn shares_of(rows: &[(String, Vec<LegShare>)], legs: &[String]) -> String {
             let name = format!("leg {index}: {model}");
             legend = draw_legend(canvas, legend, &name, Mark::Square, leg_hue(index));
         }
-        for (index, (name, shares)) in rows.iter().enumerate() {
+        for (index, (name, parts)) in rows.iter().enumerate() {
             let middle = row_middle(index);
             canvas.text(name, LEFT - 8, middle, Anchor::End);
-            draw_shares(canvas, axis, shares, middle);
+            draw_shares(canvas, axis, parts, middle);
         }
     })
 }
 
-/// The rates of the real part, measured and predicted, one row each.
-pub(super) fn versus(rows: &[MeasuredRow]) -> String {
-    let rate = |outcome: &Outcome| outcome.rate(RateUnit::Iops);
-    let values = rows
-        .iter()
-        .flat_map(|row| [rate(&row.measured), rate(&row.predicted)]);
-    let axis = Axis::logarithmic(values);
+/// Two values of one thing: what was found, and what was expected of it.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Of what.
+    pub name: String,
+    /// What was found.
+    pub found: f64,
+    /// What was expected.
+    pub expected: f64,
+    /// What stands at the end of the row: how far they are apart.
+    pub note: String,
+}
+
+/// What was found (a dot) and what was expected (a ring), row by row; `found` and `expected` are
+/// the words for the legend, `axis_name` says what the values are and in what unit.
+#[must_use]
+pub fn pairs(rows: &[Pair], found: &str, expected: &str, axis_name: &str) -> String {
+    let axis = Axis::logarithmic(rows.iter().flat_map(|row| [row.found, row.expected]));
     draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(canvas, axis, rows.len(), "IOPS");
-        let legend = draw_legend(canvas, LEFT, "predicted", Mark::Ring, Hue::Orange);
-        draw_legend(canvas, legend, "measured", Mark::Circle, Hue::Blue);
+        draw_axis(canvas, axis, rows.len(), axis_name);
+        let legend = draw_legend(canvas, LEFT, expected, Mark::Ring, Hue::Orange);
+        draw_legend(canvas, legend, found, Mark::Circle, Hue::Blue);
         for (index, row) in rows.iter().enumerate() {
             let middle = row_middle(index);
-            let name = format!("{}, depth {}", row.policy, row.iodepth);
-            canvas.text(&name, LEFT - 8, middle, Anchor::End);
-            let (measured, predicted) = (rate(&row.measured), rate(&row.predicted));
-            let (from, to) = (x_of(axis, predicted), x_of(axis, measured));
+            canvas.text(&row.name, LEFT - 8, middle, Anchor::End);
+            let (from, to) = (x_of(axis, row.expected), x_of(axis, row.found));
             canvas.line((from, middle), (to, middle), 0.45);
             canvas.mark(Mark::Ring, from, middle, Hue::Orange);
             canvas.mark(Mark::Circle, to, middle, Hue::Blue);
-            let difference = format::percent(row.difference_percent());
-            canvas.text(&difference, WIDTH - RIGHT + 12, middle, Anchor::Start);
+            canvas.text(&row.note, WIDTH - RIGHT + 12, middle, Anchor::Start);
         }
     })
 }
 
-/// Which part of the reads each leg served in the real part, measured above predicted.
-pub(super) fn real_shares(rows: &[MeasuredRow], legs: &[String]) -> String {
-    let sides = |row: &MeasuredRow| {
-        let name = |side| format!("{}, depth {}, {side}", row.policy, row.iodepth);
-        [
-            (name("measured"), row.measured.legs.clone()),
-            (name("predicted"), row.predicted.legs.clone()),
-        ]
-    };
-    let rows: Vec<(String, Vec<LegShare>)> = rows.iter().flat_map(sides).collect();
-    shares_of(&rows, legs)
-}
-
-/// Rows of a workload, the highest rate first.
-fn by_rate(workload: &Workload) -> Vec<&Outcome> {
-    let mut rows: Vec<&Outcome> = workload.rows.iter().collect();
-    let rate = |row: &Outcome| row.rate(workload.unit);
-    rows.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    rows
-}
-
 /// The bar of one row, cut into the parts that the legs read.
-fn draw_shares(canvas: &mut Canvas<'_>, axis: Axis, legs: &[LegShare], middle: i32) {
+fn draw_shares(canvas: &mut Canvas<'_>, axis: Axis, parts: &[u64], middle: i32) {
     // A number is written into parts that have room for it.
     const ROOM_PERCENT: f64 = 8.0;
-    let total: u64 = legs.iter().map(|leg| leg.read_bytes).sum();
+    let total: u64 = parts.iter().sum();
     let mut done = 0;
-    for (leg, share) in legs.iter().enumerate() {
+    for (leg, &bytes) in parts.iter().enumerate() {
         let percent = |bytes: u64| bytes as f64 * 100.0 / total.max(1) as f64;
         let from = x_of(axis, percent(done));
-        done += share.read_bytes;
+        done += bytes;
         let to = x_of(axis, percent(done));
         canvas.bar(from, to, middle, ROW - 6, leg_hue(leg));
-        let part = percent(share.read_bytes);
+        let part = percent(bytes);
         if part >= ROOM_PERCENT {
             let text = match part {
                 part if part > 99.5 && part < 100.0 => ">99".to_owned(),
@@ -237,6 +208,3 @@ fn draw_legend(canvas: &mut Canvas<'_>, x: i32, name: &str, mark: Mark, hue: Hue
     canvas.text(name, x + 18, TOP / 2, Anchor::Start);
     x + GAP + LETTER * i32::try_from(name.len()).expect("a legend is short")
 }
-
-#[cfg(test)]
-mod tests;

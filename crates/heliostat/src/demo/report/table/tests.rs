@@ -1,7 +1,8 @@
 use expect_test::expect;
+use heliostat_bench::report::TableStyle;
 
 use super::super::sample;
-use super::{TableStyle, measured_table, order_by_share_of_best, virtual_table};
+use super::{measured_table, order_by_share_of_best, virtual_table};
 
 #[test]
 fn a_row_per_policy_with_the_best_of_each_column_marked() {

@@ -1,7 +1,9 @@
 //! What the figures say, in sentences: computed from the rows, never known beforehand.
 
+use heliostat_bench::report::format;
+
 use super::table::{best_rate, is_best};
-use super::{MeasuredRow, Outcome, Workload, format};
+use super::{MeasuredRow, Outcome, Workload};
 
 /// From this share of one processor on, work of others is told of: it delays wake-ups.
 const BUSY: f64 = 0.5;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What whoever reads a figure later needs to know of where it came from.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Version of heliostat.
     pub version: String,
     /// `release`, or `debug`: figures of the real part depend on it.
@@ -26,7 +26,8 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// The facts of this process on this machine, now. What cannot be found out is `unknown` or 0.
-    pub(crate) fn of_this_machine() -> Self {
+    #[must_use]
+    pub fn of_this_machine() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: if cfg!(debug_assertions) {

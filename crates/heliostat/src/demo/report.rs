@@ -4,10 +4,7 @@
 //! report holds any number of workloads that were run in virtual time, and rows that were measured
 //! on the real thing beside their prediction.
 
-mod directory;
-mod facts;
 mod findings;
-mod format;
 mod html;
 mod json;
 mod plot;
@@ -15,14 +12,22 @@ mod plot;
 mod sample;
 mod table;
 
-pub(crate) use directory::{check_directory, default_directory, write_directory};
-pub(crate) use facts::Facts;
-pub(crate) use findings::{measured_findings, virtual_findings};
-pub(crate) use format::wrapped;
-pub(crate) use json::{measured_row_json, outcome_json};
-pub(crate) use table::{TableStyle, measured_table, virtual_table};
+use std::path::Path;
 
+use heliostat_bench::report::{Facts, write_directory};
 use stdx::histogram::Histogram;
+
+pub(crate) use findings::{measured_findings, virtual_findings};
+pub(crate) use json::{measured_row_json, outcome_json};
+pub(crate) use table::{measured_table, virtual_table};
+
+/// Writes the report into `directory`. Answers whether it replaced one.
+///
+/// # Errors
+/// Where the directory cannot be written, or holds a page that is no report.
+pub(crate) fn write(directory: &Path, report: &Report) -> anyhow::Result<bool> {
+    write_directory(directory, &html::page(report), &json::report_json(report))
+}
 
 /// All that one run of the demo found.
 #[derive(Debug)]

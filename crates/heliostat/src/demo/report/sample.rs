@@ -1,10 +1,9 @@
 //! A small report with made-up figures, for tests.
 
+use heliostat_bench::report::Facts;
 use stdx::histogram::Histogram;
 
-use super::{
-    Facts, LegShare, Measured, MeasuredRow, Outcome, ProcessorUse, RateUnit, Report, Workload,
-};
+use super::{LegShare, Measured, MeasuredRow, Outcome, ProcessorUse, RateUnit, Report, Workload};
 
 /// Two workloads, three policies, two measured rows.
 pub(super) fn report() -> Report {

@@ -1,7 +1,8 @@
 //! Numbers for people: few digits, groups of three, one unit per column.
 
 /// A rate: whole numbers with commas from 100 on, one decimal below.
-pub(super) fn rate(value: f64) -> String {
+#[must_use]
+pub fn rate(value: f64) -> String {
     if value < 99.95 {
         return format!("{value:.1}");
     }
@@ -9,7 +10,8 @@ pub(super) fn rate(value: f64) -> String {
 }
 
 /// Nanoseconds in milliseconds, with about three digits.
-pub(super) fn milliseconds(ns: u64) -> String {
+#[must_use]
+pub fn milliseconds(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 0.9995 {
         format!("{ms:.3}")
@@ -23,7 +25,8 @@ pub(super) fn milliseconds(ns: u64) -> String {
 }
 
 /// Nanoseconds with the unit that suits them.
-pub(super) fn duration(ns: u64) -> String {
+#[must_use]
+pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.0} us", ns as f64 / 1e3),
@@ -33,12 +36,14 @@ pub(super) fn duration(ns: u64) -> String {
 }
 
 /// A difference in percent, with its sign.
-pub(super) fn percent(value: f64) -> String {
+#[must_use]
+pub fn percent(value: f64) -> String {
     format!("{value:+.1} %")
 }
 
 /// How many times, with two digits that mean something.
-pub(super) fn times(ratio: f64) -> String {
+#[must_use]
+pub fn times(ratio: f64) -> String {
     if ratio < 9.95 {
         format!("{ratio:.1} times")
     } else {
@@ -48,7 +53,8 @@ pub(super) fn times(ratio: f64) -> String {
 
 /// `text` in lines of at most `columns` characters; a longer word has a line to itself, and a
 /// percent sign is not parted from its number.
-pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+#[must_use]
+pub fn wrapped(text: &str, columns: usize) -> String {
     const GLUE: &str = "\u{a0}%";
     let mut lines = String::new();
     let mut used = 0;

@@ -1,6 +1,8 @@
 use expect_test::expect;
 
-use super::super::{sample, wrapped};
+use heliostat_bench::report::format::wrapped;
+
+use super::super::sample;
 use super::{explanation, listed, measured_findings, virtual_findings};
 
 /// A sentence per paragraph, in lines that fit here.

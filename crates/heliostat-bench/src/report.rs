@@ -1,0 +1,15 @@
+//! What every report is made of: a page that needs nothing from elsewhere, the directory it goes
+//! to, the facts of where it was made, numbers and tables for people.
+//!
+//! Nothing here runs or measures; plots are drawn by [`crate::plot`].
+
+mod directory;
+mod facts;
+pub mod format;
+mod page;
+mod table;
+
+pub use directory::{check_directory, default_directory, write_directory};
+pub use facts::Facts;
+pub use page::{Page, escaped};
+pub use table::{TableStyle, TextCell, TextTable};
