@@ -82,6 +82,14 @@ impl SimLeg {
         }
     }
 
+    /// Puts `wrap` of the model and the device's luck in the model's place.
+    pub(crate) fn replace_model(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn DeviceModel>, &RandomStream) -> Box<dyn DeviceModel>,
+    ) {
+        self.model = wrap(self.model.clone(), &self.luck);
+    }
+
     /// A new device in place of the one that has the operations in flight.
     #[cfg(test)]
     pub(crate) fn forget(&mut self) {

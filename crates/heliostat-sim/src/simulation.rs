@@ -10,7 +10,7 @@ use heliostat_engine::{
     ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Memory, Output,
 };
 use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
-use heliostat_policy::{ArrayInfo, PolicySpec, ReadPolicy};
+use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, StatusRun,
 };
@@ -18,10 +18,12 @@ use heliostat_workload::{Client, Job};
 
 use crate::leg::{LegOpInFlight, SimLeg};
 use crate::measure::{Littles, Period};
+use crate::oracle::Oracle;
 use crate::requests::Requests;
 use crate::result::{JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::shadow::Shadow;
+use crate::sim_policy::SimPolicy;
 use crate::store::Store;
 use crate::streams::Streams;
 use crate::trace::{Trace, TraceEvent, What};
@@ -123,14 +125,14 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs a scenario under a policy to its end. `progress` is told now and then which share of the
+/// Runs a scenario under a policy, a [`SimPolicy`] or a registered one, to its end. `progress` is told now and then which share of the
 /// virtual time has passed.
 ///
 /// # Errors
 /// Where the scenario makes no sense, the policy does not fit it, or a checker finds a bug.
-pub fn run(
+pub fn run<P: Copy + Into<SimPolicy>>(
     scenario: &Scenario,
-    policy: &PolicySpec,
+    policy: &P,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunResult, RunError> {
     /// Some thousand steps are a millisecond: smooth for a progress bar, and nothing for us.
@@ -170,15 +172,24 @@ impl Simulation {
     ///
     /// # Errors
     /// Where the scenario makes no sense or the policy does not fit it.
-    pub fn new(scenario: &Scenario, policy: &PolicySpec) -> Result<Self, RunError> {
-        let picker = policy
-            .build(&ArrayInfo::new(scenario.array.legs.len()))
-            .map_err(|error| RunError::Policy(error.to_string()))?;
-        Self::with_picker(scenario, policy.to_string(), picker)
+    pub fn new<P: Copy + Into<SimPolicy>>(
+        scenario: &Scenario,
+        policy: &P,
+    ) -> Result<Self, RunError> {
+        let policy: SimPolicy = (*policy).into();
+        scenario.check().map_err(RunError::Scenario)?;
+        let mut legs = build_legs(scenario);
+        let picker: Box<dyn ReadPolicy> = match policy {
+            SimPolicy::Registered(spec) => spec
+                .build(&ArrayInfo::new(scenario.array.legs.len()))
+                .map_err(|error| RunError::Policy(error.to_string()))?,
+            SimPolicy::Oracle => Box::new(Oracle::watch(&mut legs)),
+        };
+        Ok(Self::with_legs(scenario, policy.to_string(), picker, legs))
     }
 
     /// The same where the policy is `picker`, called `policy`: one of the registry inside another
-    /// that listens, or one that only the simulator has.
+    /// that listens.
     ///
     /// # Errors
     /// Where the scenario makes no sense.
@@ -188,8 +199,17 @@ impl Simulation {
         picker: Box<dyn ReadPolicy>,
     ) -> Result<Self, RunError> {
         scenario.check().map_err(RunError::Scenario)?;
-        let array = &scenario.array;
         let legs = build_legs(scenario);
+        Ok(Self::with_legs(scenario, policy, picker, legs))
+    }
+
+    fn with_legs(
+        scenario: &Scenario,
+        policy: String,
+        picker: Box<dyn ReadPolicy>,
+        legs: Vec<SimLeg>,
+    ) -> Self {
+        let array = &scenario.array;
         let config = engine_config(scenario, &legs);
         let clean = ArrayRecord {
             generation: 0,
@@ -203,7 +223,7 @@ impl Simulation {
         };
         let has_writes = scenario.jobs.iter().any(|job| job.rw.has_writes());
         let clients = build_clients(scenario);
-        Ok(Self {
+        Self {
             scenario: scenario.clone(),
             policy,
             engine: Engine::new(config, picker, clean),
@@ -228,7 +248,7 @@ impl Simulation {
             jobs: scenario.jobs.iter().map(empty_result).collect(),
             errors: 0,
             failure: None,
-        })
+        }
     }
 
     /// Goes on to the next moment at which something happens and does all of it; `false` when
