@@ -4,9 +4,6 @@ use std::fmt::Debug;
 
 use heliostat_types::{ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
-use stdx::settings::SettingError;
-use stdx::units::parse_size;
-
 use crate::{Flash, FlashParams, Hdd, HddParams, NetworkDisk, NetworkDiskParams, Ram, RamParams};
 
 /// What a device says of itself before it is used.
@@ -24,6 +21,8 @@ pub struct DeviceSpec {
     pub queue_depth: u32,
     /// The request size that suits it best, in bytes; 0 where it does not say.
     pub optimal_io_bytes: u64,
+    /// Whether it answers writes that a power cut undoes, until a flush.
+    pub volatile_cache: bool,
 }
 
 /// A model of one device: time only, no bytes.
@@ -46,6 +45,9 @@ pub trait DeviceModel: Debug + Send {
         prng: &mut dyn Prng,
     );
 
+    /// The same device in the same state, for who wants to know what would come.
+    fn clone_box(&self) -> Box<dyn DeviceModel>;
+
     /// When to call [`DeviceModel::poll_completion`] next: never later than the next completion,
     /// perhaps earlier than that; `None` while nothing is in flight that will end by itself.
     fn next_event_at(&self) -> Option<Instant>;
@@ -62,6 +64,12 @@ pub trait DeviceModel: Debug + Send {
 impl Clone for Box<dyn DeviceModel> {
     fn clone(&self) -> Self {
         (**self).clone_box()
+    }
+}
+
+impl Clone for Box<dyn DeviceModel> {
+    fn clone(&self) -> Self {
+        self.clone_box()
     }
 }
 
@@ -103,26 +111,11 @@ impl ModelParams {
         self
     }
 
-    /// Sets the parameter `key` from text: what a leg's table in a scenario overrides.
-    ///
-    /// # Errors
-    /// Where this family has no such parameter or the value makes no sense.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        match key {
-            "size" => {
-                let size = parse_size(value).map_err(|error| SettingError::value(key, error))?;
-                *self = self.with_size(size);
-                Ok(())
-            }
-            _ => Err(SettingError::unknown(key, ["size"])),
-        }
-    }
-
     /// A device with these parameters, idle since the origin of time. `prng` gives what differs
     /// between two devices of one make (where the platter stands).
     ///
     /// # Panics
-    /// Where a parameter breaks what its field says: named drives never do.
+    /// Where [`ModelParams::check`] refuses: named drives pass it.
     #[must_use]
     pub fn build(&self, prng: &mut dyn Prng) -> Box<dyn DeviceModel> {
         match *self {

@@ -101,6 +101,7 @@ const HDD_7200_2TB: HddParams = HddParams {
     segment_count: 16,
     read_ahead_max_bytes: 4 << 20,
     read_ahead_min_bytes: READ_AHEAD_MIN_BYTES,
+    write_bytes_per_s_max: 0,
 };
 
 /// Product manual 100516232 (Constellation ES, 2010): 7200 rpm, 140 MB/s sustained at the outer
@@ -138,6 +139,7 @@ const HDD_5400_OLD: HddParams = HddParams {
     segment_count: 8,
     read_ahead_max_bytes: 1 << 20,
     read_ahead_min_bytes: READ_AHEAD_MIN_BYTES,
+    write_bytes_per_s_max: 0,
 };
 
 /// What is left of 6 Gb/s after 8b/10b coding.
@@ -169,6 +171,9 @@ const SSD_SATA_256GB: FlashParams = FlashParams {
     link_bytes_per_s: 550_000_000,
     link_full_duplex: false,
     write_buffer_bytes: 16 << 20,
+    power_loss_protection: false,
+    read_bytes_per_s_max: 0,
+    write_bytes_per_s_max: 0,
 };
 
 /// Data sheet: 550 MB/s reads, 520 MB/s writes, 98,000 random reads and 90,000 random writes per
@@ -201,6 +206,9 @@ const NVME_GEN3: FlashParams = FlashParams {
     link_bytes_per_s: 3_500_000_000,
     link_full_duplex: true,
     write_buffer_bytes: 64 << 20,
+    power_loss_protection: false,
+    read_bytes_per_s_max: 0,
+    write_bytes_per_s_max: 0,
 };
 
 /// Data sheet: 7 GB/s reads, 5 GB/s writes, 1,000,000 random reads and writes per second, 22,000
@@ -227,16 +235,12 @@ const NET_SSD: NetworkDiskParams = NetworkDiskParams {
     latency_tail_mean: Duration::from_us(150),
     iops_max: 16_000,
     bytes_per_s_max: 1000 << 20,
+    read_bytes_per_s_max: 0,
+    write_bytes_per_s_max: 0,
 };
 
 /// A page fault's worth of work per operation and the copy rate of one core.
-const RAM: RamParams = RamParams {
-    size_bytes: 1 << 30,
-    logical_block_bytes: 512,
-    operation_time: Duration::from_us(1),
-    copy_bytes_per_s: 10_000_000_000,
-    queue_depth: 1024,
-};
+const RAM: RamParams = RamParams::NEUTRAL;
 
 #[cfg(test)]
 mod tests {

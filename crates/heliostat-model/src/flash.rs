@@ -9,42 +9,15 @@
 //!
 //! Not modelled: garbage collection, erases, wear, fast cell modes, and reading ahead.
 
+mod params;
+
 use std::collections::VecDeque;
 
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
-use crate::timing::{TimeQueue, earlier, transfer_time};
-
-/// What a flash drive is made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlashParams {
-    /// Capacity.
-    pub size_bytes: u64,
-    /// How many operations are taken at once.
-    pub queue_depth: u32,
-    /// How many dies (or planes that work alone) there are.
-    pub die_count: u32,
-    /// How many consecutive bytes lie on one die: what one program writes.
-    pub unit_bytes: u32,
-    /// How long a die takes to fetch a unit or a part of it.
-    pub read_time: Duration,
-    /// How long a die takes to program a unit.
-    pub program_time: Duration,
-    /// How long the controller is taken by one read: the inverse of the most reads per second.
-    pub read_command_time: Duration,
-    /// How long the controller is taken by one write: the inverse of the most writes per second.
-    pub write_command_time: Duration,
-    /// What an operation takes besides, while the controller, dies and link serve others: host
-    /// interface and firmware.
-    pub fixed_time: Duration,
-    /// What the link carries in each direction, in bytes per second.
-    pub link_bytes_per_s: u64,
-    /// Whether both directions of the link work at once (NVMe) or share it (SATA).
-    pub link_full_duplex: bool,
-    /// Writes that are answered and not yet programmed, in bytes.
-    pub write_buffer_bytes: u64,
-}
+use crate::timing::{Gate, TimeQueue, earlier, transfer_time};
+pub use params::FlashParams;
 
 /// Block sizes of drives that people buy.
 const LOGICAL_BLOCK_BYTES: u32 = 512;
@@ -58,6 +31,8 @@ pub struct Flash {
     controller_free_at: Instant,
     /// When the link is free, towards the host and away from it; the same one twice on SATA.
     link_free_at: [Instant; 2],
+    /// The caps of each direction's own.
+    gates: [Gate; 2],
     /// When each die has done what it was asked for.
     die_free_at: Vec<Instant>,
     /// Dies that are not programming, in the order in which they will be given a unit.
@@ -123,9 +98,14 @@ impl Flash {
                 rotational: false,
                 queue_depth: params.queue_depth,
                 optimal_io_bytes: 0,
+                volatile_cache: !params.power_loss_protection,
             },
             controller_free_at: Instant::ZERO,
             link_free_at: [Instant::ZERO; 2],
+            gates: [
+                Gate::new(params.read_bytes_per_s_max),
+                Gate::new(params.write_bytes_per_s_max),
+            ],
             die_free_at: vec![Instant::ZERO; params.die_count as usize],
             idle_dies: (0..params.die_count).collect(),
             buffer: WriteBuffer::default(),
@@ -143,6 +123,7 @@ impl Flash {
 
     /// When bytes that are ready at `now` are over the link.
     fn cross_link(&mut self, now: Instant, direction: usize, len_bytes: u64) -> Instant {
+        let let_through_at = self.gates[direction].pass(now, len_bytes);
         let direction = if self.params.link_full_duplex {
             direction
         } else {
@@ -150,7 +131,7 @@ impl Flash {
         };
         let free_at = &mut self.link_free_at[direction];
         *free_at = (*free_at).max(now) + transfer_time(len_bytes, self.params.link_bytes_per_s);
-        *free_at
+        let_through_at.max(*free_at)
     }
 
     /// When a die that is asked at `now` has worked for `length`; what came before goes first.
@@ -204,7 +185,12 @@ impl Flash {
                 self.fill_buffer(at);
             }
             Event::FlushPassed { op } => {
-                let wanted = self.buffer.admitted_bytes;
+                // What survives a power cut is durable as it is.
+                let wanted = if self.params.power_loss_protection {
+                    0
+                } else {
+                    self.buffer.admitted_bytes
+                };
                 self.buffer.flushes.push_back((op, wanted));
                 self.answer_flushes(at);
                 self.start_programs(at);
@@ -234,8 +220,8 @@ impl Flash {
         self.start_programs(at);
     }
 
-    /// Gives whole units, and what is left of one where a flush waits for it, to dies that do not
-    /// program yet.
+    /// Gives whole units, and what is left of one where a flush or the next write waits for it, to
+    /// dies that do not program yet.
     fn start_programs(&mut self, at: Instant) {
         let unit_bytes = u64::from(self.params.unit_bytes);
         loop {
@@ -245,7 +231,11 @@ impl Flash {
                 .flushes
                 .back()
                 .is_some_and(|&(_, wanted)| wanted > self.buffer.handed_bytes);
-            if waiting_bytes == 0 || (waiting_bytes < unit_bytes && !flushing) {
+            // A write that finds no room beside a part of a unit would wait for ever.
+            let blocked = !self.buffer.waiting.is_empty()
+                && self.buffer.handed_bytes == self.buffer.programmed_bytes;
+            let wants_part = flushing || blocked;
+            if waiting_bytes == 0 || (waiting_bytes < unit_bytes && !wants_part) {
                 return;
             }
             let Some(die) = self.idle_dies.pop_front() else {
@@ -307,6 +297,10 @@ impl DeviceModel for Flash {
                     .push(passed_at + self.params.fixed_time, op);
             }
         }
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 
     fn next_event_at(&self) -> Option<Instant> {

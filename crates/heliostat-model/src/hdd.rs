@@ -9,57 +9,18 @@
 //! track skew apart from the sustained rate, reallocated sectors, recalibration.
 
 mod geometry;
+mod params;
+mod seek;
 mod segments;
 
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
-use crate::timing::{TimeQueue, earlier, transfer_time};
+use crate::timing::{Gate, TimeQueue, earlier, transfer_time};
 use geometry::Geometry;
+pub use params::HddParams;
+use seek::SeekCurve;
 use segments::Segments;
-
-/// What a hard disk is made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HddParams {
-    /// Capacity.
-    pub size_bytes: u64,
-    /// The smallest unit that it reads and writes.
-    pub logical_block_bytes: u32,
-    /// The sectors on the platter.
-    pub physical_block_bytes: u32,
-    /// Turns per minute.
-    pub spindle_rpm: u32,
-    /// A seek to the next track, settling included.
-    pub seek_track_to_track: Duration,
-    /// The mean over all pairs of tracks.
-    pub seek_mean: Duration,
-    /// A seek from edge to edge.
-    pub seek_full: Duration,
-    /// How much longer a seek takes that ends in a write: the head must settle better.
-    pub write_settle: Duration,
-    /// Sustained rate at the outer edge, in bytes per second.
-    pub outer_bytes_per_s: u64,
-    /// Sustained rate at the inner edge, in bytes per second.
-    pub inner_bytes_per_s: u64,
-    /// What the drive's electronics take per operation before the arm moves; hidden behind other
-    /// operations where some are queued.
-    pub command_time: Duration,
-    /// The host interface, in bytes per second; what is cached comes at this rate.
-    pub link_bytes_per_s: u64,
-    /// How many operations the drive looks at to choose the next one (NCQ).
-    pub queue_depth: u32,
-    /// How many nanoseconds of positioning time an operation is forgiven per 1000 ns that it has
-    /// waited; keeps the drive from serving the far ones never.
-    pub ageing_permille: u32,
-    /// Runs of bytes that the cache tells apart.
-    pub segment_count: u32,
-    /// How far the drive reads ahead of the last read when nothing else is wanted, and how long a
-    /// cached run may be.
-    pub read_ahead_max_bytes: u64,
-    /// How far it reads ahead of a read that continued a cached run, although others wait. This is
-    /// what keeps several sequential readers from costing a seek per request.
-    pub read_ahead_min_bytes: u64,
-}
 
 /// A hard disk.
 #[derive(Clone, Debug)]
@@ -78,6 +39,7 @@ pub struct Hdd {
     /// Closed runs; the one being read is in `activity` or `read_ahead`.
     segments: Segments,
     read_ahead: Option<ReadAhead>,
+    write_gate: Gate,
     completions: TimeQueue<LegOpId>,
 }
 
@@ -89,6 +51,8 @@ struct Queued {
     /// Spiral time of the extent's start.
     place_ns: u64,
     arrived_at: Instant,
+    /// When the cap on its direction has let it through; it does not end before.
+    let_through_at: Instant,
 }
 
 /// How a request would be served if the arm turned to it.
@@ -139,36 +103,6 @@ struct ReadAhead {
     limit_byte: u64,
 }
 
-/// Seek time over distance: `a + b sqrt(x) + c x` with x the share of the way from edge to edge.
-/// The square root is the accelerating arm, the linear part the coasting one.
-#[derive(Clone, Copy, Debug)]
-struct SeekCurve {
-    a_s: f64,
-    b_s: f64,
-    c_s: f64,
-}
-
-impl SeekCurve {
-    /// The curve through the three seek times that data sheets give. Over all pairs of tracks the
-    /// mean of sqrt(x) is 8/15 and the mean of x is 1/3.
-    fn new(track_to_track: Duration, mean: Duration, full: Duration) -> Self {
-        let a_s = track_to_track.as_secs_f64();
-        let mean = mean.as_secs_f64() - a_s;
-        let full = full.as_secs_f64() - a_s;
-        let b_s = (mean - full / 3.0) / (8.0 / 15.0 - 1.0 / 3.0);
-        let c_s = full - b_s;
-        assert!(
-            a_s > 0.0 && b_s >= 0.0 && b_s / 2.0 + c_s >= 0.0,
-            "a longer seek takes no less time"
-        );
-        Self { a_s, b_s, c_s }
-    }
-
-    fn time(&self, distance: f64) -> Duration {
-        Duration::from_secs_f64(self.a_s + self.b_s * distance.sqrt() + self.c_s * distance)
-    }
-}
-
 impl Hdd {
     /// A drive that turns, with nothing in flight and nothing cached.
     ///
@@ -194,19 +128,22 @@ impl Hdd {
                 rotational: true,
                 queue_depth: params.queue_depth,
                 optimal_io_bytes: 0,
+                volatile_cache: false,
             },
             geometry,
             seek: SeekCurve::new(
                 params.seek_track_to_track,
                 params.seek_mean,
                 params.seek_full,
-            ),
+            )
+            .expect("a longer seek takes no less time"),
             phase_ns: prng.below(turn_ns),
             queue: Vec::new(),
             activity: Activity::Free,
             head_ns: 0,
             segments: Segments::new(params.segment_count as usize, params.read_ahead_max_bytes),
             read_ahead: None,
+            write_gate: Gate::new(params.write_bytes_per_s_max),
             completions: TimeQueue::new(),
         }
     }
@@ -465,7 +402,8 @@ impl Hdd {
                     ends_at,
                 } if ends_at <= now => {
                     self.activity = Activity::Free;
-                    self.completions.push(ends_at, request.op);
+                    let ended_at = ends_at.max(request.let_through_at);
+                    self.completions.push(ended_at, request.op);
                     if request.kind == OpKind::Read {
                         self.finish_read(run, continues, transferred_at, ends_at);
                     } else {
@@ -501,6 +439,11 @@ impl DeviceModel for Hdd {
             extent,
             place_ns: self.geometry.spiral_ns(extent.offset()),
             arrived_at: now,
+            let_through_at: if kind == OpKind::Write {
+                self.write_gate.pass(now, extent.len())
+            } else {
+                now
+            },
         };
         match kind {
             OpKind::Read | OpKind::Write | OpKind::WriteZeroes => {}
@@ -517,6 +460,10 @@ impl DeviceModel for Hdd {
         if matches!(self.activity, Activity::Free) {
             self.choose(now);
         }
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 
     fn next_event_at(&self) -> Option<Instant> {

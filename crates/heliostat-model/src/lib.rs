@@ -17,6 +17,7 @@ mod fault;
 mod flash;
 mod hdd;
 mod network;
+mod params;
 mod ram;
 mod timing;
 
@@ -30,4 +31,5 @@ pub use fault::{FailedKind, FaultEffect, FaultRule, FaultyDevice};
 pub use flash::{Flash, FlashParams};
 pub use hdd::{Hdd, HddParams};
 pub use network::{NetworkDisk, NetworkDiskParams};
+pub use params::{FAMILIES, Field};
 pub use ram::{Ram, RamParams};

@@ -5,28 +5,14 @@
 //! turn among `1 / iops_max` slots and for its bytes among `bytes_per_s_max`, then takes the
 //! network and the media's time.
 
+mod params;
+
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 use stdx::math::ln;
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
-use crate::timing::{TimeQueue, transfer_time};
-
-/// What a network disk is made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NetworkDiskParams {
-    /// Capacity.
-    pub size_bytes: u64,
-    /// How many operations are taken at once.
-    pub queue_depth: u32,
-    /// What every operation takes at least: two ways through the network and the media.
-    pub latency_floor: Duration,
-    /// Mean of what comes on top, exponentially distributed.
-    pub latency_tail_mean: Duration,
-    /// Operations per second that are let through, of any size.
-    pub iops_max: u32,
-    /// Bytes per second that are let through.
-    pub bytes_per_s_max: u64,
-}
+use crate::timing::{Gate, TimeQueue, transfer_time};
+pub use params::NetworkDiskParams;
 
 /// A disk behind a network.
 #[derive(Clone, Debug)]
@@ -37,6 +23,9 @@ pub struct NetworkDisk {
     next_slot_at: Instant,
     /// When the bytes that were let through are all through.
     bytes_through_at: Instant,
+    /// The caps on reads and on writes alone.
+    read_gate: Gate,
+    write_gate: Gate,
     completions: TimeQueue<LegOpId>,
 }
 
@@ -65,9 +54,13 @@ impl NetworkDisk {
                 rotational: false,
                 queue_depth: params.queue_depth,
                 optimal_io_bytes: 0,
+                // What such a disk has acknowledged lies on several machines.
+                volatile_cache: false,
             },
             next_slot_at: Instant::ZERO,
             bytes_through_at: Instant::ZERO,
+            read_gate: Gate::new(params.read_bytes_per_s_max),
+            write_gate: Gate::new(params.write_bytes_per_s_max),
             completions: TimeQueue::new(),
         }
     }
@@ -94,10 +87,20 @@ impl DeviceModel for NetworkDisk {
         };
         let sent = transfer_time(sent_bytes, self.params.bytes_per_s_max);
         self.bytes_through_at = self.bytes_through_at.max(passes_at) + sent;
+        let let_through_at = match kind {
+            OpKind::Read => self.read_gate.pass(passes_at, sent_bytes),
+            OpKind::Write => self.write_gate.pass(passes_at, sent_bytes),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => passes_at,
+        };
         // 1 - u is never 0, so that the logarithm is finite.
         let tail = -ln(1.0 - prng.unit_f64()) * self.params.latency_tail_mean.as_secs_f64();
         let latency = self.params.latency_floor + Duration::from_secs_f64(tail);
-        self.completions.push(self.bytes_through_at + latency, op);
+        let through_at = self.bytes_through_at.max(let_through_at);
+        self.completions.push(through_at + latency, op);
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 
     fn next_event_at(&self) -> Option<Instant> {

@@ -1,30 +1,21 @@
 //! Memory as a device: a fixed time per operation, a rate for its bytes, no queue at all.
 
-use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
+mod params;
+
+use heliostat_types::{ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
-use crate::timing::{TimeQueue, transfer_time};
-
-/// What a piece of memory is made of.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RamParams {
-    /// Capacity.
-    pub size_bytes: u64,
-    /// The smallest unit that is read and written; a power of two.
-    pub logical_block_bytes: u32,
-    /// What an operation takes whatever its size.
-    pub operation_time: Duration,
-    /// At what rate bytes are copied, each operation by itself.
-    pub copy_bytes_per_s: u64,
-    /// How many operations are taken at once.
-    pub queue_depth: u32,
-}
+use crate::timing::{Gate, TimeQueue, transfer_time};
+pub use params::RamParams;
 
 /// Memory as a device.
 #[derive(Clone, Debug)]
 pub struct Ram {
     params: RamParams,
     spec: DeviceSpec,
+    /// The caps on reads and on writes.
+    read_gate: Gate,
+    write_gate: Gate,
     completions: TimeQueue<LegOpId>,
 }
 
@@ -46,7 +37,11 @@ impl Ram {
                 rotational: false,
                 queue_depth: params.queue_depth,
                 optimal_io_bytes: 0,
+                // It stands for a device that keeps its bytes.
+                volatile_cache: false,
             },
+            read_gate: Gate::new(params.read_bytes_per_s_max),
+            write_gate: Gate::new(params.write_bytes_per_s_max),
             completions: TimeQueue::new(),
         }
     }
@@ -70,8 +65,18 @@ impl DeviceModel for Ram {
             OpKind::Flush | OpKind::Trim | OpKind::BlockStatus => 0,
         };
         let copy_time = transfer_time(copied_bytes, self.params.copy_bytes_per_s);
+        let let_through_at = match kind {
+            OpKind::Read => self.read_gate.pass(now, copied_bytes),
+            OpKind::Write => self.write_gate.pass(now, copied_bytes),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => now,
+        };
+        let copied_at = let_through_at.max(now + copy_time);
         self.completions
-            .push(now + self.params.operation_time + copy_time, op);
+            .push(copied_at + self.params.operation_time, op);
+    }
+
+    fn clone_box(&self) -> Box<dyn DeviceModel> {
+        Box::new(self.clone())
     }
 
     fn next_event_at(&self) -> Option<Instant> {
@@ -104,6 +109,7 @@ mod tests {
             operation_time: Duration::from_us(1),
             copy_bytes_per_s: 1_000_000_000,
             queue_depth: 4,
+            ..RamParams::NEUTRAL
         });
         let large = Extent::new(0, 4096);
         ram.submit(Instant::ZERO, LegOpId(1), OpKind::Read, large, &mut prng);

@@ -62,6 +62,32 @@ pub(crate) fn transfer_time(len_bytes: u64, bytes_per_s: u64) -> Duration {
     Duration::from_ns(ns)
 }
 
+/// A cap on bytes per second, enforced evenly: what comes waits for what came before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gate {
+    /// 0: everything passes at once.
+    bytes_per_s: u64,
+    free_at: Instant,
+}
+
+impl Gate {
+    pub(crate) const fn new(bytes_per_s: u64) -> Self {
+        Self {
+            bytes_per_s,
+            free_at: Instant::ZERO,
+        }
+    }
+
+    /// When bytes that come at `at` are through.
+    pub(crate) fn pass(&mut self, at: Instant, len_bytes: u64) -> Instant {
+        if self.bytes_per_s == 0 {
+            return at;
+        }
+        self.free_at = self.free_at.max(at) + transfer_time(len_bytes, self.bytes_per_s);
+        self.free_at
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use heliostat_types::{Duration, Instant};

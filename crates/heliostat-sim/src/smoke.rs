@@ -132,6 +132,7 @@ fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
             operation_time: Duration::from_us(100 << prng.below(6)),
             copy_bytes_per_s: 1_000_000_000,
             queue_depth: 1 << prng.below(6),
+            ..RamParams::NEUTRAL
         };
         LegSpec::on(&Drive {
             name: "slow-ram",

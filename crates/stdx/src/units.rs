@@ -111,6 +111,56 @@ pub fn format_size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// A size to the byte, in the largest unit that divides it where that makes it short: `4MiB`,
+/// `500MB`, `2000398934016`; [`parse_size`] takes it back.
+#[must_use]
+pub fn exact_size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 8] = [
+        ("TiB", 1 << 40),
+        ("TB", 1_000_000_000_000),
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+        ("KiB", 1 << 10),
+        ("kB", 1_000),
+    ];
+    let fits = |unit: &(&str, u64)| {
+        bytes.is_multiple_of(unit.1) && (1..100_000).contains(&(bytes / unit.1))
+    };
+    match UNITS.into_iter().find(fits) {
+        Some((unit, factor)) => format!("{}{unit}", bytes / factor),
+        None => bytes.to_string(),
+    }
+}
+
+/// A rate to the byte: `228MB/s`; [`parse_rate`] takes it back.
+#[must_use]
+pub fn exact_rate(bytes_per_s: u64) -> String {
+    match bytes_per_s {
+        0 => "0B/s".to_owned(),
+        _ => exact_size(bytes_per_s) + "/s",
+    }
+}
+
+/// A length of time to the nanosecond: `8.5ms`, `1.5s`, `0ns`; [`parse_time_ns`] takes it back.
+#[must_use]
+pub fn exact_time(ns: u64) -> String {
+    let (unit, digits) = match ns {
+        1_000_000_000.. => ("s", 9),
+        1_000_000.. => ("ms", 6),
+        1_000.. => ("us", 3),
+        _ => ("ns", 0),
+    };
+    let factor = 10u64.pow(digits);
+    let width = digits as usize;
+    let fraction = format!("{:0width$}", ns % factor);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{}{unit}", ns / factor),
+        fraction => format!("{}.{fraction}{unit}", ns / factor),
+    }
+}
+
 /// Digits (with a point, perhaps) in front, unit behind; blanks around either do not count.
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
@@ -141,7 +191,9 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{format_size, parse_rate, parse_size, parse_time_ns};
+    use super::{
+        exact_rate, exact_size, exact_time, format_size, parse_rate, parse_size, parse_time_ns,
+    };
 
     #[test]
     fn sizes() {
@@ -195,5 +247,34 @@ mod tests {
         assert_eq!(format_size(100 << 30), "100 GiB");
         assert_eq!(format_size((1 << 20) - 1), "1.00 MiB");
         assert_eq!(format_size(1_500_000), "1.43 MiB");
+    }
+
+    #[test]
+    fn what_is_written_exactly_is_read_back() {
+        for (bytes, text) in [
+            (0, "0"),
+            (4 << 20, "4MiB"),
+            (500_000_000, "500MB"),
+            (2_000_398_934_016, "2000398934016"),
+            (1_500_000_000, "1500MB"),
+            (u64::MAX, "18446744073709551615"),
+        ] {
+            assert_eq!(exact_size(bytes), text);
+            assert_eq!(parse_size(text), Ok(bytes));
+            let rate = exact_rate(bytes);
+            assert_eq!(parse_rate(&rate), Ok(bytes), "{rate}");
+        }
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (12_500, "12.5us"),
+            (8_500_000, "8.5ms"),
+            (1_000_000, "1ms"),
+            (61_000_000_001, "61.000000001s"),
+            (u64::MAX, "18446744073.709551615s"),
+        ] {
+            assert_eq!(exact_time(ns), text);
+            assert_eq!(parse_time_ns(text), Ok(ns));
+        }
     }
 }

@@ -109,6 +109,21 @@ fn a_flush_waits_for_what_was_written_and_for_nothing_else() {
 }
 
 #[test]
+fn a_write_as_large_as_the_buffer_gets_in_behind_a_part_of_a_unit() {
+    let mut prng = RandomStream::new(1, "luck", 0);
+    let mut model = drive("ssd-sata-256gb").unwrap().params.build(&mut prng);
+    for (op, len_bytes) in [(0, 4096), (1, 16 << 20)] {
+        let extent = Extent::new(0, len_bytes);
+        model.submit(Instant::ZERO, LegOpId(op), OpKind::Write, extent, &mut prng);
+    }
+    let mut ended = Vec::new();
+    while let Some(now) = model.next_event_at() {
+        ended.extend(model.poll_completion(now).map(|(op, _)| op));
+    }
+    assert_eq!(ended, [LegOpId(0), LegOpId(1)]);
+}
+
+#[test]
 fn polled_late_it_did_the_same() {
     let drive = drive("ssd-sata-256gb").unwrap();
     let mut prng = RandomStream::new(1, "luck", 0);

@@ -14,7 +14,7 @@ fn run_on(name: &str, depth: usize, pattern: Pattern) -> Run {
 #[test]
 fn the_seek_curve_meets_its_three_points() {
     let ms = Duration::from_ms;
-    let curve = SeekCurve::new(ms(1), Duration::from_us(8_500), ms(17));
+    let curve = SeekCurve::new(ms(1), Duration::from_us(8_500), ms(17)).unwrap();
     assert_eq!(curve.time(0.0), ms(1));
     assert_eq!(curve.time(1.0), ms(17));
     let mut prng = RandomStream::new(1, "test", 0);
