@@ -45,9 +45,6 @@ pub trait DeviceModel: Debug + Send {
         prng: &mut dyn Prng,
     );
 
-    /// The same device in the same state, for who wants to know what would come.
-    fn clone_box(&self) -> Box<dyn DeviceModel>;
-
     /// When to call [`DeviceModel::poll_completion`] next: never later than the next completion,
     /// perhaps earlier than that; `None` while nothing is in flight that will end by itself.
     fn next_event_at(&self) -> Option<Instant>;
@@ -64,12 +61,6 @@ pub trait DeviceModel: Debug + Send {
 impl Clone for Box<dyn DeviceModel> {
     fn clone(&self) -> Self {
         (**self).clone_box()
-    }
-}
-
-impl Clone for Box<dyn DeviceModel> {
-    fn clone(&self) -> Self {
-        self.clone_box()
     }
 }
 

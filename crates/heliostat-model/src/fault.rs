@@ -188,10 +188,6 @@ impl DeviceModel for FaultyDevice {
         self.inner.submit(inner_now, op, kind, extent, prng);
     }
 
-    fn clone_box(&self) -> Box<dyn DeviceModel> {
-        Box::new(self.clone())
-    }
-
     fn next_event_at(&self) -> Option<Instant> {
         let mut next = self.ended.next_at();
         if !self.in_flight.is_empty() {

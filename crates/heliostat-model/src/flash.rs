@@ -299,10 +299,6 @@ impl DeviceModel for Flash {
         }
     }
 
-    fn clone_box(&self) -> Box<dyn DeviceModel> {
-        Box::new(self.clone())
-    }
-
     fn next_event_at(&self) -> Option<Instant> {
         earlier(self.events.next_at(), self.completions.next_at())
     }

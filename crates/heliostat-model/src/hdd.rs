@@ -462,10 +462,6 @@ impl DeviceModel for Hdd {
         }
     }
 
-    fn clone_box(&self) -> Box<dyn DeviceModel> {
-        Box::new(self.clone())
-    }
-
     fn next_event_at(&self) -> Option<Instant> {
         let arm = match self.activity {
             Activity::Serving { ends_at, .. } => Some(ends_at),

@@ -99,10 +99,6 @@ impl DeviceModel for NetworkDisk {
         self.completions.push(through_at + latency, op);
     }
 
-    fn clone_box(&self) -> Box<dyn DeviceModel> {
-        Box::new(self.clone())
-    }
-
     fn next_event_at(&self) -> Option<Instant> {
         self.completions.next_at()
     }

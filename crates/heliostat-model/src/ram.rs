@@ -75,10 +75,6 @@ impl DeviceModel for Ram {
             .push(copied_at + self.params.operation_time, op);
     }
 
-    fn clone_box(&self) -> Box<dyn DeviceModel> {
-        Box::new(self.clone())
-    }
-
     fn next_event_at(&self) -> Option<Instant> {
         self.completions.next_at()
     }

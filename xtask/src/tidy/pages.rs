@@ -24,7 +24,15 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         sources: "crates/heliostat-model/src",
-        others: &["api", "closed_loop", "drives", "fault", "lib", "timing"],
+        others: &[
+            "api",
+            "closed_loop",
+            "drives",
+            "fault",
+            "lib",
+            "params",
+            "timing",
+        ],
         registry: "crates/heliostat-model/src/drives.rs",
         pages: "docs/models",
     },

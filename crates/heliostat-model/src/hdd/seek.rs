@@ -13,7 +13,8 @@ pub(super) struct SeekCurve {
 
 impl SeekCurve {
     /// The curve through the three seek times that data sheets give. Over all pairs of tracks the
-    /// mean of sqrt(x) is 8/15 and the mean of x is 1/3. `None` where a longer seek would take less time.
+    /// mean of sqrt(x) is 8/15 and the mean of x is 1/3. `None` where a longer seek would take less
+    /// time.
     pub(super) fn new(track_to_track: Duration, mean: Duration, full: Duration) -> Option<Self> {
         let a_s = track_to_track.as_secs_f64();
         let mean = mean.as_secs_f64() - a_s;
