@@ -15,6 +15,7 @@ mod engine;
 mod flush;
 mod legs;
 mod locks;
+mod map;
 mod queue;
 mod read;
 mod record;
@@ -29,3 +30,4 @@ pub use api::{
 };
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
+pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};

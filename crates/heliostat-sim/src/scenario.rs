@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use heliostat_engine::Layout;
 use heliostat_model::{FailedKind, FaultEffect, drive};
 use heliostat_types::{Duration, LEGS_MAX};
 use heliostat_workload::Job;
@@ -35,11 +36,18 @@ pub struct Scenario {
     pub fidelity: Fidelity,
 }
 
-/// The array of a scenario: RAID1.
+/// The array of a scenario.
 #[derive(Clone, Debug)]
 pub struct ArraySpec {
     /// Usable size.
     pub size_bytes: u64,
+    /// How copies lie on the legs.
+    pub layout: Layout,
+    /// With [`Layout::Mirror`]: so many copies of each chunk on the legs with most free space;
+    /// 0: on all legs.
+    pub copies: u32,
+    /// The size of the chunks that `copies` counts.
+    pub copies_chunk_bytes: u64,
     /// The legs in role order.
     pub legs: Vec<LegSpec>,
     /// Memory for requests in flight.
@@ -178,6 +186,9 @@ impl Scenario {
             seed: 1,
             array: ArraySpec {
                 size_bytes,
+                layout: Layout::Mirror,
+                copies: 0,
+                copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
                 legs: specs,
                 memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
                 leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
@@ -217,12 +228,18 @@ impl Scenario {
 }
 
 impl ArraySpec {
+    /// btrfs's largest chunk of data.
+    pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
+
     fn check(&self) -> Result<(), ScenarioError> {
         if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
             return Err(error("array", "it needs 1 to 16 legs"));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(4096) {
             return Err(error("array", "its size is no multiple of 4 KiB"));
+        }
+        if self.layout != Layout::Mirror || self.copies > 0 {
+            return Err(error("array", "layout and copies are not simulated yet"));
         }
         let is_too_small = |leg: &&LegSpec| leg.params.size_bytes() < self.size_bytes;
         if let Some(leg) = self.legs.iter().find(is_too_small) {

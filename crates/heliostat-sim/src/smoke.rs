@@ -97,6 +97,9 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         seed,
         array: ArraySpec {
             size_bytes,
+            layout: heliostat_engine::Layout::Mirror,
+            copies: 0,
+            copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
             legs,
             memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
             // Above what any leg takes for the largest request: a healthy leg is never silent.
