@@ -8,6 +8,7 @@
 
 mod axis;
 mod canvas;
+mod frame;
 mod rows;
 
-pub use rows::{Pair, bars, pairs, percentiles, shares};
+pub use rows::{LegScale, Pair, bars, pairs, per_leg, percentiles, shares};

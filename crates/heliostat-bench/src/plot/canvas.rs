@@ -27,6 +27,8 @@ pub(super) enum Hue {
     Orange,
     /// Vermillion.
     Red,
+    /// Reddish purple.
+    Purple,
 }
 
 impl Hue {
@@ -37,6 +39,7 @@ impl Hue {
             Self::Green => RGBColor(0x00, 0x9E, 0x73),
             Self::Orange => RGBColor(0xE6, 0x9F, 0x00),
             Self::Red => RGBColor(0xD5, 0x5E, 0x00),
+            Self::Purple => RGBColor(0xCC, 0x79, 0xA7),
         }
     }
 
@@ -44,7 +47,7 @@ impl Hue {
     const fn text_color(self) -> RGBColor {
         match self {
             Self::Blue | Self::Green | Self::Red => RGBColor(0xFF, 0xFF, 0xFF),
-            Self::Sky | Self::Orange => RGBColor(0, 0, 0),
+            Self::Sky | Self::Orange | Self::Purple => RGBColor(0, 0, 0),
         }
     }
 }

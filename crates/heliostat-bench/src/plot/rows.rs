@@ -4,20 +4,8 @@ use stdx::histogram::Histogram;
 
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas, Hue, Mark, draw};
+use super::frame::{Entry, Frame, RIGHT, ROW, WIDTH};
 use crate::report::format;
-
-/// Width of every plot, in user units of the SVG; pages scale it.
-const WIDTH: i32 = 860;
-/// Where rows begin: room for the longest name of a policy with its parameters.
-const LEFT: i32 = 200;
-/// Room at the right for a number behind the longest bar.
-const RIGHT: i32 = 80;
-/// Height of a row.
-const ROW: i32 = 20;
-/// Room above the rows, for a legend.
-const TOP: i32 = 28;
-/// Room below the rows, for numbers and the name of the axis.
-const BOTTOM: i32 = 44;
 
 /// Percentiles that a distribution is drawn by, in parts of 10,000, and their marks.
 const PERCENTILES: [(&str, u64, Mark, Hue); 4] = [
@@ -27,29 +15,48 @@ const PERCENTILES: [(&str, u64, Mark, Hue); 4] = [
     ("p99.9", 9_990, Mark::Cross, Hue::Red),
 ];
 
-/// Hues of legs, by role, for as many as most mirrors have; more begin again.
-const LEG_HUES: [Hue; 4] = [Hue::Blue, Hue::Sky, Hue::Orange, Hue::Green];
+/// Hues and marks of legs, by role; they begin again at different numbers, so that thirty legs
+/// look different from each other.
+const LEG_HUES: [Hue; 6] = [
+    Hue::Blue,
+    Hue::Sky,
+    Hue::Orange,
+    Hue::Green,
+    Hue::Red,
+    Hue::Purple,
+];
+const LEG_MARKS: [Mark; 5] = [
+    Mark::Circle,
+    Mark::Square,
+    Mark::Triangle,
+    Mark::Cross,
+    Mark::Ring,
+];
+
+/// What stands in a row that has nothing to show.
+const NOTHING: &str = "none";
 
 /// A bar for each named value, in the order given; `axis_name` says what it is and in what unit.
 #[must_use]
 pub fn bars(rows: &[(&str, f64)], axis_name: &str) -> String {
     let values: Vec<f64> = rows.iter().map(|&(_, value)| value).collect();
     let axis = Axis::for_bars(&values);
-    draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(canvas, axis, rows.len(), axis_name);
-        for (index, &(name, value)) in rows.iter().enumerate() {
-            let middle = row_middle(index);
-            let end = x_of(axis, value);
-            canvas.text(name, LEFT - 8, middle, Anchor::End);
-            canvas.bar(LEFT, end, middle, ROW - 6, Hue::Blue);
+    let frame = Frame::new(rows.iter().map(|&(name, _)| name), Vec::new());
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
+        for (index, &(_, value)) in rows.iter().enumerate() {
+            let middle = frame.row_middle(index);
+            let end = frame.x_of(axis, value);
+            canvas.bar(frame.left(), end, middle, ROW - 6, Hue::Blue);
             canvas.text(&format::rate(value), end + 6, middle, Anchor::Start);
         }
     })
 }
 
 /// Percentiles of each named distribution of nanoseconds, in milliseconds, in the order given.
+/// Where a distribution has nothing, the row says so.
 #[must_use]
-pub fn percentiles(rows: &[(&str, &Histogram)]) -> String {
+pub fn percentiles(rows: &[(&str, &Histogram)], axis_name: &str) -> String {
     let ms = |times: &Histogram, permyriad: u64| times.quantile(permyriad) as f64 / 1e6;
     let values = rows.iter().flat_map(|(_, times)| {
         PERCENTILES
@@ -57,16 +64,17 @@ pub fn percentiles(rows: &[(&str, &Histogram)]) -> String {
             .map(|&(_, permyriad, ..)| ms(times, permyriad))
     });
     let axis = Axis::logarithmic(values);
-    draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(canvas, axis, rows.len(), "response time in ms");
-        let mut legend = LEFT;
-        for (name, _, mark, hue) in PERCENTILES {
-            legend = draw_legend(canvas, legend, name, mark, hue);
-        }
-        for (index, (name, times)) in rows.iter().enumerate() {
-            let middle = row_middle(index);
-            canvas.text(name, LEFT - 8, middle, Anchor::End);
-            let at = PERCENTILES.map(|(_, permyriad, ..)| x_of(axis, ms(times, permyriad)));
+    let legend = PERCENTILES.map(|(name, _, mark, hue)| (name.to_owned(), mark, hue));
+    let frame = Frame::new(rows.iter().map(|&(name, _)| name), legend.to_vec());
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
+        for (index, (_, times)) in rows.iter().enumerate() {
+            let middle = frame.row_middle(index);
+            if times.count() == 0 {
+                canvas.text(NOTHING, frame.left() + 8, middle, Anchor::Start);
+                continue;
+            }
+            let at = PERCENTILES.map(|(_, permyriad, ..)| frame.x_of(axis, ms(times, permyriad)));
             canvas.line((at[0], middle), (at[3], middle), 0.45);
             for (x, (_, _, mark, hue)) in at.into_iter().zip(PERCENTILES) {
                 canvas.mark(mark, x, middle, hue);
@@ -75,29 +83,63 @@ pub fn percentiles(rows: &[(&str, &Histogram)]) -> String {
     })
 }
 
-/// A bar for each named row, cut into the parts that the legs, called `legs`, read of it: bytes by
-/// role.
+/// A bar for each named row, cut into the parts that the legs, called `legs`, have of it, by role;
+/// `axis_name` says of what.
 #[must_use]
-pub fn shares(rows: &[(String, Vec<u64>)], legs: &[String]) -> String {
+pub fn shares(rows: &[(String, Vec<u64>)], legs: &[String], axis_name: &str) -> String {
     let axis = Axis::linear(0.0, 100.0);
-    draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(
-            canvas,
-            axis,
-            rows.len(),
-            "share of the bytes read, in percent",
-        );
-        let mut legend = LEFT;
-        for (index, model) in legs.iter().enumerate() {
-            let name = format!("leg {index}: {model}");
-            legend = draw_legend(canvas, legend, &name, Mark::Square, leg_hue(index));
-        }
-        for (index, (name, parts)) in rows.iter().enumerate() {
-            let middle = row_middle(index);
-            canvas.text(name, LEFT - 8, middle, Anchor::End);
-            draw_shares(canvas, axis, parts, middle);
+    let legend = leg_names(legs).zip(0..);
+    let legend = legend.map(|(name, leg)| (name, Mark::Square, leg_hue(leg)));
+    let frame = Frame::new(rows.iter().map(|(name, _)| name.as_str()), legend.collect());
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
+        for (index, (_, parts)) in rows.iter().enumerate() {
+            draw_shares(canvas, &frame, axis, parts, frame.row_middle(index));
         }
     })
+}
+
+/// A mark for each leg, called `legs`, in each named row. Values that are not above zero have no
+/// place on a logarithmic axis, and no mark there.
+#[must_use]
+pub fn per_leg(
+    rows: &[(&str, Vec<f64>)],
+    legs: &[String],
+    scale: LegScale,
+    axis_name: &str,
+) -> String {
+    let axis = match scale {
+        LegScale::Percent => Axis::linear(0.0, 100.0),
+        LegScale::Logarithmic => {
+            Axis::logarithmic(rows.iter().flat_map(|(_, values)| values.iter().copied()))
+        }
+    };
+    let legend: Vec<Entry> = leg_names(legs)
+        .zip(0..)
+        .map(|(name, leg)| (name, leg_mark(leg), leg_hue(leg)))
+        .collect();
+    let frame = Frame::new(rows.iter().map(|&(name, _)| name), legend);
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
+        for (index, (_, values)) in rows.iter().enumerate() {
+            let middle = frame.row_middle(index);
+            for (leg, &value) in values.iter().enumerate() {
+                if value > 0.0 || scale == LegScale::Percent {
+                    let x = frame.x_of(axis, value);
+                    canvas.mark(leg_mark(leg), x, middle, leg_hue(leg));
+                }
+            }
+        }
+    })
+}
+
+/// The scale of a plot with a mark per leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegScale {
+    /// From 0 to 100.
+    Percent,
+    /// From the least to the largest value above zero.
+    Logarithmic,
 }
 
 /// Two values of one thing: what was found, and what was expected of it.
@@ -118,14 +160,17 @@ pub struct Pair {
 #[must_use]
 pub fn pairs(rows: &[Pair], found: &str, expected: &str, axis_name: &str) -> String {
     let axis = Axis::logarithmic(rows.iter().flat_map(|row| [row.found, row.expected]));
-    draw(WIDTH, row_top(rows.len()) + BOTTOM, |canvas| {
-        draw_axis(canvas, axis, rows.len(), axis_name);
-        let legend = draw_legend(canvas, LEFT, expected, Mark::Ring, Hue::Orange);
-        draw_legend(canvas, legend, found, Mark::Circle, Hue::Blue);
+    let legend = vec![
+        (expected.to_owned(), Mark::Ring, Hue::Orange),
+        (found.to_owned(), Mark::Circle, Hue::Blue),
+    ];
+    let frame = Frame::new(rows.iter().map(|row| row.name.as_str()), legend);
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
         for (index, row) in rows.iter().enumerate() {
-            let middle = row_middle(index);
-            canvas.text(&row.name, LEFT - 8, middle, Anchor::End);
-            let (from, to) = (x_of(axis, row.expected), x_of(axis, row.found));
+            let middle = frame.row_middle(index);
+            let from = frame.x_of(axis, row.expected);
+            let to = frame.x_of(axis, row.found);
             canvas.line((from, middle), (to, middle), 0.45);
             canvas.mark(Mark::Ring, from, middle, Hue::Orange);
             canvas.mark(Mark::Circle, to, middle, Hue::Blue);
@@ -134,18 +179,24 @@ pub fn pairs(rows: &[Pair], found: &str, expected: &str, axis_name: &str) -> Str
     })
 }
 
-/// The bar of one row, cut into the parts that the legs read.
-fn draw_shares(canvas: &mut Canvas<'_>, axis: Axis, parts: &[u64], middle: i32) {
+/// The bar of one row, cut into the parts that the legs have.
+fn draw_shares(canvas: &mut Canvas<'_>, frame: &Frame, axis: Axis, parts: &[u64], middle: i32) {
     // A number is written into parts that have room for it.
     const ROOM_PERCENT: f64 = 8.0;
     let total: u64 = parts.iter().sum();
+    if total == 0 {
+        canvas.text(NOTHING, frame.left() + 8, middle, Anchor::Start);
+        return;
+    }
     let mut done = 0;
     for (leg, &bytes) in parts.iter().enumerate() {
-        let percent = |bytes: u64| bytes as f64 * 100.0 / total.max(1) as f64;
-        let from = x_of(axis, percent(done));
+        let percent = |bytes: u64| bytes as f64 * 100.0 / total as f64;
+        let from = frame.x_of(axis, percent(done));
         done += bytes;
-        let to = x_of(axis, percent(done));
-        canvas.bar(from, to, middle, ROW - 6, leg_hue(leg));
+        let to = frame.x_of(axis, percent(done));
+        if to > from {
+            canvas.bar(from, to, middle, ROW - 6, leg_hue(leg));
+        }
         let part = percent(bytes);
         if part >= ROOM_PERCENT {
             let text = match part {
@@ -157,54 +208,19 @@ fn draw_shares(canvas: &mut Canvas<'_>, axis: Axis, parts: &[u64], middle: i32) 
     }
 }
 
+/// How legends call legs.
+fn leg_names(legs: &[String]) -> impl Iterator<Item = String> {
+    let names = legs.iter().enumerate();
+    names.map(|(index, model)| format!("leg {index}: {model}"))
+}
+
 fn leg_hue(index: usize) -> Hue {
     LEG_HUES[index % LEG_HUES.len()]
 }
 
-/// The upper edge of row `index`.
-fn row_top(index: usize) -> i32 {
-    TOP + ROW * i32::try_from(index).expect("a report has few rows")
+fn leg_mark(index: usize) -> Mark {
+    LEG_MARKS[index % LEG_MARKS.len()]
 }
 
-fn row_middle(index: usize) -> i32 {
-    row_top(index) + ROW / 2
-}
-
-fn x_of(axis: Axis, value: f64) -> i32 {
-    let span = f64::from(WIDTH - RIGHT - LEFT);
-    #[expect(clippy::cast_possible_truncation, reason = "a fraction of the width")]
-    let offset = (axis.fraction(value) * span).round() as i32;
-    LEFT + offset
-}
-
-/// Grid lines over all rows, their values, and the name of the axis with its unit.
-fn draw_axis(canvas: &mut Canvas<'_>, axis: Axis, rows: usize, name: &str) {
-    let bottom = row_top(rows);
-    for (value, text) in axis.ticks() {
-        let x = x_of(axis, value);
-        canvas.line((x, TOP), (x, bottom), 0.18);
-        canvas.text(&text, x, bottom + 12, Anchor::Middle);
-    }
-    let scale = if axis.is_logarithmic() {
-        " (log scale)"
-    } else {
-        ""
-    };
-    let middle = i32::midpoint(LEFT, WIDTH - RIGHT);
-    canvas.text(
-        &format!("{name}{scale}"),
-        middle,
-        bottom + 32,
-        Anchor::Middle,
-    );
-}
-
-/// One entry of a legend from `x` on; answers where the next may begin.
-fn draw_legend(canvas: &mut Canvas<'_>, x: i32, name: &str, mark: Mark, hue: Hue) -> i32 {
-    // About the width of a letter, and the room between two entries.
-    const LETTER: i32 = 7;
-    const GAP: i32 = 34;
-    canvas.mark(mark, x + 6, TOP / 2, hue);
-    canvas.text(name, x + 18, TOP / 2, Anchor::Start);
-    x + GAP + LETTER * i32::try_from(name.len()).expect("a legend is short")
-}
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::facts;
 
 /// The page and the data beside it.
-const PAGE: &str = "index.html";
+pub(super) const PAGE: &str = "index.html";
 const DATA: &str = "report.json";
 
 /// Where a report goes if nobody says: a directory that does not exist yet, named after the moment,

@@ -22,6 +22,12 @@ svg { display: block; width: 100%; height: auto; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .9rem; }
 dt { color: var(--quiet); }
 dd { margin: 0; overflow-wrap: anywhere; }
+table { border-collapse: collapse; font-size: .9rem; margin: .8rem 0; }
+th { text-align: left; font-weight: 600; color: var(--quiet); }
+th, td { padding: .15rem 1rem .15rem 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: anywhere; }
+.number { text-align: right; white-space: nowrap; }
+summary { cursor: pointer; color: var(--quiet); }
 ";
 
 /// A page of HTML. What is handed to it as text is shown as text, whatever it contains; only

@@ -6,6 +6,9 @@ use stdx::histogram::Histogram;
 
 use super::{LegShare, MeasuredRow, Outcome, RateUnit, Workload};
 
+/// What the axis of shares is called.
+const SHARES: &str = "share of the bytes read, in percent";
+
 /// The rate of every policy under one workload, best first.
 pub(super) fn bars(workload: &Workload) -> String {
     let rows = by_rate(workload);
@@ -23,7 +26,7 @@ pub(super) fn percentiles(workload: &Workload) -> String {
         .iter()
         .map(|row| (row.label.as_str(), &row.response))
         .collect();
-    plot::percentiles(&times)
+    plot::percentiles(&times, "response time in ms")
 }
 
 /// Which part of the reads each leg served, policy by policy, in the order of [`bars`].
@@ -33,7 +36,7 @@ pub(super) fn shares(workload: &Workload, legs: &[String]) -> String {
         .iter()
         .map(|row| (row.label.clone(), read_bytes(&row.legs)))
         .collect();
-    plot::shares(&rows, legs)
+    plot::shares(&rows, legs, SHARES)
 }
 
 /// The rates of the real part, measured and predicted, one row each.
@@ -60,7 +63,7 @@ pub(super) fn real_shares(rows: &[MeasuredRow], legs: &[String]) -> String {
         ]
     };
     let rows: Vec<(String, Vec<u64>)> = rows.iter().flat_map(sides).collect();
-    plot::shares(&rows, legs)
+    plot::shares(&rows, legs, SHARES)
 }
 
 fn read_bytes(legs: &[LegShare]) -> Vec<u64> {

@@ -1,0 +1,109 @@
+//! A scenario in words.
+
+use heliostat_model::{FailedKind, FaultEffect};
+use heliostat_sim::{Fault, Job, Rw, Scenario};
+use heliostat_types::Duration;
+use stdx::units::format_size;
+
+use crate::report::format;
+
+/// What is simulated, as names and values.
+pub(super) fn scenario(scenario: &Scenario) -> Vec<(&'static str, String)> {
+    let array = &scenario.array;
+    let legs = array.legs.iter().enumerate().map(|(index, leg)| {
+        let flag = |set: bool, text: &'static str| if set { text } else { "" };
+        format!(
+            "leg {index}: {}{}{}",
+            leg.model,
+            flag(leg.write_mostly, ", write-mostly"),
+            flag(leg.read_preferred, ", preferred"),
+        )
+    });
+    let mut rows = vec![("array", format_size(array.size_bytes))];
+    rows.extend(legs.map(|leg| ("leg", leg)));
+    rows.extend(
+        scenario
+            .jobs
+            .iter()
+            .map(|job_| ("job", job(job_, array.size_bytes))),
+    );
+    rows.extend(
+        scenario
+            .faults
+            .iter()
+            .map(|fault_| ("fault", fault(fault_))),
+    );
+    let measured = match scenario.seconds {
+        Duration::ZERO => "until every job has moved its size".to_owned(),
+        seconds => time(seconds),
+    };
+    let warmup = time(scenario.warmup_seconds);
+    rows.push(("measured", format!("{measured}, after {warmup} of warm-up")));
+    rows.push(("seed", scenario.seed.to_string()));
+    rows
+}
+
+/// `reader: random reads of 4 KiB, 32 in flight, 4 clients, in 50 GiB from 0 on`.
+fn job(job: &Job, array_bytes: u64) -> String {
+    let what = match job.rw {
+        Rw::Read => "sequential reads".to_owned(),
+        Rw::Write => "sequential writes".to_owned(),
+        Rw::RandRead => "random reads".to_owned(),
+        Rw::RandWrite => "random writes".to_owned(),
+        Rw::RandRw => format!("random reads ({} %) and writes", job.rwmixread),
+        Rw::Rw => format!("sequential reads ({} %) and writes", job.rwmixread),
+    };
+    let mut text = format!(
+        "{}: {what} of {}, {} in flight",
+        job.name,
+        format_size(job.bs_bytes),
+        job.iodepth
+    );
+    if job.numjobs > 1 {
+        text.push_str(&format!(" from each of {} clients", job.numjobs));
+    }
+    let region = job.region_bytes(array_bytes);
+    if region < array_bytes {
+        text.push_str(&format!(
+            ", in {} from {} on",
+            format_size(region),
+            format_size(job.offset_bytes)
+        ));
+    }
+    if !job.direct {
+        let window = format_size(job.readahead_bytes);
+        text.push_str(&format!(", buffered with {window} of read-ahead"));
+    }
+    if job.fsync > 0 {
+        text.push_str(&format!(", a flush after every {} writes", job.fsync));
+    }
+    if job.background {
+        text.push_str(", in the background (not counted)");
+    }
+    text
+}
+
+/// `leg 1 takes 10 times as long, from 20 s to 40 s`.
+pub(super) fn fault(fault: &Fault) -> String {
+    let what = match fault.effect {
+        FaultEffect::SlowPermille(permille) => {
+            format!("takes {} as long", format::times(permille as f64 / 1000.0))
+        }
+        FaultEffect::Stuck => "ends nothing".to_owned(),
+        FaultEffect::Error(FailedKind::Read) => "fails reads".to_owned(),
+        FaultEffect::Error(FailedKind::Write) => "fails writes".to_owned(),
+        FaultEffect::Dead => "is gone".to_owned(),
+    };
+    let until = match fault.until {
+        Duration::MAX => "on".to_owned(),
+        until => format!("to {}", time(until)),
+    };
+    format!("leg {} {what}, from {} {until}", fault.leg, time(fault.at))
+}
+
+/// A length of virtual time.
+fn time(time: Duration) -> String {
+    let text = format!("{:.3}", time.as_secs_f64());
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} s")
+}
