@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use heliostat_model::{DeviceModel, FaultyDevice};
-use heliostat_types::{ErrorKind, Instant, LegOpId, RandomStream};
+use heliostat_types::{ErrorKind, Instant, LegOpId, Prng, RandomStream};
 
 use crate::api::LegIo;
 use crate::leg::Timing;
@@ -29,7 +29,7 @@ impl DelayLine {
         let mut prng = RandomStream::new(0, "model leg", index);
         let device = timing.params.build(&mut prng);
         Self {
-            device: FaultyDevice::new(device, timing.faults),
+            device: FaultyDevice::new(device, timing.faults, prng.clone().next_u64()),
             prng,
             started_at: None,
             in_flight: BTreeMap::new(),

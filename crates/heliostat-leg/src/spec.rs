@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use heliostat_model::{DRIVES, Drive, FailedKind, FaultEffect, FaultRule, drive};
+use heliostat_model::{DRIVES, Drive, ErrorRule, FailedKind, FaultEffect, FaultRule, drive};
 use heliostat_types::Instant;
 use stdx::units::{parse_size, parse_time_ns};
 
@@ -132,11 +132,11 @@ impl ModelSpec {
         match key {
             "size" => self.size_bytes = Some(parse_blocks(value)?),
             "file" => self.file = Some(PathBuf::from(value)),
-            "error" => self.begin_fault(FaultEffect::Error(match value {
+            "error" => self.begin_fault(FaultEffect::Error(ErrorRule::all(match value {
                 "read" => FailedKind::Read,
                 "write" => FailedKind::Write,
                 _ => return Err(format!("error= is read or write, not '{value}'")),
-            })),
+            }))),
             "stuck" => {
                 parse_true(key, value)?;
                 self.begin_fault(FaultEffect::Stuck);
@@ -206,7 +206,7 @@ fn parse_moment(text: &str) -> Result<Instant, String> {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_model::{FailedKind, FaultEffect, FaultRule};
+    use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule};
     use heliostat_types::{Duration, Instant};
 
     use super::{LegSpec, SpecKind};
@@ -246,7 +246,11 @@ mod tests {
         assert_eq!(
             model.faults,
             [
-                rule(at(2), at(4), FaultEffect::Error(FailedKind::Read)),
+                rule(
+                    at(2),
+                    at(4),
+                    FaultEffect::Error(ErrorRule::all(FailedKind::Read))
+                ),
                 rule(at(0), Instant::MAX, FaultEffect::SlowPermille(2500)),
                 rule(at(0), Instant::MAX, FaultEffect::Dead),
             ]

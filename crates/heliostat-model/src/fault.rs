@@ -1,8 +1,15 @@
-//! Faults as rules round any model: slow, silent, failing, dead, each from one moment to another.
+//! Faults as rules round any model: slow, pausing, silent, failing, dead, each from one moment to
+//! another.
 //!
 //! Slow and silent are one thing here: the device lives in a time of its own that runs slower than
 //! ours, or stands still. So everything inside takes longer by the same factor, what was in flight
-//! when the rule began takes longer from then on, and nothing is lost when it ends.
+//! when the rule began takes longer from then on, and nothing is lost when it ends. Rules that hold
+//! at the same time add up: two that slow multiply, one that silences silences, and an operation
+//! fails where any of them fails it.
+
+mod errors;
+mod ranges;
+mod stretch;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +17,9 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prn
 
 use crate::api::{DeviceModel, DeviceSpec};
 use crate::timing::{TimeQueue, earlier};
+
+use errors::Errors;
+use stretch::Stretch;
 
 /// A fault of one device while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,20 +32,81 @@ pub struct FaultRule {
     pub effect: FaultEffect,
 }
 
+impl FaultRule {
+    /// Whether it holds at `at`.
+    pub(crate) fn holds(&self, at: Instant) -> bool {
+        self.at <= at && at < self.until
+    }
+}
+
 /// What a fault does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultEffect {
     /// Everything takes this many thousandths of its time; 10,000 is ten times slower. Above 0.
     SlowPermille(u64),
-    /// Nothing ends.
+    /// Now and then the device stands still.
+    Pause(Pauses),
+    /// Nothing ends; afterwards the device goes on where it stood.
     Stuck,
-    /// Operations of a kind that end meanwhile end with an error.
-    Error(FailedKind),
+    /// The device works, but nothing that it does is heard of before the end: then all of it is, at
+    /// once.
+    Burst,
+    /// Operations that end meanwhile end with an error.
+    Error(ErrorRule),
     /// The device is gone: what is in flight fails at once, and so does what comes.
     Dead,
 }
 
+/// When a device stands still: a pause begins as the rule does, and then at regular distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    /// How long each is.
+    pub length: Duration,
+    /// From the beginning of one to that of the next, without jitter; at least `length` and
+    /// `jitter` together.
+    pub every: Duration,
+    /// By how much the beginning of each is late at most; by how much, the device's luck says.
+    pub jitter: Duration,
+}
+
 /// Which operations fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorRule {
+    /// Of which kind.
+    pub kind: FailedKind,
+    /// Those that touch these bytes of the device.
+    pub range: Extent,
+    /// At most so many; [`u64::MAX`]: without limit.
+    pub count: u64,
+    /// So many of 10^9 of these, by the device's luck.
+    pub rate_per_billion: u64,
+    /// What a read has failed on fails every later one until it is written, beyond the rule's end
+    /// as well: latent sector errors. A rule without a count and with all of a billion makes its
+    /// whole range bad when it begins.
+    pub sticky: bool,
+}
+
+impl ErrorRule {
+    /// Everywhere, as a range.
+    pub const EVERYWHERE: Extent = Extent::from_range(0, u64::MAX);
+
+    /// A rate without luck.
+    pub const ALWAYS_PER_BILLION: u64 = 1_000_000_000;
+
+    /// All operations of a kind.
+    #[must_use]
+    pub const fn all(kind: FailedKind) -> Self {
+        Self {
+            kind,
+            range: Self::EVERYWHERE,
+            count: u64::MAX,
+            rate_per_billion: Self::ALWAYS_PER_BILLION,
+            sticky: false,
+        }
+    }
+}
+
+/// The kinds of operations that fail together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedKind {
     /// Reads.
@@ -44,88 +115,71 @@ pub enum FailedKind {
     Write,
 }
 
-impl FailedKind {
-    const fn matches(self, kind: OpKind) -> bool {
-        match kind {
-            OpKind::Read => matches!(self, Self::Read),
-            OpKind::Write | OpKind::Trim | OpKind::WriteZeroes | OpKind::Flush => {
-                matches!(self, Self::Write)
-            }
-            OpKind::BlockStatus => false,
-        }
-    }
-}
-
 /// A model with faults.
 #[derive(Clone, Debug)]
 pub struct FaultyDevice {
     inner: Box<dyn DeviceModel>,
     rules: Vec<FaultRule>,
+    luck: u64,
     stretch: Stretch,
-    in_flight: BTreeMap<LegOpId, OpKind>,
+    errors: Errors,
+    in_flight: BTreeMap<LegOpId, (OpKind, Extent)>,
+    /// What the device has done and nobody has heard of, in the order in which it ended.
+    held: Vec<(LegOpId, Result<(), ErrorKind>)>,
     ended: TimeQueue<(LegOpId, Result<(), ErrorKind>)>,
-}
-
-/// Time between two changes of the rules, in which time inside runs evenly.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    begins_at: Instant,
-    /// Never where no rule changes any more.
-    ends_at: Instant,
-    /// What time it is inside when the stretch begins.
-    inner_begins_at: Instant,
-    /// How many thousandths of our time pass per thousandth inside; `None`: it stands still.
-    pace_permille: Option<u64>,
-}
-
-impl Stretch {
-    /// What time it is inside at `at`, rounded down.
-    fn inner_at(&self, at: Instant) -> Instant {
-        let Some(pace_permille) = self.pace_permille else {
-            return self.inner_begins_at;
-        };
-        let passed = u128::from((at - self.begins_at).as_ns());
-        self.inner_begins_at + saturating_ns(passed * 1000 / u128::from(pace_permille))
-    }
-
-    /// When it is `inner` inside, rounded up; `None` where that is not in this stretch.
-    fn outer_at(&self, inner: Instant) -> Option<Instant> {
-        let pace_permille = self.pace_permille?;
-        let passed = u128::from(inner.saturating_since(self.inner_begins_at).as_ns());
-        let outer = saturating_ns((passed * u128::from(pace_permille)).div_ceil(1000));
-        Some(self.begins_at + outer).filter(|at| *at < self.ends_at)
-    }
-}
-
-fn saturating_ns(ns: u128) -> Duration {
-    Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 /// How long a dead device takes to fail an operation: what a host adapter takes to say so.
 const DEAD_ANSWER_TIME: Duration = Duration::from_us(10);
 
 impl FaultyDevice {
-    /// `inner` under `rules`; several may hold at once.
+    /// `inner` under `rules`; several may hold at once. What they leave to chance follows from
+    /// `luck`.
     ///
     /// # Panics
-    /// Where a rule ends before it begins, or slows by a factor of 0.
+    /// Where a rule ends before it begins, slows by a factor of 0, or pauses for longer than its
+    /// pauses are apart.
     #[must_use]
-    pub fn new(inner: Box<dyn DeviceModel>, rules: Vec<FaultRule>) -> Self {
+    pub fn new(inner: Box<dyn DeviceModel>, rules: Vec<FaultRule>, luck: u64) -> Self {
         for rule in &rules {
             assert!(rule.at <= rule.until, "a fault ends after it begins");
-            assert!(
-                rule.effect != FaultEffect::SlowPermille(0),
-                "time inside does not run infinitely fast"
-            );
+            match rule.effect {
+                FaultEffect::SlowPermille(factor) => {
+                    assert!(factor > 0, "time inside does not run infinitely fast");
+                }
+                FaultEffect::Pause(pauses) => assert!(
+                    pauses.length > Duration::ZERO && pauses.length + pauses.jitter <= pauses.every,
+                    "a pause ends before the next begins"
+                ),
+                FaultEffect::Stuck
+                | FaultEffect::Burst
+                | FaultEffect::Error(_)
+                | FaultEffect::Dead => {}
+            }
         }
-        let stretch = stretch_from(&rules, Instant::ZERO, Instant::ZERO);
+        let stretch = Stretch::from_rules(&rules, luck, Instant::ZERO, Instant::ZERO);
+        let mut errors = Errors::new(&rules, luck);
+        errors.begin(&rules, Instant::ZERO);
         Self {
             inner,
             rules,
+            luck,
             stretch,
+            errors,
             in_flight: BTreeMap::new(),
+            held: Vec::new(),
             ended: TimeQueue::new(),
         }
+    }
+
+    /// The device loses its power at `now` and has it again: `inner` is what it is then, idle. All
+    /// that was in flight is gone without a word; what the rules have done so far stays done.
+    pub fn cycle_power(&mut self, now: Instant, inner: Box<dyn DeviceModel>) {
+        self.advance(now);
+        self.inner = inner;
+        self.in_flight.clear();
+        self.held.clear();
+        self.ended = TimeQueue::new();
     }
 
     /// Does all that happens up to `now`, one stretch after the other.
@@ -137,10 +191,17 @@ impl FaultyDevice {
             if end < self.stretch.ends_at {
                 return;
             }
-            self.stretch = stretch_from(&self.rules, end, inner_end);
-            if holds(&self.rules, end, |effect| effect == FaultEffect::Dead) {
-                for op in std::mem::take(&mut self.in_flight).into_keys() {
+            self.stretch = Stretch::from_rules(&self.rules, self.luck, end, inner_end);
+            self.errors.begin(&self.rules, end);
+            if self.is_dead(end) {
+                let held = std::mem::take(&mut self.held).into_iter().map(|(op, _)| op);
+                let in_flight = std::mem::take(&mut self.in_flight).into_keys();
+                for op in held.chain(in_flight) {
                     self.ended.push(end, (op, Err(ErrorKind::Io)));
+                }
+            } else if !self.stretch.is_silent() {
+                for held in self.held.drain(..) {
+                    self.ended.push(end, held);
                 }
             }
         }
@@ -150,17 +211,22 @@ impl FaultyDevice {
     fn collect(&mut self, end: Instant, inner_end: Instant) {
         while let Some((op, result)) = self.inner.poll_completion(inner_end) {
             // What is not in flight any more was failed when the device died.
-            let Some(kind) = self.in_flight.remove(&op) else {
+            let Some((kind, extent)) = self.in_flight.remove(&op) else {
                 continue;
             };
-            let fails = holds(
-                &self.rules,
-                self.stretch.begins_at,
-                |effect| matches!(effect, FaultEffect::Error(failed) if failed.matches(kind)),
-            );
-            let result = if fails { Err(ErrorKind::Io) } else { result };
-            self.ended.push(end, (op, result));
+            let at = self.stretch.begins_at;
+            let result = result.and_then(|()| self.errors.judge(&self.rules, at, kind, extent));
+            if self.stretch.is_silent() {
+                self.held.push((op, result));
+            } else {
+                self.ended.push(end, (op, result));
+            }
         }
+    }
+
+    fn is_dead(&self, at: Instant) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.effect == FaultEffect::Dead && rule.holds(at))
     }
 }
 
@@ -178,19 +244,19 @@ impl DeviceModel for FaultyDevice {
         prng: &mut dyn Prng,
     ) {
         self.advance(now);
-        if holds(&self.rules, now, |effect| effect == FaultEffect::Dead) {
+        if self.is_dead(now) {
             self.ended
                 .push(now + DEAD_ANSWER_TIME, (op, Err(ErrorKind::Io)));
             return;
         }
-        self.in_flight.insert(op, kind);
+        self.in_flight.insert(op, (kind, extent));
         let inner_now = self.stretch.inner_at(now);
         self.inner.submit(inner_now, op, kind, extent, prng);
     }
 
     fn next_event_at(&self) -> Option<Instant> {
         let mut next = self.ended.next_at();
-        if !self.in_flight.is_empty() {
+        if !self.in_flight.is_empty() || !self.held.is_empty() {
             let inner = self.inner.next_event_at();
             let ends_inside = inner.and_then(|at| self.stretch.outer_at(at));
             let changes = Some(self.stretch.ends_at).filter(|at| *at < Instant::MAX);
@@ -206,37 +272,6 @@ impl DeviceModel for FaultyDevice {
 
     fn clone_box(&self) -> Box<dyn DeviceModel> {
         Box::new(self.clone())
-    }
-}
-
-/// Whether an effect that `matches` holds at `at`.
-fn holds(rules: &[FaultRule], at: Instant, matches: impl Fn(FaultEffect) -> bool) -> bool {
-    let mut rules = rules.iter();
-    rules.any(|rule| rule.at <= at && at < rule.until && matches(rule.effect))
-}
-
-/// The stretch that begins at `at`, when it is `inner` inside.
-fn stretch_from(rules: &[FaultRule], at: Instant, inner: Instant) -> Stretch {
-    let changes = rules.iter().flat_map(|rule| [rule.at, rule.until]);
-    let mut pace_permille = Some(1000u64);
-    for rule in rules.iter().filter(|rule| rule.at <= at && at < rule.until) {
-        match rule.effect {
-            FaultEffect::SlowPermille(factor) => {
-                let slower = |pace: u64| (pace.saturating_mul(factor) / 1000).max(1);
-                pace_permille = pace_permille.map(slower);
-            }
-            FaultEffect::Stuck => pace_permille = None,
-            FaultEffect::Error(_) | FaultEffect::Dead => {}
-        }
-    }
-    Stretch {
-        begins_at: at,
-        ends_at: changes
-            .filter(|change| *change > at)
-            .min()
-            .unwrap_or(Instant::MAX),
-        inner_begins_at: inner,
-        pace_permille,
     }
 }
 

@@ -6,7 +6,7 @@
 //! asks of time is that `now` never goes back.
 //!
 //! One file per family, each with a page in docs/models; the drives that exist by name are in
-//! [`drives`], and [`FaultyDevice`] wraps any model with rules for when it is slow, silent, failing
+//! [`drives`], and [`FaultyDevice`] wraps any model with rules for when it is slow, pausing, silent, failing
 //! or dead.
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ mod closed_loop;
 pub use api::{DeviceModel, DeviceSpec, ModelParams};
 pub use cached::{CacheParams, CachedDevice};
 pub use drives::{DRIVES, Drive, drive};
-pub use fault::{FailedKind, FaultEffect, FaultRule, FaultyDevice};
+pub use fault::{ErrorRule, FailedKind, FaultEffect, FaultRule, FaultyDevice, Pauses};
 pub use flash::{Flash, FlashParams};
 pub use hdd::{Hdd, HddParams};
 pub use network::{NetworkDisk, NetworkDiskParams};

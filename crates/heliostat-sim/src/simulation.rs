@@ -523,7 +523,7 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
             })
             .collect();
         if !rules.is_empty() {
-            model = Box::new(FaultyDevice::new(model, rules));
+            model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
         }
         let store = Store::new(array.size_bytes, scenario.fidelity);
         legs.push(SimLeg::new(model, store, luck, &spec.model));
