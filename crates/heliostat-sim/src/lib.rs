@@ -12,6 +12,7 @@
 
 mod checks;
 mod contents;
+mod faults;
 mod leg;
 mod leg_spec;
 mod measure;
@@ -29,10 +30,11 @@ mod streams;
 mod trace;
 
 pub use contents::Fidelity;
+pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
 pub use leg_spec::{HbaSpec, LegSpec};
 pub use result::{JobResult, LegResult, Moved, RunResult};
-pub use scenario::{ArraySpec, Fault, Scenario, ScenarioError};
+pub use scenario::{ArraySpec, Scenario, ScenarioError};
 pub use sim_policy::SimPolicy;
 pub use simulation::{CheckFailure, RunError, Simulation, run};
 pub use smoke::{kept_seeds, random_scenario, smoke};

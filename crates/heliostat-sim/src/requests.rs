@@ -190,7 +190,7 @@ impl Simulation {
         let in_sync = self.engine.in_sync();
         let healthy = in_sync.iter().find(|leg| {
             let mut faults = self.scenario.faults.iter();
-            !faults.any(|fault| fault.leg == leg.index() && fault.fails_operations())
+            !faults.any(|fault| fault.leg == Some(leg.index()) && fault.fails_operations())
         });
         if let Some(leg) = healthy {
             self.fail(format!("{ask:?} failed ({kind}) although {leg} is healthy"));

@@ -3,13 +3,12 @@
 use std::fmt;
 
 use heliostat_engine::Layout;
-use heliostat_model::{FailedKind, FaultEffect, drive};
-use heliostat_types::{Duration, LEGS_MAX};
+use heliostat_model::drive;
+use heliostat_types::{Duration, Instant, LEGS_MAX};
 use heliostat_workload::Job;
-use stdx::settings::{SettingError, parse_bool, parse_count};
-use stdx::units::parse_time_ns;
 
 use crate::contents::Fidelity;
+use crate::faults::{Effect, Fault};
 use crate::leg_spec::{HbaSpec, LegSpec};
 
 /// One scenario. Times in it count from the start of measuring.
@@ -56,96 +55,6 @@ pub struct ArraySpec {
     pub leg_timeout: Duration,
     /// Host adapters that legs name.
     pub hbas: Vec<HbaSpec>,
-}
-
-/// A fault of one leg.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Which leg, from 0.
-    pub leg: usize,
-    /// When it begins.
-    pub at: Duration,
-    /// When it is over; [`Duration::MAX`]: never.
-    pub until: Duration,
-    /// What is wrong meanwhile.
-    pub effect: FaultEffect,
-}
-
-impl Default for Fault {
-    /// One that changes nothing: what a `[[fault]]` without keys says.
-    fn default() -> Self {
-        Self {
-            leg: 0,
-            at: Duration::ZERO,
-            until: Duration::MAX,
-            effect: FaultEffect::SlowPermille(1000),
-        }
-    }
-}
-
-/// The keys that [`Fault::set`] knows.
-const FAULT_KEYS: [&str; 7] = ["leg", "at", "until", "slow", "stuck", "error", "dead"];
-
-impl Fault {
-    /// Sets what the key `key` of a scenario's `[[fault]]` says. Numbers and truth values come as
-    /// text.
-    ///
-    /// # Errors
-    /// Where there is no such key or the value makes no sense.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let time = || {
-            let ns = parse_time_ns(value).map_err(|error| SettingError::value(key, error))?;
-            Ok::<_, SettingError>(Duration::from_ns(ns))
-        };
-        match key {
-            "leg" => {
-                let leg = parse_count(key, value, 0, LEGS_MAX as u64 - 1)?;
-                self.leg = usize::try_from(leg).expect("a leg's number is small");
-            }
-            "at" => self.at = time()?,
-            "until" => self.until = time()?,
-            "slow" => {
-                let factor: f64 = value.parse().map_err(|_| {
-                    SettingError::value(key, format_args!("'{value}' is not a number"))
-                })?;
-                if !(0.001..=1e6).contains(&factor) {
-                    let text = format_args!("{value} is not between 0.001 and 1000000");
-                    return Err(SettingError::value(key, text));
-                }
-                // At most 10^9: exact.
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "checked just above"
-                )]
-                let permille = (factor * 1000.0 + 0.5) as u64;
-                self.effect = FaultEffect::SlowPermille(permille);
-            }
-            "stuck" if parse_bool(key, value)? => self.effect = FaultEffect::Stuck,
-            "dead" if parse_bool(key, value)? => self.effect = FaultEffect::Dead,
-            "stuck" | "dead" => {}
-            "error" => {
-                self.effect = FaultEffect::Error(match value {
-                    "read" => FailedKind::Read,
-                    "write" => FailedKind::Write,
-                    _ => {
-                        let text = format_args!("'{value}' is neither read nor write");
-                        return Err(SettingError::value(key, text));
-                    }
-                });
-            }
-            _ => return Err(SettingError::unknown(key, FAULT_KEYS)),
-        }
-        Ok(())
-    }
-
-    /// Whether operations end with an error under it.
-    pub(crate) const fn fails_operations(&self) -> bool {
-        match self.effect {
-            FaultEffect::SlowPermille(_) | FaultEffect::Stuck => false,
-            FaultEffect::Error(_) | FaultEffect::Dead => true,
-        }
-    }
 }
 
 /// Why a scenario makes no sense.
@@ -214,22 +123,46 @@ impl Scenario {
             job.check(self.array.size_bytes)
                 .map_err(|text| error(&format!("job '{}'", job.name), text))?;
         }
+        let leg_bytes = vec![self.array.leg_bytes(); self.array.legs.len()];
         for (index, fault) in self.faults.iter().enumerate() {
-            let place = format!("fault {index}");
-            if fault.leg >= self.array.legs.len() {
-                return Err(error(&place, "there is no such leg"));
-            }
-            if fault.until < fault.at {
-                return Err(error(&place, "it ends before it begins"));
-            }
+            fault
+                .check(&leg_bytes)
+                .map_err(|text| error(&format!("fault {index}"), &text))?;
         }
-        Ok(())
+        self.check_power_cuts()
+    }
+
+    /// The power can only fail while it is there.
+    fn check_power_cuts(&self) -> Result<(), ScenarioError> {
+        let faults = self.faults.iter().enumerate();
+        let cuts = faults.filter(|(_, fault)| fault.effect == Some(Effect::PowerCut));
+        let mut cuts: Vec<_> = cuts
+            .map(|(index, fault)| {
+                (
+                    fault.period(Instant::ZERO + Duration::from_ns(1 << 62)),
+                    index,
+                )
+            })
+            .collect();
+        cuts.sort_unstable();
+        match cuts.windows(2).find(|pair| pair[1].0.0 < pair[0].0.1) {
+            Some(pair) => Err(error(
+                &format!("fault {}", pair[1].1),
+                &format!("at: the power is off then, by fault {}", pair[0].1),
+            )),
+            None => Ok(()),
+        }
     }
 }
 
 impl ArraySpec {
     /// btrfs's largest chunk of data.
     pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
+
+    /// How many bytes of each leg hold data.
+    pub(crate) const fn leg_bytes(&self) -> u64 {
+        self.size_bytes
+    }
 
     fn check(&self) -> Result<(), ScenarioError> {
         if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
@@ -261,8 +194,7 @@ fn error(place: &str, text: &str) -> ScenarioError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Job, Scenario};
-    use heliostat_model::FaultEffect;
+    use super::{Effect, Fault, Job, Scenario};
     use heliostat_types::Duration;
 
     fn scenario() -> Scenario {
@@ -302,13 +234,24 @@ mod tests {
             "scenario: no foreground job"
         );
         assert_eq!(
-            told(&|scenario| scenario.faults.push(Fault {
-                leg: 2,
-                at: Duration::ZERO,
-                until: Duration::MAX,
-                effect: FaultEffect::Dead,
-            })),
-            "fault 0: there is no such leg"
+            told(&|scenario| {
+                scenario.faults.push(Fault::new(0, Effect::Stuck));
+                scenario.faults.push(Fault::new(2, Effect::Dead));
+            }),
+            "fault 1: leg: there is no leg 2; legs count from 0, the last one is 1"
+        );
+        assert_eq!(
+            told(&|scenario| {
+                for (at, until) in [(7, 9), (1, 5), (4, 6)] {
+                    let secs = Duration::from_secs;
+                    let cut = Fault {
+                        leg: None,
+                        ..Fault::new(0, Effect::PowerCut).between(secs(at), secs(until))
+                    };
+                    scenario.faults.push(cut);
+                }
+            }),
+            "fault 2: at: the power is off then, by fault 1"
         );
         let error = Scenario::new("test", &["floppy"], 4096).unwrap_err();
         assert_eq!(error.to_string(), "array: there is no drive 'floppy'");

@@ -12,7 +12,8 @@ use heliostat_engine::{
 use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
-    ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, StatusRun,
+    ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, Prng, RandomStream,
+    StatusRun,
 };
 use heliostat_workload::{Client, Job};
 
@@ -125,8 +126,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs a scenario under a policy, a [`SimPolicy`] or a registered one, to its end. `progress` is told now and then which share of the
-/// virtual time has passed.
+/// Runs a scenario under a policy, a [`SimPolicy`] or a registered one, to its end. `progress` is
+/// told now and then which share of the virtual time has passed.
 ///
 /// # Errors
 /// Where the scenario makes no sense, the policy does not fit it, or a checker finds a bug.
@@ -514,13 +515,12 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
             model = Box::new(CachedDevice::new(model, spec.cache, &mut luck));
         }
         let begins_at = Instant::ZERO + scenario.warmup_seconds;
-        let mine = scenario.faults.iter().filter(|fault| fault.leg == index);
+        let mine = scenario
+            .faults
+            .iter()
+            .filter(|fault| fault.leg == Some(index));
         let rules: Vec<FaultRule> = mine
-            .map(|fault| FaultRule {
-                at: begins_at + fault.at,
-                until: begins_at + fault.until,
-                effect: fault.effect,
-            })
+            .filter_map(|fault| fault.rule(begins_at, None))
             .collect();
         if !rules.is_empty() {
             model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));

@@ -5,15 +5,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use heliostat_model::{Drive, FailedKind, FaultEffect, ModelParams, RamParams, drive};
+use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Prng, RandomStream};
 use heliostat_workload::{Job, Rw};
 
 use crate::contents::Fidelity;
+use crate::faults::{Effect, Fault};
 use crate::leg_spec::LegSpec;
 use crate::result::RunResult;
-use crate::scenario::{ArraySpec, Fault, Scenario};
+use crate::scenario::{ArraySpec, Scenario};
 use crate::simulation::{CheckFailure, Simulation};
 
 /// The seeds of the list that this crate keeps, which once showed a bug.
@@ -86,7 +87,7 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
     let healthy = (prng.below(3) > 0).then(|| prng.below(leg_count));
     let faults = (0..prng.below(5))
         .map(|_| random_fault(prng, leg_count, healthy.is_some()))
-        .filter(|fault| healthy != Some(fault.leg as u64))
+        .filter(|fault| fault.leg.map(|leg| leg as u64) != healthy)
         .collect();
     let policies: Vec<_> = all_policies().collect();
     let policy = PolicySpec::new(pick(prng, &policies));
@@ -185,20 +186,17 @@ fn random_fault(prng: &mut dyn Prng, leg_count: u64, may_last: bool) -> Fault {
     let at = Duration::from_ns(prng.below(LENGTH.as_ns()));
     let length = Duration::from_ns(prng.below(LENGTH.as_ns()));
     let effect = match prng.below(6) {
-        0 => FaultEffect::SlowPermille(1_000 + prng.below(50_000)),
-        1 | 2 => FaultEffect::Stuck,
-        3 => FaultEffect::Error(FailedKind::Read),
-        4 => FaultEffect::Error(FailedKind::Write),
-        _ => FaultEffect::Dead,
+        0 => Effect::Slow(1_000 + prng.below(50_000)),
+        1 | 2 => Effect::Stuck,
+        3 => Effect::Error(FailedKind::Read),
+        4 => Effect::Error(FailedKind::Write),
+        _ => Effect::Dead,
     };
     // Without a healthy leg, clients would wait for ever for one that is silent for ever.
     let lasts = may_last && prng.below(4) == 0;
-    Fault {
-        leg: usize::try_from(leg).expect("below 16"),
-        at,
-        until: if lasts { Duration::MAX } else { at + length },
-        effect,
-    }
+    let until = if lasts { Duration::MAX } else { at + length };
+    let leg = usize::try_from(leg).expect("below 16");
+    Fault::new(leg, effect).between(at, until)
 }
 
 #[cfg(test)]

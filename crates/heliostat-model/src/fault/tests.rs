@@ -250,11 +250,9 @@ fn fails(device: &mut FaultyDevice, at: Instant, kind: OpKind, block: u64) -> bo
     let mut prng = RandomStream::new(1, "luck", 0);
     let extent = match kind {
         OpKind::Flush => Extent::default(),
-        OpKind::Read
-        | OpKind::Write
-        | OpKind::Trim
-        | OpKind::WriteZeroes
-        | OpKind::BlockStatus => Extent::new(block * 4096, 4096),
+        OpKind::Read | OpKind::Write | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {
+            Extent::new(block * 4096, 4096)
+        }
     };
     device.submit(at, LegOpId(0), kind, extent, &mut prng);
     let at = device.next_event_at().unwrap();

@@ -1,9 +1,8 @@
-use heliostat_model::FaultEffect;
 use heliostat_policy::PolicySpec;
 use heliostat_types::Duration;
 use heliostat_workload::{Job, Rw};
 
-use crate::{Fault, Fidelity, RunResult, Scenario, SimPolicy, run};
+use crate::{Effect, Fault, Fidelity, RunResult, Scenario, SimPolicy, run};
 
 fn scenario(legs: &[&str], seconds: f64, job: Job) -> Scenario {
     let mut scenario = Scenario::new("test", legs, 100 << 30).unwrap();
@@ -72,12 +71,9 @@ fn it_does_what_its_devices_would_do_without_it() {
     // With one leg there is nothing to choose, and looking must not change anything.
     for leg in ["hdd-7200-2tb", "net-ssd", "nvme-gen3"] {
         let mut scenario = scenario(&[leg], 0.5, random(8, 70));
-        scenario.faults.push(Fault {
-            leg: 0,
-            at: Duration::from_ms(100),
-            until: Duration::from_ms(300),
-            effect: FaultEffect::SlowPermille(3_000),
-        });
+        let [at, until] = [100, 300].map(Duration::from_ms);
+        let slow = Fault::new(0, Effect::Slow(3_000)).between(at, until);
+        scenario.faults.push(slow);
         let hash = |policy| play(&scenario, policy).trace_hash;
         assert_eq!(hash("oracle"), hash("pid"), "{leg}");
     }
@@ -87,12 +83,9 @@ fn it_does_what_its_devices_would_do_without_it() {
 fn a_stuck_device_is_avoided_before_it_is_stuck() {
     let job = random(1, 100);
     let mut scenario = scenario(&["ssd-sata-256gb"; 2], 2.0, job);
-    scenario.faults.push(Fault {
-        leg: 0,
-        at: Duration::from_ms(500),
-        until: Duration::from_ms(1500),
-        effect: FaultEffect::Stuck,
-    });
+    let [at, until] = [500, 1500].map(Duration::from_ms);
+    let stuck = Fault::new(0, Effect::Stuck).between(at, until);
+    scenario.faults.push(stuck);
     let longest = |policy| play(&scenario, policy).read.response_time_ns.max();
     assert!(longest("round-robin") > 900_000_000);
     assert!(longest("oracle") < 1_000_000, "{}", longest("oracle"));

@@ -1,12 +1,12 @@
-use heliostat_model::FaultEffect;
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent};
 use heliostat_workload::{Job, Rw};
 
 use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
+use crate::faults::{Effect, Fault};
 use crate::result::RunResult;
-use crate::scenario::{Fault, Scenario};
+use crate::scenario::Scenario;
 use crate::store::Store;
 
 const MIXED: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
@@ -232,12 +232,9 @@ fn a_silent_leg_is_faulted_and_clients_go_on() {
     };
     let mut scenario = scenario(&["ssd-sata-256gb"; 3], 4, job);
     scenario.array.leg_timeout = Duration::from_secs(1);
-    scenario.faults.push(Fault {
-        leg: 1,
-        at: Duration::from_secs(1),
-        until: Duration::MAX,
-        effect: FaultEffect::Stuck,
-    });
+    let second = Duration::from_secs(1);
+    let stuck = Fault::new(1, Effect::Stuck);
+    scenario.faults.push(stuck.between(second, Duration::MAX));
     let result = play(&scenario, "queue");
     assert_eq!(result.errors, 0);
     let faulted: Vec<bool> = result.legs.iter().map(|leg| leg.faulted).collect();
