@@ -1,6 +1,8 @@
 //! The faults of a scenario as its tables say them: what goes wrong, with which leg, when, how
 //! often and where. Plain data; docs/faults.md says what each key means.
 
+use std::fmt;
+
 use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule, Pauses};
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, SECTOR_BYTES};
 use stdx::settings::{SettingError, parse_bool, parse_count};
@@ -391,6 +393,82 @@ impl Fault {
     /// Whether operations end with an error under it.
     pub(crate) const fn fails_operations(&self) -> bool {
         matches!(self.effect, Some(Effect::Error(_) | Effect::Dead))
+    }
+}
+
+impl fmt::Display for Fault {
+    /// `leg 1 takes 10 times as long, from 20 s to 40 s`; what is said of it besides, as keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.leg {
+            Some(leg) => write!(f, "leg {leg} ")?,
+            None => f.write_str("the machine ")?,
+        }
+        match self.effect {
+            None => f.write_str("has no fault")?,
+            Some(effect) => effect.fmt(f)?,
+        }
+        if let Some(every) = self.every {
+            write!(f, " every {}", Seconds(every.as_secs_f64()))?;
+        }
+        if let Some(jitter) = self.jitter {
+            write!(f, ", up to {} late", Seconds(jitter.as_secs_f64()))?;
+        }
+        if self.burst {
+            f.write_str(", then all at once")?;
+        }
+        if let Some(rate) = self.rate_per_billion {
+            write!(f, ", with probability {}", rate as f64 / 1e9)?;
+        }
+        if let Some(count) = self.count {
+            write!(f, ", at most {count} times")?;
+        }
+        if let Some(offset_bytes) = self.offset_bytes {
+            write!(f, ", from byte {offset_bytes} on")?;
+        }
+        if let Some(size_bytes) = self.size_bytes {
+            write!(f, ", {size_bytes} bytes")?;
+        }
+        if self.sticky {
+            f.write_str(", until they are written")?;
+        }
+        write!(f, ", from {}", Seconds(self.at_ns as f64 / 1e9))?;
+        match self.until_ns {
+            Self::NEVER_NS => f.write_str(" on"),
+            until_ns => write!(f, " to {}", Seconds(until_ns as f64 / 1e9)),
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Slow(permille) => {
+                return write!(f, "takes {} times as long", *permille as f64 / 1000.0);
+            }
+            Self::Pause(length) => {
+                return write!(f, "stands still for {}", Seconds(length.as_secs_f64()));
+            }
+            Self::TornWrite(unit) => return write!(f, "tears writes into units of {unit} bytes"),
+            Self::Stuck => "ends nothing",
+            Self::Error(FailedKind::Read) => "fails reads",
+            Self::Error(FailedKind::Write) => "fails writes",
+            Self::Dead => "is gone",
+            Self::LostWrite => "loses writes",
+            Self::MisdirectedWrite => "misdirects writes",
+            Self::BitRot => "rots",
+            Self::FlushLies => "lies about flushes",
+            Self::PowerCut => "has no power",
+        })
+    }
+}
+
+/// A length of time for people: `20 s`, `0.04 s`.
+struct Seconds(f64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:.3}", self.0);
+        write!(f, "{} s", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 

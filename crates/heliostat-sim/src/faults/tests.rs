@@ -200,3 +200,34 @@ fn ranges_move_with_the_partition() {
     assert_eq!(range(&[], partition), Extent::new(1 << 30, 1 << 30));
     assert_eq!(range(&part, partition), Extent::new((1 << 30) + 4096, 8192));
 }
+
+#[test]
+fn a_fault_is_told_in_words() {
+    let told = |keys: &[(&str, &str)]| fault(keys).unwrap().to_string();
+    assert_eq!(
+        told(&[
+            ("leg", "1"),
+            ("slow", "10"),
+            ("at", "20s"),
+            ("until", "40s")
+        ]),
+        "leg 1 takes 10 times as long, from 20 s to 40 s"
+    );
+    assert_eq!(
+        told(&[("leg", "0"), ("pause", "50ms"), ("every", "2s")]),
+        "leg 0 stands still for 0.05 s every 2 s, from 0 s on"
+    );
+    assert_eq!(
+        told(&[
+            ("leg", "0"),
+            ("lost_write", "true"),
+            ("rate", "0.001"),
+            ("count", "3")
+        ]),
+        "leg 0 loses writes, with probability 0.001, at most 3 times, from 0 s on"
+    );
+    assert_eq!(
+        told(&[("power_cut", "true"), ("at", "2.5s")]),
+        "the machine has no power, from 2.5 s on"
+    );
+}

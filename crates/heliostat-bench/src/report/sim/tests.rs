@@ -1,9 +1,8 @@
 use std::sync::LazyLock;
 
 use expect_test::expect;
-use heliostat_model::FaultEffect;
 use heliostat_policy::PolicySpec;
-use heliostat_sim::{Fault, Fidelity, Job, RunResult, Rw, Scenario, run};
+use heliostat_sim::{Effect, Fault, Fidelity, Job, RunResult, Rw, Scenario, run};
 use heliostat_types::Duration;
 
 use super::{RateUnit, SimRun, groups, page, report_json, table};
@@ -22,12 +21,9 @@ fn scenario(name: &str, rw: Rw, bs_bytes: u64) -> Scenario {
         iodepth: 2,
         ..Job::default()
     });
-    scenario.faults.push(Fault {
-        leg: 1,
-        at: Duration::from_ms(40),
-        until: Duration::from_ms(60),
-        effect: FaultEffect::SlowPermille(10_000),
-    });
+    let [at, until] = [40, 60].map(Duration::from_ms);
+    let slow = Fault::new(1, Effect::Slow(10_000)).between(at, until);
+    scenario.faults.push(slow);
     scenario
 }
 

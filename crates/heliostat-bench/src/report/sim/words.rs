@@ -1,11 +1,8 @@
 //! A scenario in words.
 
-use heliostat_model::{FailedKind, FaultEffect};
-use heliostat_sim::{Fault, Job, Rw, Scenario};
+use heliostat_sim::{Job, Rw, Scenario};
 use heliostat_types::Duration;
 use stdx::units::format_size;
-
-use crate::report::format;
 
 /// What is simulated, as names and values.
 pub(super) fn scenario(scenario: &Scenario) -> Vec<(&'static str, String)> {
@@ -31,7 +28,7 @@ pub(super) fn scenario(scenario: &Scenario) -> Vec<(&'static str, String)> {
         scenario
             .faults
             .iter()
-            .map(|fault_| ("fault", fault(fault_))),
+            .map(|fault| ("fault", fault.to_string())),
     );
     let measured = match scenario.seconds {
         Duration::ZERO => "until every job has moved its size".to_owned(),
@@ -81,24 +78,6 @@ fn job(job: &Job, array_bytes: u64) -> String {
         text.push_str(", in the background (not counted)");
     }
     text
-}
-
-/// `leg 1 takes 10 times as long, from 20 s to 40 s`.
-pub(super) fn fault(fault: &Fault) -> String {
-    let what = match fault.effect {
-        FaultEffect::SlowPermille(permille) => {
-            format!("takes {} as long", format::times(permille as f64 / 1000.0))
-        }
-        FaultEffect::Stuck => "ends nothing".to_owned(),
-        FaultEffect::Error(FailedKind::Read) => "fails reads".to_owned(),
-        FaultEffect::Error(FailedKind::Write) => "fails writes".to_owned(),
-        FaultEffect::Dead => "is gone".to_owned(),
-    };
-    let until = match fault.until {
-        Duration::MAX => "on".to_owned(),
-        until => format!("to {}", time(until)),
-    };
-    format!("leg {} {what}, from {} {until}", fault.leg, time(fault.at))
 }
 
 /// A length of virtual time.
