@@ -6,6 +6,7 @@ use heliostat_workload::Ask;
 
 use crate::contents::{SECTOR, fill_sector, version_of_sector};
 use crate::result::Moved;
+use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
 use crate::simulation::Simulation;
 use crate::trace::{TraceEvent, What};
@@ -153,13 +154,17 @@ impl Simulation {
         } else if self.measured.contains(self.now) {
             let job = &mut self.jobs[client.job];
             let len_bytes = pending.ask.extent().len();
-            let moved: Option<&mut Moved> = match pending.ask {
-                Ask::Read(_) => Some(&mut job.read),
-                Ask::Write(_) => Some(&mut job.write),
+            let moved: Option<(Side, &mut Moved)> = match pending.ask {
+                Ask::Read(_) => Some((Side::Read, &mut job.read)),
+                Ask::Write(_) => Some((Side::Write, &mut job.write)),
                 Ask::Flush => None,
             };
-            if let Some(moved) = moved {
+            if let Some((side, moved)) = moved {
                 moved.record(len_bytes, response_time);
+                if !self.scenario.jobs[client.job].background {
+                    self.series
+                        .on_answer(self.now, side, len_bytes, response_time);
+                }
             }
         }
         self.ready.push_back(pending.client);

@@ -3,6 +3,8 @@
 use heliostat_types::Duration;
 use stdx::histogram::Histogram;
 
+use crate::series::Series;
+
 /// The figures of one scenario under one policy. Counted is what completed in the measured time.
 #[derive(Clone, Debug)]
 pub struct RunResult {
@@ -22,6 +24,8 @@ pub struct RunResult {
     pub jobs: Vec<JobResult>,
     /// One for each leg.
     pub legs: Vec<LegResult>,
+    /// How it went over time.
+    pub series: Series,
     /// Requests that were answered with an error, over the whole run.
     pub errors: u64,
     /// Hash of everything that happened: equal for equal seed and commit, on every machine.

@@ -23,6 +23,7 @@ use crate::oracle::Oracle;
 use crate::requests::Requests;
 use crate::result::{JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError};
+use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
 use crate::sim_policy::SimPolicy;
 use crate::store::Store;
@@ -65,6 +66,7 @@ pub struct Simulation {
     pub(crate) littles: Littles,
     streams: Streams,
     pub(crate) jobs: Vec<JobResult>,
+    pub(crate) series: SeriesRecorder,
     pub(crate) errors: u64,
     pub(crate) failure: Option<CheckFailure>,
 }
@@ -247,6 +249,7 @@ impl Simulation {
             littles: Littles::default(),
             streams: Streams::default(),
             jobs: scenario.jobs.iter().map(empty_result).collect(),
+            series: SeriesRecorder::new(begins_at, known_length(scenario), array.legs.len()),
             errors: 0,
             failure: None,
         }
@@ -337,6 +340,7 @@ impl Simulation {
             write,
             jobs: self.jobs,
             legs,
+            series: self.series.finish(self.measured.length()),
             errors: self.errors,
             trace_hash: self.trace.hash(),
             event_count: self.trace.count(),
@@ -476,6 +480,9 @@ impl Simulation {
         });
         let arena = &mut self.arena.0;
         self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
+        if result.is_ok() && op.kind == OpKind::Read && self.measured.contains(self.now) {
+            self.series.on_leg_read(self.now, leg.index());
+        }
         self.inbox.push_back(if op.kind == OpKind::BlockStatus {
             let everything = StatusRun {
                 len_bytes: op.extent.len(),
@@ -560,6 +567,11 @@ fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
             })
             .collect(),
     }
+}
+
+/// How long will be measured, where the scenario says it.
+fn known_length(scenario: &Scenario) -> Option<Duration> {
+    Some(scenario.seconds).filter(|length| *length > Duration::ZERO)
 }
 
 fn build_clients(scenario: &Scenario) -> Vec<Client> {
