@@ -33,6 +33,13 @@ pub(super) struct Cost {
     pub(super) others_ns: i128,
 }
 
+impl Cost {
+    /// Time that it adds to that of all reads.
+    pub(super) const fn sum_ns(&self) -> i128 {
+        self.read_ns + self.others_ns
+    }
+}
+
 /// The device of a leg, shared with the leg.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
