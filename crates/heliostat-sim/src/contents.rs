@@ -6,6 +6,8 @@
 //! shows. A run that is after speed keeps only the first 16 bytes of each sector
 //! ([`Fidelity::Stamps`]); the others are never looked at then.
 
+use heliostat_types::{Extent, SECTOR_BYTES};
+
 /// Bytes of a sector, as an index.
 pub(crate) const SECTOR: usize = 512;
 
@@ -19,7 +21,8 @@ pub enum Fidelity {
     #[default]
     Bytes,
     /// The first 16 bytes, which name the sector and the write. Ten times faster on large
-    /// requests. Needs requests of whole sectors, which all jobs send.
+    /// requests. Needs requests of whole sectors, which all jobs send. Where no job writes and
+    /// nothing fails, reads are checked at their first and last sector and every 32 KiB.
     Stamps,
 }
 
@@ -31,6 +34,22 @@ impl Fidelity {
             Self::Stamps => STAMP,
         }
     }
+}
+
+/// Sectors between two that are looked at where only samples are: 32 KiB.
+const SAMPLE_SECTORS: u64 = 64;
+
+/// The sectors of `extent` that are stamped and checked where nothing is ever written and only
+/// stamps are kept: the first, the last, and each that begins 32 KiB of the device. Between them
+/// all sectors of a device are alike but for their number, so what is misplaced, short or of
+/// another request shows at an end or at the next border.
+pub(crate) fn sampled_sectors(extent: Extent) -> impl Iterator<Item = u64> {
+    let (first, end) = (extent.offset() / SECTOR_BYTES, extent.end() / SECTOR_BYTES);
+    let borders = first / SAMPLE_SECTORS + 1..(end.max(1) - 1).div_ceil(SAMPLE_SECTORS);
+    let last = (end > first + 1).then(|| end - 1);
+    let first = (end > first).then_some(first);
+    let borders = borders.map(|border| border * SAMPLE_SECTORS);
+    first.into_iter().chain(borders).chain(last)
 }
 
 /// Makes `sector`'s bytes those of `version`; `bytes` are the kept ones.
@@ -74,7 +93,23 @@ const fn filler_start(sector: u64, version: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fidelity, SECTOR, fill_sector, version_of_sector};
+    use heliostat_types::Extent;
+
+    use super::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
+
+    #[test]
+    fn both_ends_and_every_border_are_sampled() {
+        let sampled = |first: u64, end: u64| -> Vec<u64> {
+            sampled_sectors(Extent::from_range(first * 512, end * 512)).collect()
+        };
+        assert_eq!(sampled(7, 8), [7]);
+        assert_eq!(sampled(8, 16), [8, 15]);
+        assert_eq!(sampled(64, 65), [64]);
+        assert_eq!(sampled(60, 65), [60, 64]);
+        assert_eq!(sampled(60, 66), [60, 64, 65]);
+        assert_eq!(sampled(0, 192), [0, 64, 128, 191]);
+        assert_eq!(sampled(3, 3), []);
+    }
 
     #[test]
     fn a_sector_names_its_write_and_shows_damage() {

@@ -15,7 +15,11 @@ pub(crate) struct SimLeg {
     pub(crate) store: Store,
     /// The device's luck.
     luck: RandomStream,
+    /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
+    pub(crate) samples: bool,
     pub(crate) result: LegResult,
+    /// [`DeviceModel::next_event_at`], which is asked for far more often than it changes.
+    next_event_at: Option<Instant>,
     in_flight: u32,
     busy_since: Instant,
     busy: Duration,
@@ -30,6 +34,53 @@ pub(crate) struct LegOpInFlight {
     memory: (usize, usize),
 }
 
+/// Operations in devices, by the low half of their identity: what is unique among those in flight.
+#[derive(Debug, Default)]
+pub(crate) struct LegOps {
+    slots: Vec<Option<LegOpInFlight>>,
+    count: usize,
+}
+
+impl LegOps {
+    /// Adds an operation; `false` where it is there already.
+    pub(crate) fn insert(&mut self, in_flight: LegOpInFlight) -> bool {
+        let at = slot(in_flight.op.id);
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, None);
+        }
+        let is_new = self.slots[at].is_none();
+        self.slots[at] = Some(in_flight);
+        self.count += usize::from(is_new);
+        is_new
+    }
+
+    /// Takes an operation out; `None` where it is not there.
+    pub(crate) fn remove(&mut self, id: LegOpId) -> Option<LegOpInFlight> {
+        let place = self.slots.get_mut(slot(id))?;
+        let ended = place.take_if(|in_flight| in_flight.op.id == id)?;
+        self.count -= 1;
+        Some(ended)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &LegOpInFlight> {
+        self.slots.iter().flatten()
+    }
+
+    /// How many places there are: as many as were ever in flight at once.
+    #[cfg(test)]
+    pub(crate) const fn place_count(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+fn slot(id: LegOpId) -> usize {
+    usize::try_from(id.0 & u64::from(u32::MAX)).expect("an index has 32 bits")
+}
+
 impl SimLeg {
     pub(crate) fn new(
         model: Box<dyn DeviceModel>,
@@ -41,6 +92,8 @@ impl SimLeg {
             model,
             store,
             luck,
+            samples: false,
+            next_event_at: None,
             result: LegResult {
                 model: name.to_owned(),
                 reads: 0,
@@ -70,11 +123,14 @@ impl SimLeg {
             self.busy_since = now;
         }
         self.in_flight += 1;
-        self.move_bytes(op, &mut arena[memory.clone()], |sector| {
-            is_early(op, sector)
-        });
+        if may_be(op, true) && !self.samples {
+            self.move_bytes(op, &mut arena[memory.clone()], |sector| {
+                is_early(op, sector)
+            });
+        }
         self.model
             .submit(now, op.id, op.kind, op.extent, &mut self.luck);
+        self.next_event_at = self.model.next_event_at();
         LegOpInFlight {
             op,
             dispatched_at: now,
@@ -95,6 +151,7 @@ impl SimLeg {
     pub(crate) fn forget(&mut self) {
         let ram = heliostat_model::drive("ram").expect("it is a drive");
         self.model = ram.params.build(&mut self.luck);
+        self.next_event_at = None;
     }
 
     pub(crate) fn spec(&self) -> &DeviceSpec {
@@ -102,11 +159,17 @@ impl SimLeg {
     }
 
     pub(crate) fn next_event_at(&self) -> Option<Instant> {
-        self.model.next_event_at()
+        self.next_event_at
     }
 
+    /// The next operation that has ended by `now`.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
-        self.model.poll_completion(now)
+        if self.next_event_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        let ended = self.model.poll_completion(now);
+        self.next_event_at = self.model.next_event_at();
+        ended
     }
 
     /// An operation has ended: its bytes are where they belong from now on.
@@ -121,7 +184,13 @@ impl SimLeg {
         let LegOpInFlight { op, .. } = ended;
         let bytes = &mut arena[ended.memory.0..ended.memory.1];
         match result {
-            Ok(()) => self.move_bytes(op, bytes, |sector| !is_early(op, sector)),
+            Ok(()) if self.samples && op.kind == OpKind::Read => {
+                self.store.read_samples(op.extent, bytes);
+            }
+            Ok(()) if may_be(op, false) => {
+                self.move_bytes(op, bytes, |sector| !is_early(op, sector));
+            }
+            Ok(()) => {}
             // Nobody may look at the bytes of a failed read.
             Err(_) if op.kind == OpKind::Read => bytes.fill(0xdb),
             // A failed write has landed as far as it has landed early.
@@ -193,10 +262,18 @@ impl SimLeg {
 /// third is late, and of a third each sector is one or the other.
 const fn is_early(op: LegOp, sector: u64) -> bool {
     match mix(op.id.0) % 3 {
-        0 => true,
-        1 => false,
+        ALL_EARLY => true,
+        ALL_LATE => false,
         _ => mix(op.id.0 ^ sector.rotate_left(32)) & 1 == 0,
     }
+}
+
+const ALL_EARLY: u64 = 0;
+const ALL_LATE: u64 = 1;
+
+/// Whether any sector of an operation may be early, or late.
+const fn may_be(op: LegOp, early: bool) -> bool {
+    mix(op.id.0) % 3 != if early { ALL_LATE } else { ALL_EARLY }
 }
 
 /// Bits without a pattern, from numbers that have one.

@@ -88,6 +88,12 @@ impl Shadow {
             .collect()
     }
 
+    /// How many versions are remembered.
+    #[cfg(test)]
+    pub(crate) fn version_count(&self) -> usize {
+        self.granules.values().map(Vec::len).sum::<usize>() + self.reads.len()
+    }
+
     /// A write begins; its version.
     pub(crate) fn begin_write(&mut self, extent: Extent) -> Moment {
         let version = self.tick();

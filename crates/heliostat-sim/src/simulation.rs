@@ -3,7 +3,7 @@
 //! One input goes into the engine, all outputs come out and are carried out, then the next input:
 //! as the runtime does it. Nothing here decides anything that the engine should.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
@@ -17,7 +17,8 @@ use heliostat_types::{
 };
 use heliostat_workload::{Client, Job};
 
-use crate::leg::{LegOpInFlight, SimLeg};
+use crate::contents::Fidelity;
+use crate::leg::{LegOps, SimLeg};
 use crate::measure::{Littles, Period};
 use crate::oracle::Oracle;
 use crate::requests::Requests;
@@ -46,7 +47,7 @@ pub struct Simulation {
     engine_luck: RandomStream,
     pub(crate) arena: Arena,
     pub(crate) legs: Vec<SimLeg>,
-    pub(crate) leg_ops: BTreeMap<LegOpId, LegOpInFlight>,
+    pub(crate) leg_ops: LegOps,
     pub(crate) clients: Vec<Client>,
     /// Clients that may ask, by index.
     pub(crate) ready: VecDeque<usize>,
@@ -62,6 +63,9 @@ pub struct Simulation {
     pub(crate) measured: Period,
     /// `None` while nothing is ever written.
     pub(crate) shadow: Option<Shadow>,
+    /// Whether reads are checked at samples alone: nothing is ever written, and only stamps are
+    /// kept.
+    pub(crate) samples: bool,
     pub(crate) trace: Trace,
     pub(crate) littles: Littles,
     streams: Streams,
@@ -210,7 +214,7 @@ impl Simulation {
         scenario: &Scenario,
         policy: String,
         picker: Box<dyn ReadPolicy>,
-        legs: Vec<SimLeg>,
+        mut legs: Vec<SimLeg>,
     ) -> Self {
         let array = &scenario.array;
         let config = engine_config(scenario, &legs);
@@ -226,6 +230,12 @@ impl Simulation {
         };
         let has_writes = scenario.jobs.iter().any(|job| job.rw.has_writes());
         let clients = build_clients(scenario);
+        // What fails is repaired, which writes.
+        let is_never_written = !has_writes && scenario.faults.is_empty();
+        let samples = is_never_written && scenario.fidelity == Fidelity::Stamps;
+        for leg in &mut legs {
+            leg.samples = samples;
+        }
         Self {
             scenario: scenario.clone(),
             policy,
@@ -233,7 +243,7 @@ impl Simulation {
             engine_luck: RandomStream::new(scenario.seed, "engine", 0),
             arena: Arena(vec![0; array.memory_bytes]),
             legs,
-            leg_ops: BTreeMap::new(),
+            leg_ops: LegOps::default(),
             ready: (0..clients.len()).collect(),
             clients,
             requests: Requests::default(),
@@ -245,6 +255,7 @@ impl Simulation {
             inputs_at_now: 0,
             measured: Period { begins_at, ends_at },
             shadow: has_writes.then(|| Shadow::new(granule_bytes(&scenario.jobs))),
+            samples,
             trace: Trace::new(),
             littles: Littles::default(),
             streams: Streams::default(),
@@ -263,7 +274,8 @@ impl Simulation {
         }
         // The first step begins with the clients, at the origin of time.
         self.pump();
-        let Some(next) = self.next_event_at() else {
+        let deadline = self.engine.next_deadline();
+        let Some(next) = self.next_event_at(deadline) else {
             return false;
         };
         if next > self.now {
@@ -282,7 +294,9 @@ impl Simulation {
             self.inbox.push_back(Input::Persisted { generation });
             self.pump();
         }
-        if self.engine.next_deadline().is_some_and(|at| at <= self.now) {
+        // What came up meanwhile at this very moment has its turn in the next step.
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= self.now);
+        if is_due(deadline) && is_due(self.engine.next_deadline()) {
             self.inbox.push_back(Input::DeadlineReached);
             self.pump();
         }
@@ -366,12 +380,10 @@ impl Simulation {
         self.now >= self.measured.ends_at && self.requests.is_empty() && self.engine.is_idle()
     }
 
-    fn next_event_at(&self) -> Option<Instant> {
+    fn next_event_at(&self, deadline: Option<Instant>) -> Option<Instant> {
         let legs = self.legs.iter().filter_map(SimLeg::next_event_at);
         let persisted = self.persisting.map(|(at, _)| at);
-        legs.chain(persisted)
-            .chain(self.engine.next_deadline())
-            .min()
+        legs.chain(persisted).chain(deadline).min()
     }
 
     /// Without a length of time the run ends when every foreground job has moved its size.
@@ -454,7 +466,7 @@ impl Simulation {
             .memory
             .map_or(0..0, |slice| self.engine.buffers().resolve(slice));
         let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena.0);
-        if self.leg_ops.insert(op.id, in_flight).is_some() {
+        if !self.leg_ops.insert(in_flight) {
             self.fail(format!("operation {} was dispatched twice", op.id.0));
         }
     }
@@ -465,7 +477,7 @@ impl Simulation {
         id: LegOpId,
         result: Result<(), heliostat_types::ErrorKind>,
     ) {
-        let ended = self.leg_ops.remove(&id);
+        let ended = self.leg_ops.remove(id);
         let ended = ended.expect("a device ends each operation that it was given once");
         let op = ended.op;
         self.trace.record(TraceEvent {

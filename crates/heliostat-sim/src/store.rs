@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use heliostat_types::{Extent, SECTOR_BYTES};
 
-use crate::contents::{Fidelity, SECTOR, fill_sector, version_of_sector};
+use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
 
 /// Sectors of a page: the unit in which memory is taken.
 const PAGE_SECTORS: usize = 8;
@@ -19,6 +19,7 @@ type Page = Option<Box<[u8]>>;
 #[derive(Debug)]
 pub(crate) struct Store {
     kept_bytes: usize,
+    is_written: bool,
     tables: Vec<Option<Box<[Page]>>>,
 }
 
@@ -50,7 +51,21 @@ impl Store {
         let tables = size_bytes.div_ceil(PAGE_BYTES * TABLE_PAGES as u64);
         Self {
             kept_bytes: fidelity.kept_bytes(),
+            is_written: false,
             tables: vec![None; as_index(tables)],
+        }
+    }
+
+    /// Puts the stamps of what was never written into `bytes`, into the sampled sectors alone.
+    ///
+    /// # Panics
+    /// Where something was written: samples of that would say nothing of the rest.
+    pub(crate) fn read_samples(&self, extent: Extent, bytes: &mut [u8]) {
+        assert!(!self.is_written, "samples are of what was never written");
+        let first = extent.offset() / SECTOR_BYTES;
+        for sector in sampled_sectors(extent) {
+            let at = as_index(sector - first) * SECTOR;
+            fill_sector(&mut bytes[at..at + self.kept_bytes], sector, 0);
         }
     }
 
@@ -134,6 +149,7 @@ impl Store {
 
     /// A page to write to; where it is new, with the bytes of what was never written.
     fn page_mut(&mut self, page: u64) -> &mut [u8] {
+        self.is_written = true;
         let kept_bytes = self.kept_bytes;
         let (table, at) = split(page);
         let table =
@@ -180,8 +196,8 @@ fn spans(extent: Extent) -> impl Iterator<Item = Span> {
 mod tests {
     use heliostat_types::Extent;
 
-    use super::Store;
-    use crate::contents::{Fidelity, SECTOR, fill_sector};
+    use super::{Store, as_index};
+    use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
 
     fn written(sectors: std::ops::Range<u64>, version: u64) -> (Extent, Vec<u8>) {
         let extent = Extent::from_range(sectors.start * 512, sectors.end * 512);
@@ -206,6 +222,31 @@ mod tests {
             store.zero(Extent::new(14 * 512, 512), |_| true);
             assert_eq!(store.version(14), None);
         }
+    }
+
+    #[test]
+    fn samples_show_what_is_misplaced_or_missing() {
+        let store = Store::new(1 << 30, Fidelity::Stamps);
+        let extent = Extent::new(1 << 20, 256 << 10);
+        let mut bytes = vec![0xdb; 256 << 10];
+        // What a check of the whole read says of each sample.
+        let told = |bytes: &[u8]| -> Vec<Option<u64>> {
+            let samples = sampled_sectors(extent).map(|sector| {
+                let at = as_index(sector - extent.offset() / 512) * SECTOR;
+                version_of_sector(&bytes[at..at + 16], sector)
+            });
+            samples.collect()
+        };
+        store.read_samples(extent, &mut bytes);
+        assert_eq!(told(&bytes), [Some(0); 9]);
+        // A quarter of the read comes from the sector behind its place, then not at all.
+        let quarter = Extent::new((1 << 20) + (64 << 10), 64 << 10);
+        let moved = Extent::new(quarter.offset() + 512, quarter.len());
+        store.read_samples(moved, &mut bytes[64 << 10..128 << 10]);
+        assert!(told(&bytes).contains(&None));
+        store.read_samples(extent, &mut bytes);
+        bytes[64 << 10..128 << 10].fill(0xdb);
+        assert!(told(&bytes).contains(&None));
     }
 
     #[test]

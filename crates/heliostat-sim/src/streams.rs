@@ -8,32 +8,25 @@ const RUNS_MAX: usize = 64;
 /// The newest runs.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    runs: Vec<Run>,
+    /// Where each run ends. Searched at every read, so that they lie by themselves.
+    ends: Vec<u64>,
+    legs: Vec<LegId>,
     oldest: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    end: u64,
-    leg: LegId,
 }
 
 impl Streams {
     /// A read goes to `leg`; whether it continues a run that was on another one.
     pub(crate) fn on_read(&mut self, extent: Extent, leg: LegId) -> bool {
-        let mut runs = self.runs.iter_mut();
-        if let Some(run) = runs.find(|run| run.end == extent.offset()) {
-            run.end = extent.end();
-            return std::mem::replace(&mut run.leg, leg) != leg;
+        if let Some(run) = self.ends.iter().position(|end| *end == extent.offset()) {
+            self.ends[run] = extent.end();
+            return std::mem::replace(&mut self.legs[run], leg) != leg;
         }
-        let run = Run {
-            end: extent.end(),
-            leg,
-        };
-        if self.runs.len() < RUNS_MAX {
-            self.runs.push(run);
+        if self.ends.len() < RUNS_MAX {
+            self.ends.push(extent.end());
+            self.legs.push(leg);
         } else {
-            self.runs[self.oldest] = run;
+            self.ends[self.oldest] = extent.end();
+            self.legs[self.oldest] = leg;
             self.oldest = (self.oldest + 1) % RUNS_MAX;
         }
         false

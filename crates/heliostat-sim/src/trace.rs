@@ -66,18 +66,24 @@ impl Trace {
         let errno = error.map_or(0, |error| error.errno().unsigned_abs());
         // Kinds and errors are below 2^8 and 2^16.
         let head = code | (event.kind as u64) << 8 | u64::from(errno) << 16 | who << 32;
-        for word in [
-            event.at.as_ns(),
-            head,
-            event.id,
-            event.extent.offset(),
-            event.extent.len(),
-        ] {
-            // FNV-1a over words, with a rotation so that high bits count.
-            self.hash = (self.hash ^ word)
-                .wrapping_mul(0x0100_0000_01b3)
-                .rotate_left(29);
-        }
+        // Each word by its own odd factor, so that they do not wait for each other, then one step
+        // of FNV-1a with a rotation, so that high bits count.
+        let words = event.at.as_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ head.wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(13)
+            ^ event.id.wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(26)
+            ^ event
+                .extent
+                .offset()
+                .wrapping_mul(0xd6e8_feb8_6659_fd93)
+                .rotate_left(39)
+            ^ event
+                .extent
+                .len()
+                .wrapping_mul(0xff51_afd7_ed55_8ccd)
+                .rotate_left(52);
+        self.hash = (self.hash ^ words)
+            .wrapping_mul(0x0100_0000_01b3)
+            .rotate_left(29);
         self.count += 1;
         if self.last.len() == SHOWN {
             self.last.pop_front();
@@ -93,6 +99,12 @@ impl Trace {
     /// How many there were.
     pub(crate) const fn count(&self) -> u64 {
         self.count
+    }
+
+    /// How many are remembered.
+    #[cfg(test)]
+    pub(crate) fn shown_count(&self) -> usize {
+        self.last.len()
     }
 
     /// The last events, one per line.

@@ -246,3 +246,40 @@ fn a_silent_leg_is_faulted_and_clients_go_on() {
         "{longest}"
     );
 }
+
+#[test]
+fn what_is_remembered_does_not_grow_with_time() {
+    let job = Job {
+        rw: Rw::RandRw,
+        iodepth: 16,
+        numjobs: 2,
+        size_bytes: 256 << 10,
+        fsync: 32,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ram", "nvme-gen3", "ssd-sata-256gb"], 0, job);
+    scenario.seconds = Duration::from_ms(500);
+    scenario.warmup_seconds = Duration::ZERO;
+    let policy = PolicySpec::parse("queue").unwrap();
+    let mut simulation = Simulation::new(&scenario, &policy).unwrap();
+    // The most that was remembered in each tenth of the run.
+    let mut most = [0; 10];
+    while simulation.step() {
+        let shadow = simulation.shadow.as_ref().unwrap().version_count();
+        let remembered = simulation.requests.place_count()
+            + simulation.leg_ops.place_count()
+            + simulation.trace.shown_count()
+            + simulation.memory_waiters.len()
+            + simulation.inbox.len()
+            + simulation.ready.len()
+            + shadow;
+        let tenths = simulation.progress() * 10.0;
+        let tenth = (0..9u8).find(|&tenth| tenths < f64::from(tenth) + 1.0);
+        let tenth = usize::from(tenth.unwrap_or(9));
+        most[tenth] = remembered.max(most[tenth]);
+    }
+    let result = simulation.finish().unwrap();
+    assert!(result.event_count > 100_000, "{}", result.event_count);
+    // Peaks of versions in flight differ a little from one tenth to the next.
+    assert!(most[1] > 0 && most[9] * 10 <= most[1] * 11, "{most:?}");
+}
