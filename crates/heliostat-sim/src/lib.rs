@@ -34,7 +34,7 @@ pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
 pub use leg_spec::{HbaSpec, LegSpec};
-pub use result::{JobResult, LegResult, Moved, RunResult};
+pub use result::{Hedges, JobResult, LegResult, Moved, RunResult};
 pub use scenario::{ArraySpec, Scenario, ScenarioError};
 pub use series::{Series, SeriesMoved, SeriesPoint};
 pub use sim_policy::SimPolicy;

@@ -26,12 +26,23 @@ pub struct RunResult {
     pub legs: Vec<LegResult>,
     /// How it went over time.
     pub series: Series,
+    /// Reads that were asked of a second leg because the first was late.
+    pub hedges: Hedges,
     /// Requests that were answered with an error, over the whole run.
     pub errors: u64,
     /// Hash of everything that happened: equal for equal seed and commit, on every machine.
     pub trace_hash: u64,
     /// How many events that were.
     pub event_count: u64,
+}
+
+/// Reads that were asked of a second leg because the first was late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hedges {
+    /// How many.
+    pub issued: u64,
+    /// How many of them answered first.
+    pub won: u64,
 }
 
 /// Requests of one kind that were answered.
@@ -72,6 +83,12 @@ pub struct LegResult {
     pub read_bytes: u64,
     /// Bytes of these writes.
     pub write_bytes: u64,
+    /// Reads it was asked for because another leg was late.
+    pub hedge_reads: u64,
+    /// Reads it was asked for only to learn how fast it is.
+    pub probe_reads: u64,
+    /// Operations that went to it as part of a larger one.
+    pub merges: u64,
     /// Sequential runs of reads that came to it from another leg.
     pub stream_switches: u64,
     /// Share of the time in which it had at least one operation.
@@ -80,6 +97,17 @@ pub struct LegResult {
     pub service_time_ns: Histogram,
     /// Whether it was faulted in the end.
     pub faulted: bool,
+}
+
+impl RunResult {
+    /// How many reads legs were asked for beyond those that clients needed, as hedges and probes,
+    /// as a share of all reads of the legs.
+    #[must_use]
+    pub fn extra_read_fraction(&self) -> f64 {
+        let sum = |count: fn(&LegResult) -> u64| self.legs.iter().map(count).sum::<u64>();
+        let extra = sum(|leg| leg.hedge_reads + leg.probe_reads);
+        extra as f64 / sum(|leg| leg.reads).max(1) as f64
+    }
 }
 
 impl Moved {

@@ -22,7 +22,7 @@ use crate::leg::{LegOps, SimLeg};
 use crate::measure::{Littles, Period};
 use crate::oracle::Oracle;
 use crate::requests::Requests;
-use crate::result::{JobResult, Moved, RunResult};
+use crate::result::{Hedges, JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
@@ -355,6 +355,7 @@ impl Simulation {
             jobs: self.jobs,
             legs,
             series: self.series.finish(self.measured.length()),
+            hedges: Hedges::default(),
             errors: self.errors,
             trace_hash: self.trace.hash(),
             event_count: self.trace.count(),
