@@ -1,4 +1,21 @@
-//! The harness: scenario files, runs of the simulator side by side, and what is told of them.
+//! The harness: what is to be compared, run in virtual time, and what came of it.
+//!
+//! A [`ScenarioFile`] is what people write; [`run_all`] runs scenarios under [`Contender`]s on
+//! several threads and hands results over in their order; [`ResultJson`] is what programs read of
+//! a result, and a [`Listener`] tells every decision of a policy as it is made. Nothing here
+//! prints.
+#![forbid(unsafe_code)]
 
+mod contender;
+mod decisions;
+mod json;
 pub mod plot;
 pub mod report;
+mod runs;
+mod scenario;
+
+pub use contender::Contender;
+pub use decisions::{Decision, Listener};
+pub use json::ResultJson;
+pub use runs::{Progress, Run, Shard, run_all};
+pub use scenario::{ScenarioFile, ScenarioFileError};

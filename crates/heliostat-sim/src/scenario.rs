@@ -164,7 +164,11 @@ impl ArraySpec {
         self.size_bytes
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    /// Whether there can be such an array.
+    ///
+    /// # Errors
+    /// Says the first thing that is wrong.
+    pub fn check(&self) -> Result<(), ScenarioError> {
         if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
             return Err(error("array", "it needs 1 to 16 legs"));
         }

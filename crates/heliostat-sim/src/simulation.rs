@@ -183,7 +183,18 @@ impl Simulation {
         scenario: &Scenario,
         policy: &P,
     ) -> Result<Self, RunError> {
-        let policy: SimPolicy = (*policy).into();
+        Self::with_listener(scenario, (*policy).into(), |picker| picker)
+    }
+
+    /// The same with the policy inside of what `wrap` makes of it: something that listens.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn with_listener(
+        scenario: &Scenario,
+        policy: SimPolicy,
+        wrap: impl FnOnce(Box<dyn ReadPolicy>) -> Box<dyn ReadPolicy>,
+    ) -> Result<Self, RunError> {
         scenario.check().map_err(RunError::Scenario)?;
         let mut legs = build_legs(scenario);
         let picker: Box<dyn ReadPolicy> = match policy {
@@ -192,22 +203,8 @@ impl Simulation {
                 .map_err(|error| RunError::Policy(error.to_string()))?,
             SimPolicy::Oracle => Box::new(Oracle::watch(&mut legs)),
         };
+        let picker = wrap(picker);
         Ok(Self::with_legs(scenario, policy.to_string(), picker, legs))
-    }
-
-    /// The same where the policy is `picker`, called `policy`: one of the registry inside another
-    /// that listens.
-    ///
-    /// # Errors
-    /// Where the scenario makes no sense.
-    pub fn with_picker(
-        scenario: &Scenario,
-        policy: String,
-        picker: Box<dyn ReadPolicy>,
-    ) -> Result<Self, RunError> {
-        scenario.check().map_err(RunError::Scenario)?;
-        let legs = build_legs(scenario);
-        Ok(Self::with_legs(scenario, policy, picker, legs))
     }
 
     fn with_legs(

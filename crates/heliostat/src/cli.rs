@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{demo, policy, serve, stats};
+use crate::{demo, policy, serve, sim, stats};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -30,6 +30,11 @@ enum Command {
     ///
     /// Needs no arguments, no root and no disks.
     Demo(demo::DemoArgs),
+    /// Run scenarios in virtual time under one or many read policies.
+    ///
+    /// The engine that serves disks, on device models: hours in seconds, and the same bytes on every
+    /// run. docs/sim.md says how to write a scenario.
+    Sim(sim::SimArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
     /// Show what each leg of an array that is being served was asked, and how it answered.
@@ -70,6 +75,7 @@ pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
+        Command::Sim(args) => return end(sim::run(&args)),
         Command::Stats(args) => stats::run(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

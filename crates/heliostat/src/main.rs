@@ -4,6 +4,7 @@ mod cli;
 mod demo;
 mod policy;
 mod serve;
+mod sim;
 mod stats;
 
 use std::process::ExitCode;

@@ -1,0 +1,148 @@
+//! A result for programs. `docs/sim.md` says what each field means; fields are only ever added.
+
+use heliostat_sim::{LegResult, Moved, RunResult};
+use heliostat_types::Duration;
+use serde::Serialize;
+use stdx::histogram::Histogram;
+
+/// One run as one object.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResultJson<'a> {
+    scenario: &'a str,
+    policy: &'a str,
+    seed: u64,
+    seconds: f64,
+    read: MovedJson,
+    write: MovedJson,
+    jobs: Vec<JobJson<'a>>,
+    legs: Vec<LegJson<'a>>,
+    hedges: HedgesJson,
+    read_histogram_ms: [u64; 15],
+    write_histogram_ms: [u64; 15],
+    trace_hash: String,
+    errors: u64,
+    events: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct MovedJson {
+    ios: u64,
+    iops: f64,
+    bw_bytes: f64,
+    response_time_ns: TimesJson,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct JobJson<'a> {
+    name: &'a str,
+    read: MovedJson,
+    write: MovedJson,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct LegJson<'a> {
+    model: &'a str,
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    hedge_reads: u64,
+    probe_reads: u64,
+    merges: u64,
+    stream_switches: u64,
+    busy_fraction: f64,
+    service_time_ns: TimesJson,
+    faulted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct HedgesJson {
+    issued: u64,
+    won: u64,
+    extra_read_fraction: f64,
+}
+
+/// How lengths of time are distributed.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TimesJson {
+    mean: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    #[serde(rename = "p99.9")]
+    p99_9: u64,
+    #[serde(rename = "p99.99")]
+    p99_99: u64,
+    max: u64,
+}
+
+impl<'a> ResultJson<'a> {
+    /// The object of `result`.
+    #[must_use]
+    pub fn new(result: &'a RunResult) -> Self {
+        let seconds = result.seconds;
+        let jobs = result.jobs.iter().map(|job| JobJson {
+            name: &job.name,
+            read: moved(&job.read, seconds),
+            write: moved(&job.write, seconds),
+        });
+        Self {
+            scenario: &result.scenario,
+            policy: &result.policy,
+            seed: result.seed,
+            seconds: seconds.as_secs_f64(),
+            read: moved(&result.read, seconds),
+            write: moved(&result.write, seconds),
+            jobs: jobs.collect(),
+            legs: result.legs.iter().map(leg).collect(),
+            hedges: HedgesJson {
+                issued: result.hedges.issued,
+                won: result.hedges.won,
+                extra_read_fraction: result.extra_read_fraction(),
+            },
+            read_histogram_ms: result.read.histogram_ms,
+            write_histogram_ms: result.write.histogram_ms,
+            trace_hash: format!("{:016x}", result.trace_hash),
+            errors: result.errors,
+            events: result.event_count,
+        }
+    }
+}
+
+fn moved(moved: &Moved, seconds: Duration) -> MovedJson {
+    MovedJson {
+        ios: moved.ios,
+        iops: moved.iops(seconds),
+        bw_bytes: moved.bw_bytes(seconds),
+        response_time_ns: times(&moved.response_time_ns),
+    }
+}
+
+fn leg(leg: &LegResult) -> LegJson<'_> {
+    LegJson {
+        model: &leg.model,
+        reads: leg.reads,
+        writes: leg.writes,
+        read_bytes: leg.read_bytes,
+        write_bytes: leg.write_bytes,
+        hedge_reads: leg.hedge_reads,
+        probe_reads: leg.probe_reads,
+        merges: leg.merges,
+        stream_switches: leg.stream_switches,
+        busy_fraction: leg.busy_fraction,
+        service_time_ns: times(&leg.service_time_ns),
+        faulted: leg.faulted,
+    }
+}
+
+fn times(times: &Histogram) -> TimesJson {
+    TimesJson {
+        mean: times.mean(),
+        p50: times.quantile(5_000),
+        p90: times.quantile(9_000),
+        p99: times.quantile(9_900),
+        p99_9: times.quantile(9_990),
+        p99_99: times.quantile(9_999),
+        max: times.max(),
+    }
+}

@@ -1,0 +1,254 @@
+//! The section `[array]`: what serves.
+
+use heliostat_engine::{Config, Layout, Map, Raid10};
+use heliostat_sim::ArraySpec;
+use heliostat_types::Duration;
+use stdx::settings::parse_count;
+use stdx::units::{parse_size, parse_time_ns};
+use toml::de::DeValue;
+
+use super::legs::{Leg, parse_hbas, parse_legs};
+use super::source::{Entry, ScenarioFileError, Section, scalar_text};
+use super::unknown_key;
+use crate::contender::Contender;
+
+/// The keys of `[array]`.
+pub(super) const KEYS: [&str; 11] = [
+    "level",
+    "layout",
+    "chunk",
+    "size",
+    "legs",
+    "copies",
+    "policies",
+    "scheduler",
+    "scheduler_on",
+    "memory",
+    "leg_timeout",
+];
+
+/// The section `[array]`.
+#[derive(Debug)]
+pub(super) struct Array {
+    /// Where it begins.
+    pub(super) at: usize,
+    pub(super) spec: ArraySpec,
+    pub(super) policies: Vec<Contender>,
+}
+
+impl Array {
+    pub(super) fn parse(top: &Section<'_>) -> Result<Self, ScenarioFileError> {
+        let Some(entry) = top.entry("array") else {
+            let text = "there is no [array]: it says which legs there are";
+            return Err(top.source.error_of_all(text));
+        };
+        let DeValue::Table(table) = entry.value else {
+            return Err(top.error(entry, "array: write [array] above its keys"));
+        };
+        let section = Section::new(top.source, "array", entry.at, table);
+        let mut spec = ArraySpec {
+            size_bytes: 0,
+            layout: parse_layout(&section)?,
+            copies: 0,
+            copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
+            legs: Vec::new(),
+            memory_bytes: Config::MEMORY_DEFAULT_BYTES,
+            leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            hbas: parse_hbas(top)?,
+        };
+        let mut policies = Vec::new();
+        let mut legs = Vec::new();
+        for entry in &section.entries {
+            match entry.key {
+                "legs" => legs = parse_legs(top, &section, entry)?,
+                "policies" => policies = parse_policies(&section, entry)?,
+                "level" | "layout" | "chunk" => {}
+                _ => set(&mut spec, &section, entry)?,
+            }
+        }
+        if legs.is_empty() {
+            let text = r#"there are no legs: name drives, as in legs = ["ram", "ram"]"#;
+            return Err(section.error_of_all(text));
+        }
+        size_up(&mut spec, legs, &section)?;
+        for policy in &policies {
+            policy.check(spec.legs.len()).map_err(|error| {
+                let at = section.entry("policies").map_or(section.at, |it| it.at);
+                section.error_at(at, format_args!("policies: {error}"))
+            })?;
+        }
+        if policies.is_empty() {
+            policies.push(Contender::default_policy());
+        }
+        Ok(Self {
+            at: section.at,
+            spec,
+            policies,
+        })
+    }
+}
+
+/// What `level`, `layout` and `chunk` say together.
+fn parse_layout(section: &Section<'_>) -> Result<Layout, ScenarioFileError> {
+    let text = |key| match section.entry(key) {
+        Some(entry) => Ok(Some((entry, section.text(entry)?))),
+        None => Ok(None),
+    };
+    let (level, layout, chunk) = (text("level")?, text("layout")?, text("chunk")?);
+    match level {
+        None => {}
+        Some((_, level)) if level == "raid1" => {}
+        Some((_, level)) if level == "raid10" => {
+            let layout = match &layout {
+                Some((entry, text)) => {
+                    Layout::parse(text).map_err(|error| section.error(entry, error))?
+                }
+                None => Layout::parse("near=2").expect("this is a layout"),
+            };
+            return chunked(section, layout, chunk);
+        }
+        Some((entry, level)) => {
+            let text = format_args!("level: '{level}' is neither raid1 nor raid10");
+            return Err(section.error(entry, text));
+        }
+    }
+    match layout.or(chunk) {
+        None => Ok(Layout::Mirror),
+        Some((entry, _)) => {
+            let text = format_args!("{}: only level = \"raid10\" has one", entry.key);
+            Err(section.error(entry, text))
+        }
+    }
+}
+
+/// `layout` with chunks of the size that `chunk` says.
+fn chunked(
+    section: &Section<'_>,
+    layout: Layout,
+    chunk: Option<(&Entry<'_>, String)>,
+) -> Result<Layout, ScenarioFileError> {
+    let (Layout::Raid10(raid10), Some((entry, text))) = (layout, chunk) else {
+        return Ok(layout);
+    };
+    let wrong = |text: String| section.error(entry, format_args!("chunk: {text}"));
+    let bytes = parse_size(&text).map_err(|error| wrong(error.to_string()))?;
+    let raid10: Result<Raid10, _> = raid10.with_chunk_bytes(bytes);
+    raid10
+        .map(Layout::Raid10)
+        .map_err(|error| wrong(error.to_string()))
+}
+
+/// Does what a key of one value says.
+fn set(
+    array: &mut ArraySpec,
+    section: &Section<'_>,
+    entry: &Entry<'_>,
+) -> Result<(), ScenarioFileError> {
+    let key = entry.key;
+    if !KEYS.contains(&key) {
+        return Err(section.error(entry, unknown_key(key, &KEYS, "[array]")));
+    }
+    let text = section.text(entry)?;
+    let wrong = |text: String| section.error(entry, format_args!("{key}: {text}"));
+    let size = || parse_size(&text).map_err(|error| wrong(error.to_string()));
+    match key {
+        "size" => array.size_bytes = size()?,
+        "copies" => {
+            let copies = parse_count(key, &text, 0, u64::from(u32::MAX));
+            let copies = copies.map_err(|error| section.error(entry, error))?;
+            array.copies = u32::try_from(copies).expect("within the bounds just checked");
+        }
+        "memory" => {
+            let bytes = size()?;
+            if !(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES).contains(&bytes) {
+                return Err(wrong(format!("'{text}' is not from 64MiB to 4GiB")));
+            }
+            array.memory_bytes = usize::try_from(bytes).expect("4 GiB fit");
+        }
+        "leg_timeout" => {
+            let ns = parse_time_ns(&text).map_err(|error| wrong(error.to_string()))?;
+            if ns == 0 {
+                return Err(wrong("no leg answers in no time".to_owned()));
+            }
+            array.leg_timeout = Duration::from_ns(ns);
+        }
+        "scheduler" if ["deadline", "fair"].contains(&text.as_str()) => {
+            return Err(wrong(format!(
+                "this version has no '{text}' yet, only none"
+            )));
+        }
+        "scheduler" if text != "none" => {
+            return Err(wrong(format!("'{text}' is not none, deadline or fair")));
+        }
+        "scheduler_on" if !["leg", "array"].contains(&text.as_str()) => {
+            return Err(wrong(format!("'{text}' is neither leg nor array")));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Room for two of the largest requests.
+const MEMORY_MIN_BYTES: u64 = 64 << 20;
+
+/// Each run has its own.
+const MEMORY_MAX_BYTES: u64 = 4 << 30;
+
+/// Gives the array its size, and memory that has none what the array takes of it.
+fn size_up(
+    array: &mut ArraySpec,
+    legs: Vec<Leg>,
+    section: &Section<'_>,
+) -> Result<(), ScenarioFileError> {
+    let wrong = |error| section.error_of_all(error);
+    let layout = array.layout;
+    let elastic = |is_elastic: bool| {
+        let sizes = legs.iter().filter(move |leg| leg.is_elastic == is_elastic);
+        sizes.map(|leg| leg.spec.params.size_bytes()).min()
+    };
+    if array.size_bytes == 0 {
+        let leg_bytes = elastic(false).or_else(|| elastic(true)).unwrap_or_default();
+        let map = Map::new(layout, legs.len(), leg_bytes).map_err(wrong)?;
+        // Whole MiB, as `create` rounds.
+        array.size_bytes = map.size_bytes() & !((1 << 20) - 1);
+    }
+    let mut map = Map::mirror(1, array.size_bytes);
+    if array.copies == 0 {
+        map = Map::for_size(layout, legs.len(), array.size_bytes).map_err(wrong)?;
+    }
+    let needed = map.leg_bytes(heliostat_types::LegId::new(0));
+    let fitted = legs.into_iter().map(|mut leg| {
+        if leg.is_elastic && needed > leg.spec.params.size_bytes() {
+            leg.spec.params = leg.spec.params.with_size(needed);
+        }
+        leg.spec
+    });
+    array.legs = fitted.collect();
+    Ok(())
+}
+
+/// A list of policies, or one string as the command line takes it.
+fn parse_policies(
+    section: &Section<'_>,
+    entry: &Entry<'_>,
+) -> Result<Vec<Contender>, ScenarioFileError> {
+    let list = |at, text: &str| {
+        let contenders = Contender::parse_list(text);
+        contenders.map_err(|error| section.error_at(at, format_args!("policies: {error}")))
+    };
+    let mut policies = Vec::new();
+    if let DeValue::String(text) = entry.value {
+        return list(entry.value_at.start, text);
+    }
+    let DeValue::Array(items) = entry.value else {
+        let text = r#"policies: a list is wanted, as in policies = ["pid", "queue"]"#;
+        return Err(section.error(entry, text));
+    };
+    for item in items {
+        let at = item.span().start;
+        let text = scalar_text(item.get_ref());
+        let text = text.map_err(|text| section.error_at(at, text))?;
+        policies.extend(list(at, &text)?);
+    }
+    Ok(policies)
+}

@@ -1,0 +1,248 @@
+//! The results of one scenario side by side, for people.
+
+use comfy_table::{Cell, CellAlignment, Table, TableComponent, presets};
+use heliostat_bench::ScenarioFile;
+use heliostat_bench::report::format::{rate, wrapped};
+use heliostat_sim::{LegResult, Moved, RunResult};
+use heliostat_types::Duration;
+use stdx::units::format_size;
+
+/// Lines of text are no longer than this.
+const TEXT_COLUMNS: usize = 80;
+
+/// The results of one scenario.
+#[derive(Debug)]
+pub(super) struct ScenarioTable {
+    head: String,
+    results: Vec<RunResult>,
+}
+
+/// One column: its head, its cells, and how soon it is left out where the terminal is narrow (0:
+/// never).
+struct Column {
+    head: &'static str,
+    leave_out: u8,
+    cells: Vec<String>,
+}
+
+impl ScenarioTable {
+    /// A table without results yet.
+    pub(super) fn new(file: &ScenarioFile) -> Self {
+        Self {
+            head: head(file),
+            results: Vec::new(),
+        }
+    }
+
+    /// Adds one result.
+    pub(super) fn add(&mut self, result: RunResult) {
+        self.results.push(result);
+    }
+
+    /// All of it, for a terminal of so many columns.
+    pub(super) fn show(&self, width: usize) -> String {
+        let mut text = self.head.clone();
+        let any = |count: fn(&RunResult) -> u64| self.results.iter().any(|r| count(r) > 0);
+        let has_writes = any(|result| result.write.ios);
+        let has_reads = any(|result| result.read.ios) || !has_writes;
+        let mut columns = Vec::new();
+        if has_reads {
+            columns = self.columns(&READS);
+            columns.push(self.column("% of reads\nper leg", 1, shares));
+        }
+        if has_writes && !has_reads {
+            columns = self.columns(&WRITES);
+        }
+        if any(|result| result.errors) {
+            columns.push(self.column("errors", 0, |result| result.errors.to_string()));
+        }
+        let hash = |result: &RunResult| format!("{:016x}", result.trace_hash);
+        columns.push(self.column("trace hash", 7, hash));
+        narrow(&mut columns, width);
+        text += &format!("\n{}", draw(&columns));
+        if has_reads && has_writes {
+            let mut columns = self.columns(&WRITES);
+            narrow(&mut columns, width);
+            text += &format!("\n{}", draw(&columns));
+        }
+        if columns.iter().all(|column| column.head != "trace hash") {
+            let hashes = self.results.iter();
+            let hashes = hashes.map(|result| format!("{} {}", result.policy, hash(result)));
+            let hashes = format!("Trace hashes: {}.", hashes.collect::<Vec<_>>().join(", "));
+            text += &format!("\n{}\n", wrapped(&hashes, width));
+        }
+        text
+    }
+
+    /// How much was read, or written, and how long that took.
+    fn columns(&self, side: &Side) -> Vec<Column> {
+        let moved = side.moved;
+        let time = |moved: &Moved, ns: u64| match moved.ios {
+            0 => "-".to_owned(),
+            _ => Duration::from_ns(ns).to_string(),
+        };
+        let quantile = |permyriad| {
+            move |result: &RunResult| {
+                let moved = moved(result);
+                time(moved, moved.response_time_ns.quantile(permyriad))
+            }
+        };
+        let iops = |result: &RunResult| rate(moved(result).iops(result.seconds));
+        let bw = |result: &RunResult| {
+            let bytes = moved(result).bw_bytes(result.seconds);
+            rate(bytes / f64::from(1 << 20))
+        };
+        let mean = |result: &RunResult| {
+            let times = &moved(result).response_time_ns;
+            let mean_ns = times.sum() / u128::from(times.count()).max(1);
+            time(moved(result), u64::try_from(mean_ns).unwrap_or(u64::MAX))
+        };
+        let max = |result: &RunResult| time(moved(result), moved(result).response_time_ns.max());
+        vec![
+            self.column("policy", 0, |result| result.policy.clone()),
+            self.column(side.iops_head, 0, iops),
+            self.column(side.bw_head, 0, bw),
+            self.column("mean", 4, mean),
+            self.column("p50", 5, quantile(5_000)),
+            self.column("p99", 2, quantile(9_900)),
+            self.column("p99.9", 3, quantile(9_990)),
+            self.column("max", 6, max),
+        ]
+    }
+
+    fn column(
+        &self,
+        head: &'static str,
+        leave_out: u8,
+        cell: impl Fn(&RunResult) -> String,
+    ) -> Column {
+        Column {
+            head,
+            leave_out,
+            cells: self.results.iter().map(cell).collect(),
+        }
+    }
+}
+
+/// Reads or writes.
+struct Side {
+    iops_head: &'static str,
+    bw_head: &'static str,
+    moved: fn(&RunResult) -> &Moved,
+}
+
+const READS: Side = Side {
+    iops_head: "read\nIOPS",
+    bw_head: "read\nMiB/s",
+    moved: |result| &result.read,
+};
+
+const WRITES: Side = Side {
+    iops_head: "write\nIOPS",
+    bw_head: "write\nMiB/s",
+    moved: |result| &result.write,
+};
+
+/// Leaves columns out until `width` is enough.
+fn narrow(columns: &mut Vec<Column>, width: usize) {
+    while text_width(columns) > width {
+        let first = columns.iter().enumerate();
+        let first = first.max_by_key(|(_, column)| column.leave_out);
+        match first {
+            Some((index, column)) if column.leave_out > 0 => drop(columns.remove(index)),
+            _ => return,
+        }
+    }
+}
+
+/// What the scenario is, above its table.
+fn head(file: &ScenarioFile) -> String {
+    let scenario = &file.scenario;
+    let mut legs: Vec<(usize, &str)> = Vec::new();
+    for leg in &scenario.array.legs {
+        match legs.last_mut().filter(|(_, model)| *model == leg.model) {
+            Some((count, _)) => *count += 1,
+            None => legs.push((1, &leg.model)),
+        }
+    }
+    let legs = legs.iter().map(|(count, model)| match count {
+        1 => (*model).to_owned(),
+        _ => format!("{count} x {model}"),
+    });
+    let time = match scenario.seconds {
+        Duration::ZERO => "until all is moved".to_owned(),
+        seconds => format!("for {} s", seconds.as_secs_f64()),
+    };
+    let facts = format!(
+        "{}: {} of {}, {time} after {} s of warm-up, seed {}",
+        scenario.name,
+        format_size(scenario.array.size_bytes),
+        legs.collect::<Vec<_>>().join(" + "),
+        scenario.warmup_seconds.as_secs_f64(),
+        scenario.seed
+    );
+    let mut text = wrapped(&facts, TEXT_COLUMNS) + "\n";
+    if !file.description.is_empty() {
+        text += &(wrapped(&file.description, TEXT_COLUMNS) + "\n");
+    }
+    text
+}
+
+/// How many of 100 reads each leg has done.
+fn shares(result: &RunResult) -> String {
+    let reads: u64 = result.legs.iter().map(|leg| leg.reads).sum();
+    let share = |leg: &LegResult| {
+        let percent = leg.reads as f64 * 100.0 / reads.max(1) as f64;
+        format!("{percent:.0}") + if leg.faulted { "!" } else { "" }
+    };
+    result.legs.iter().map(share).collect::<Vec<_>>().join("/")
+}
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// How wide a table of `columns` is.
+fn text_width(columns: &[Column]) -> usize {
+    let widest = |column: &Column| {
+        let cells = column.cells.iter().map(String::as_str);
+        let lines = cells.chain(column.head.lines());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    };
+    columns
+        .iter()
+        .map(|column| widest(column) + GAP)
+        .sum::<usize>()
+        - GAP
+}
+
+fn draw(columns: &[Column]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '-');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '-');
+    let aligned = |index, text: &str| {
+        Cell::new(text).set_alignment(if index == 0 {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        })
+    };
+    let heads = columns.iter().enumerate();
+    table.set_header(heads.map(|(index, column)| aligned(index, column.head)));
+    let rows = columns.first().map_or(0, |column| column.cells.len());
+    for row in 0..rows {
+        let cells = columns.iter().enumerate();
+        table.add_row(cells.map(|(index, column)| aligned(index, &column.cells[row])));
+    }
+    for index in 0..columns.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_padding((u16::from(index > 0), u16::from(index + 1 < columns.len())));
+        }
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
