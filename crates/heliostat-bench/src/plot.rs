@@ -8,7 +8,25 @@
 
 mod axis;
 mod canvas;
+mod cells;
+mod curve;
 mod frame;
+mod panels;
 mod rows;
 
-pub use rows::{LegScale, Pair, bars, pairs, per_leg, percentiles, shares};
+pub use cells::{Surface, distribution, surface};
+pub use curve::curve;
+pub use panels::{Panel, PanelScale, panels};
+pub use rows::{LegScale, Pair, bars, paired_bars, pairs, per_leg, percentiles, shares};
+
+#[cfg(test)]
+mod texts {
+    /// The texts of an SVG, in the order in which they are drawn.
+    pub(super) fn texts(svg: &str) -> Vec<&str> {
+        let parts = svg.split("</text>").filter_map(|part| {
+            let (_, text) = part.rsplit_once("<text")?;
+            Some(text.split_once('>')?.1.trim())
+        });
+        parts.collect()
+    }
+}

@@ -49,6 +49,31 @@ impl Axis {
         Self::linear(0.0, tidy_above(most))
     }
 
+    /// A linear axis whose ends are tidy and near to the least and the largest of `values`, for
+    /// small differences; logarithmic where they are far apart.
+    pub(super) fn around(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let most = values.clone().fold(f64::MIN, f64::max);
+        let least = values.clone().fold(f64::MAX, f64::min);
+        if least > most {
+            return Self::linear(0.0, 1.0);
+        }
+        if least > 0.0 && most / least >= LOGARITHMIC_FROM {
+            return Self::logarithmic(values);
+        }
+        // Where all are equal, a twentieth of them to both sides.
+        let span = (most - least).max(most.abs() / 20.0);
+        let step = tidy_above(span / 4.0);
+        let low = (least / step).floor() * step;
+        // Five steps from there reach the largest, or the next larger step does.
+        let step = if low + 5.0 * step < most {
+            tidy_above(step * 1.01)
+        } else {
+            step
+        };
+        let low = (least / step).floor() * step;
+        Self::linear(low, low + 5.0 * step)
+    }
+
     /// Whether equal distances are equal ratios.
     pub(super) const fn is_logarithmic(self) -> bool {
         self.logarithmic
@@ -73,9 +98,26 @@ impl Axis {
         if self.logarithmic {
             return self.logarithmic_ticks();
         }
-        let step = self.high / 5.0;
+        let step = (self.high - self.low) / 5.0;
         (0..=5)
-            .map(|index| f64::from(index) * step)
+            .map(|index| self.low + f64::from(index) * step)
+            .map(|value| (value, tick_text(value)))
+            .collect()
+    }
+
+    /// At most about `count` of the ticks, evenly left out.
+    pub(super) fn few_ticks(self, count: usize) -> Vec<(f64, String)> {
+        let ticks = self.ticks();
+        let every = ticks.len().div_ceil(count).max(1);
+        ticks.into_iter().step_by(every).collect()
+    }
+
+    /// Tidy values from the low end to at most the high end, which need not be tidy: of time.
+    pub(super) fn time_ticks(self) -> Vec<(f64, String)> {
+        let step = tidy_above((self.high - self.low) / 5.0);
+        (0..=5)
+            .map(|index| self.low + f64::from(index) * step)
+            .filter(|value| *value <= self.high * 1.001)
             .map(|value| (value, tick_text(value)))
             .collect()
     }
@@ -167,6 +209,39 @@ mod tests {
     fn short_times_have_ticks_too() {
         assert_eq!(texts(Axis::logarithmic([0.11, 0.8])), "0.1 0.2 0.5 1");
         assert_eq!(texts(Axis::logarithmic([0.0, -1.0])), "1 2 5 10");
+    }
+
+    #[test]
+    fn small_differences_are_seen() {
+        let axis = Axis::around([980.0, 1_010.0].into_iter());
+        assert_eq!(texts(axis), "980 1k 1.02k 1.04k 1.06k 1.08k");
+        assert_eq!(
+            texts(Axis::around([5.0, 5.0].into_iter())),
+            "5 5.1 5.2 5.3 5.4 5.5"
+        );
+        assert!(Axis::around([1.0, 100.0].into_iter()).is_logarithmic());
+        assert_eq!(texts(Axis::around([].into_iter())), "0 0.2 0.4 0.6 0.8 1");
+        for (least, most) in [
+            (0.0, 3.0),
+            (0.97, 1.0),
+            (9.0, 11.1),
+            (-5.0, 5.0),
+            (1e6, 3e6),
+        ] {
+            let axis = Axis::around([least, most].into_iter());
+            assert!(axis.low <= least && axis.high >= most, "{axis:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_end_where_the_run_does() {
+        let ticks = |end| {
+            let ticks = Axis::linear(0.0, end).time_ticks().into_iter();
+            ticks.map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ticks(60.0), "0 20 40 60");
+        assert_eq!(ticks(0.1), "0 0.02 0.04 0.06 0.08 0.1");
+        assert_eq!(Axis::linear(0.0, 500.0).few_ticks(3).len(), 3);
     }
 
     #[test]

@@ -122,6 +122,52 @@ impl Canvas<'_> {
         self.svg.draw_line(from, to, &style).expect(NEVER_FAILS);
     }
 
+    /// A line through several points; a cross stroke where there is only one.
+    pub(super) fn path(&mut self, points: &[(i32, i32)], hue: Hue) {
+        let style = ShapeStyle::from(&hue.color()).stroke_width(2);
+        match points {
+            [] => Ok(()),
+            [(x, y)] => self.svg.draw_line((x - 2, *y), (x + 2, *y), &style),
+            _ => self.svg.draw_path(points.iter().copied(), &style),
+        }
+        .expect(NEVER_FAILS);
+    }
+
+    /// A light area between two corners, behind what is drawn later.
+    pub(super) fn area(&mut self, from: (i32, i32), to: (i32, i32), hue: Hue) {
+        let style = ShapeStyle::from(&hue.color().mix(0.25)).filled();
+        self.svg
+            .draw_rect(from, to, &style, true)
+            .expect(NEVER_FAILS);
+    }
+
+    /// A cell of a table in blue of this opacity.
+    pub(super) fn shade(&mut self, from: (i32, i32), to: (i32, i32), opacity: f64) {
+        let style = ShapeStyle::from(&Hue::Blue.color().mix(opacity)).filled();
+        self.svg
+            .draw_rect(from, to, &style, true)
+            .expect(NEVER_FAILS);
+    }
+
+    /// The outline of a cell.
+    pub(super) fn frame(&mut self, from: (i32, i32), to: (i32, i32), hue: Hue) {
+        let style = ShapeStyle::from(&hue.color()).stroke_width(3);
+        self.svg
+            .draw_rect(from, to, &style, false)
+            .expect(NEVER_FAILS);
+    }
+
+    /// A text in the middle of a cell with that shade.
+    pub(super) fn text_on_shade(&mut self, text: &str, at: (i32, i32), opacity: f64) {
+        // Blue of half opacity is dark enough for white on light paper, and not too light on dark.
+        let color = if opacity > 0.5 {
+            RGBColor(0xFF, 0xFF, 0xFF)
+        } else {
+            INK
+        };
+        self.draw_text(text, at, Anchor::Middle, color);
+    }
+
     /// A mark around a place.
     pub(super) fn mark(&mut self, mark: Mark, x: i32, y: i32, hue: Hue) {
         let color = hue.color();

@@ -179,6 +179,39 @@ pub fn pairs(rows: &[Pair], found: &str, expected: &str, axis_name: &str) -> Str
     })
 }
 
+/// The same as [`pairs`], as two bars in each row: what was expected above what was found.
+#[must_use]
+pub fn paired_bars(rows: &[Pair], found: &str, expected: &str, axis_name: &str) -> String {
+    // Two bars and the room between rows.
+    const BAR: i32 = 7;
+    let values: Vec<f64> = rows
+        .iter()
+        .flat_map(|row| [row.found, row.expected])
+        .collect();
+    let axis = Axis::for_bars(&values);
+    let legend = vec![
+        (expected.to_owned(), Mark::Square, Hue::Orange),
+        (found.to_owned(), Mark::Square, Hue::Blue),
+    ];
+    let frame = Frame::new(rows.iter().map(|row| row.name.as_str()), legend);
+    draw(WIDTH, frame.height(), |canvas| {
+        frame.draw(canvas, axis, axis_name);
+        for (index, row) in rows.iter().enumerate() {
+            let middle = frame.row_middle(index);
+            for (value, y, hue) in [
+                (row.expected, middle - 4, Hue::Orange),
+                (row.found, middle + 4, Hue::Blue),
+            ] {
+                let end = frame.x_of(axis, value);
+                if end > frame.left() {
+                    canvas.bar(frame.left(), end, y, BAR, hue);
+                }
+            }
+            canvas.text(&row.note, WIDTH - RIGHT + 12, middle, Anchor::Start);
+        }
+    })
+}
+
 /// The bar of one row, cut into the parts that the legs have.
 fn draw_shares(canvas: &mut Canvas<'_>, frame: &Frame, axis: Axis, parts: &[u64], middle: i32) {
     // A number is written into parts that have room for it.

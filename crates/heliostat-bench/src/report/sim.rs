@@ -4,12 +4,12 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use heliostat_sim::{LegResult, Moved, RunResult, Scenario};
+use heliostat_sim::{LegResult, Moved, RunResult, Scenario, Series, SeriesMoved, SeriesPoint};
 use serde_json::{Value, json};
 use stdx::histogram::Histogram;
 
 use super::{Page, TableStyle, TextCell, TextTable, directory, escaped, format};
-use crate::plot::{self, LegScale};
+use crate::plot::{self, LegScale, Panel, PanelScale};
 
 /// A scenario and what came of it under one policy.
 #[derive(Clone, Copy, Debug)]
@@ -86,16 +86,19 @@ struct Side {
     /// What it is called, at the beginning of a sentence.
     name: &'static str,
     moved: fn(&RunResult) -> &Moved,
+    in_series: fn(&SeriesPoint) -> &SeriesMoved,
 }
 
 const SIDES: [Side; 2] = [
     Side {
         name: "Reads",
         moved: |result| &result.read,
+        in_series: |point| &point.read,
     },
     Side {
         name: "Writes",
         moved: |result| &result.write,
+        in_series: |point| &point.write,
     },
 ];
 
@@ -178,6 +181,8 @@ fn section(page: &mut Page, number: usize, group: Group<'_>) {
         response_times(page, &ranked, *side);
     }
     legs(page, &ranked);
+    over_time(page, &ranked, &sides, unit);
+    distributions(page, &ranked, &sides);
     page.html("<h3>Numbers</h3>\n");
     page.preformatted(&table(&ranked, &sides, unit));
     hashes(page, group);
@@ -268,6 +273,99 @@ fn legs(page: &mut Page, ranked: &[&SimRun<'_>]) {
         ),
         "How long each leg took for the slowest one percent of its operations.",
     );
+}
+
+/// How each policy went over time, where faults are seen.
+fn over_time(page: &mut Page, ranked: &[&SimRun<'_>], sides: &[Side], unit: RateUnit) {
+    let scenario = ranked[0].scenario;
+    let end = ranked.iter().map(|run| run.result.seconds.as_secs_f64());
+    let end = end.fold(0.0, f64::max);
+    let spans: Vec<(f64, f64)> = scenario
+        .faults
+        .iter()
+        .map(words::fault_span)
+        .map(|(from, until)| (from, until.unwrap_or(end)))
+        .collect();
+    for side in sides {
+        let rate = |point: &SeriesPoint| {
+            let moved = (side.in_series)(point);
+            let amount = match unit {
+                RateUnit::Iops => moved.ios as f64,
+                RateUnit::MibPerSecond => moved.bytes as f64 / f64::from(1 << 20),
+            };
+            Some(amount / point.length.as_secs_f64())
+        };
+        let p99 = |point: &SeriesPoint| {
+            let moved = (side.in_series)(point);
+            (moved.ios > 0).then_some(moved.p99_ns as f64 / 1e6)
+        };
+        let (name, unit) = (side.name, unit.name());
+        page.figure(
+            &plot::panels(&panels(ranked, rate), &spans, PanelScale::Rates, unit),
+            &format!("{name} over time: {unit}, policy by policy."),
+        );
+        page.figure(
+            &plot::panels(&panels(ranked, p99), &spans, PanelScale::Times, "p99 in ms"),
+            &format!(
+                "{name} over time: response time of the slowest percent in each interval. A gap: \
+                 nothing was answered."
+            ),
+        );
+    }
+}
+
+/// One value of each interval, run by run.
+fn panels<'a>(
+    ranked: &[&SimRun<'a>],
+    value: impl Fn(&SeriesPoint) -> Option<f64>,
+) -> Vec<Panel<'a>> {
+    let panel = |run: &&SimRun<'a>| Panel {
+        name: run.policy_name(),
+        points: over_seconds(&run.result.series, &value),
+    };
+    ranked.iter().map(panel).collect()
+}
+
+/// The middle of each interval in seconds, and its value.
+fn over_seconds(
+    series: &Series,
+    value: impl Fn(&SeriesPoint) -> Option<f64>,
+) -> Vec<(f64, Option<f64>)> {
+    let mut begins = 0.0;
+    let points = series.points.iter().map(|point| {
+        let length = point.length.as_secs_f64();
+        let middle = begins + length / 2.0;
+        begins += length;
+        (middle, value(point))
+    });
+    points.collect()
+}
+
+/// The buckets of `histogram_ms`.
+const BUCKETS: [&str; 15] = [
+    "<8", "<16", "<32", "<64", "<128", "<256", "<512", "<1s", "<2s", "<4s", "<8s", "<16s", "<33s",
+    "<66s", "more",
+];
+
+/// The histograms in the buckets that kernels have.
+fn distributions(page: &mut Page, ranked: &[&SimRun<'_>], sides: &[Side]) {
+    for side in sides {
+        let rows: Vec<(&str, &[u64])> = ranked
+            .iter()
+            .map(|run| {
+                let counts = &(side.moved)(run.result).histogram_ms;
+                (run.policy_name(), counts.as_slice())
+            })
+            .collect();
+        page.figure(
+            &plot::distribution(&rows, &BUCKETS, "response time in ms, in s from 1s on"),
+            &format!(
+                "{}: how many percent of the requests took how long; each bucket is twice as \
+                 wide as the one before.",
+                side.name
+            ),
+        );
+    }
 }
 
 /// One value of each leg, run by run.

@@ -1,15 +1,7 @@
 use stdx::histogram::Histogram;
 
-use super::{LegScale, Pair, bars, pairs, per_leg, percentiles, shares};
-
-/// The texts of an SVG, in the order in which they are drawn.
-fn texts(svg: &str) -> Vec<&str> {
-    let parts = svg.split("</text>").filter_map(|part| {
-        let (_, text) = part.rsplit_once("<text")?;
-        Some(text.split_once('>')?.1.trim())
-    });
-    parts.collect()
-}
+use super::super::texts::texts;
+use super::{LegScale, Pair, bars, paired_bars, pairs, per_leg, percentiles, shares};
 
 fn times(ns: u64) -> Histogram {
     let mut times = Histogram::new();
@@ -93,6 +85,24 @@ fn pairs_have_two_marks_and_a_note() {
         "two of them in the legend"
     );
     assert!(texts(&svg).contains(&"-10 %"));
+}
+
+#[test]
+fn paired_bars_have_two_bars_and_a_note() {
+    let row = |name: &str, found, expected| Pair {
+        name: name.to_owned(),
+        found,
+        expected,
+        note: "-10 %".to_owned(),
+    };
+    let rows = [row("a", 90.0, 100.0), row("b", 0.0, 5_000.0)];
+    let svg = paired_bars(&rows, "simulated", "published", "IOPS");
+    // Two in the legend; nothing of nothing.
+    assert_eq!(svg.matches("<rect").count(), 2 + 3);
+    assert_eq!(
+        texts(&svg).iter().filter(|text| **text == "-10 %").count(),
+        2
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A scenario in words.
 
-use heliostat_sim::{Job, Rw, Scenario};
+use heliostat_sim::{Effect, Fault, Job, Rw, Scenario};
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
@@ -78,6 +78,20 @@ fn job(job: &Job, array_bytes: u64) -> String {
         text.push_str(", in the background (not counted)");
     }
     text
+}
+
+/// When a fault holds, in seconds from the start of measuring; without an end where it stays.
+pub(super) fn fault_span(fault: &Fault) -> (f64, Option<f64>) {
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    let until = match fault.until_ns {
+        // A power cut lasts five seconds where nothing else is said.
+        Fault::NEVER_NS if fault.effect == Some(Effect::PowerCut) => {
+            Some(seconds(fault.at_ns) + 5.0)
+        }
+        Fault::NEVER_NS => None,
+        until_ns => Some(seconds(until_ns)),
+    };
+    (seconds(fault.at_ns), until)
 }
 
 /// A length of virtual time.
