@@ -12,7 +12,8 @@
 use std::time::Instant as Clock;
 
 use heliostat_engine::{
-    Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Output, Request, RequestKind,
+    Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map, Output, Request,
+    RequestKind,
 };
 use heliostat_policy::{LegView, ReadPlan, ReadPolicy, ReadRequest};
 use heliostat_types::{ClientId, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId};
@@ -74,6 +75,7 @@ impl Run {
         };
         let config = Config {
             size_bytes: 1 << 30,
+            map: Map::mirror(3, 1 << 30),
             block_bytes: 512,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,

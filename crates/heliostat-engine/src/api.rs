@@ -8,12 +8,15 @@ use heliostat_types::{
 use stdx::histogram::Histogram;
 
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
+use crate::map::Map;
 
 /// What an array is made of. Fixed for the engine's life.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Usable size; a multiple of `block_bytes`.
+    /// Usable size; a multiple of `block_bytes`, and no more than `map` has room for.
     pub size_bytes: u64,
+    /// Where each byte of the array lies on the legs.
+    pub map: Map,
     /// Internal I/O begins and ends at multiples of this: the largest logical block size among the
     /// legs. A power of two, at least 512 and at most 4096.
     pub block_bytes: u32,
@@ -25,7 +28,7 @@ pub struct Config {
     pub clean_delay: Duration,
     /// Whether the plain counters and histograms of the legs are kept.
     pub accounting: bool,
-    /// The legs in role order, 1 to 16 of them.
+    /// The legs in role order, as many as `map` has.
     pub legs: Vec<LegConfig>,
 }
 
@@ -171,7 +174,7 @@ pub enum Input {
         buffer: BufferId,
     },
     /// A leg is to be faulted: by hand, or because the shell saw it shrink or answer short. The
-    /// last good leg is not.
+    /// last good leg of any byte is not.
     FailLeg {
         /// Which.
         leg: LegId,
@@ -279,7 +282,7 @@ pub enum Event {
         /// Why.
         reason: FaultReason,
     },
-    /// A leg should have been faulted, but it is the last good one.
+    /// A leg should have been faulted, but it is the last good one of some bytes.
     LastLegKept {
         /// Which.
         leg: LegId,
@@ -290,7 +293,7 @@ pub enum Event {
     ReadFailedOver {
         /// Which failed.
         leg: LegId,
-        /// Which bytes.
+        /// Which bytes of the array.
         extent: Extent,
         /// How.
         kind: ErrorKind,
@@ -299,7 +302,7 @@ pub enum Event {
     ReadRepaired {
         /// Which leg.
         leg: LegId,
-        /// Which bytes.
+        /// Which bytes of the array.
         extent: Extent,
     },
 }

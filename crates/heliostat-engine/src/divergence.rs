@@ -1,11 +1,16 @@
 //! Ranges in which the legs may differ although no write is in flight.
 //!
-//! There is one way to get there: a write failed on every leg for lack of space, so that no leg is
-//! to blame, and each may hold any part of it. Until a later write covers the range on all legs,
-//! its reads go to one leg, its *pin*: the one that reads beside the write have seen. The array is
-//! not clean meanwhile.
+//! There are two ways to get there. A write failed on every leg for lack of space, so that no leg
+//! is to blame, and each may hold any part of it; or it failed on a leg that other bytes of the
+//! array depend on alone, which therefore stays. Either way the client has heard an error. Until a
+//! later write covers the range on all legs, its reads go to one leg, its *pin*: the one that reads
+//! beside the write have seen. The array is not clean meanwhile.
+//!
+//! A range lies in one chunk, so that its pin holds all of it, unless there are too many of them.
 
 use heliostat_types::{Extent, LegId, LegSet};
+
+use crate::map::Map;
 
 /// How many ranges are told apart. Beyond that, the two that lie closest become one: what lies
 /// between them is then pinned as well, which costs speed and nothing else.
@@ -33,11 +38,15 @@ pub(crate) enum DivergencePin {
 #[derive(Debug)]
 pub(crate) struct Divergence {
     ranges: Vec<Range>,
+    chunk_bytes: u64,
 }
 
 impl Divergence {
-    pub(crate) const fn new() -> Self {
-        Self { ranges: Vec::new() }
+    pub(crate) const fn new(chunk_bytes: u64) -> Self {
+        Self {
+            ranges: Vec::new(),
+            chunk_bytes,
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -91,7 +100,10 @@ impl Divergence {
     /// Makes one of ranges that touch and have one pin, and keeps their number bounded.
     fn join(&mut self) {
         self.ranges.dedup_by(|next, range| {
-            let touches = range.extent.end() == next.extent.offset() && range.pin == next.pin;
+            let border = next.extent.offset();
+            let touches = range.extent.end() == border
+                && range.pin == next.pin
+                && !border.is_multiple_of(self.chunk_bytes);
             if touches {
                 range.extent = Extent::from_range(range.extent.offset(), next.extent.end());
             }
@@ -131,9 +143,9 @@ impl Divergence {
         pin
     }
 
-    /// All such ranges.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.ranges.iter().map(|range| range.extent)
+    /// All such ranges, with their pins.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (Extent, LegId)> + '_ {
+        self.ranges.iter().map(|range| (range.extent, range.pin))
     }
 
     /// The pinned leg has failed a read there: from now on another one is read, for good.
@@ -145,17 +157,17 @@ impl Divergence {
         }
     }
 
-    /// A leg is out; with one leg left nothing can differ.
-    pub(crate) fn leg_is_out(&mut self, leg: LegId, left: LegSet) {
-        if left.count() == 1 {
-            self.ranges.clear();
-        }
-        let next = left.lowest();
+    /// A leg is out; where one holder is left nothing can differ.
+    pub(crate) fn leg_is_out(&mut self, map: &Map, leg: LegId, left: LegSet) {
+        let left_of = |range: &Range| map.holders(range.extent.offset()).intersection(left);
+        self.ranges.retain(|range| {
+            let is_in_one_chunk = map.first_part(range.extent) == range.extent;
+            !is_in_one_chunk || left_of(range).count() > 1
+        });
         for range in &mut self.ranges {
-            if range.pin == leg
-                && let Some(next) = next
-            {
-                range.pin = next;
+            if range.pin == leg {
+                let next = left_of(range).lowest();
+                range.pin = next.expect("every byte keeps a leg in sync");
             }
         }
     }
@@ -166,6 +178,10 @@ mod tests {
     use heliostat_types::{Extent, LegId, LegSet};
 
     use super::{Divergence, DivergencePin, RANGES_MAX};
+    use crate::map::Map;
+
+    /// Of the array, and of its one chunk.
+    const SIZE: u64 = 1 << 30;
 
     fn leg(index: usize) -> DivergencePin {
         DivergencePin::Leg(LegId::new(index))
@@ -173,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_range_is_pinned_until_it_is_covered() {
-        let mut divergence = Divergence::new();
+        let mut divergence = Divergence::new(SIZE);
         divergence.add(Extent::new(0, 8192), LegId::new(1));
         assert_eq!(divergence.pin_of(Extent::new(4096, 512)), leg(1));
         divergence.remove(Extent::new(512, 4096));
@@ -182,15 +198,17 @@ mod tests {
             DivergencePin::None
         );
         assert_eq!(divergence.pin_of(Extent::new(0, 513)), leg(1));
-        divergence.leg_is_out(LegId::new(1), LegSet::first(1).union(LegSet::first(3)));
+        let map = Map::mirror(3, SIZE);
+        let without_1 = LegSet::from_iter([LegId::new(0), LegId::new(2)]);
+        divergence.leg_is_out(&map, LegId::new(1), without_1);
         assert_eq!(divergence.pin_of(Extent::new(8000, 1)), leg(0));
-        divergence.leg_is_out(LegId::new(2), LegSet::first(1));
+        divergence.leg_is_out(&map, LegId::new(2), LegSet::first(1));
         assert!(divergence.is_empty());
     }
 
     #[test]
     fn each_range_has_the_pin_that_its_reads_have_seen() {
-        let mut divergence = Divergence::new();
+        let mut divergence = Divergence::new(SIZE);
         divergence.add(Extent::new(4096, 4096), LegId::new(0));
         divergence.add(Extent::new(0, 12_288), LegId::new(1));
         assert_eq!(divergence.pin_of(Extent::new(0, 4096)), leg(1));
@@ -207,13 +225,13 @@ mod tests {
 
     #[test]
     fn ranges_that_touch_are_one_and_their_number_is_bounded() {
-        let mut divergence = Divergence::new();
+        let mut divergence = Divergence::new(SIZE);
         for n in 0..5000u64 {
             divergence.add(Extent::new(n * 4096, 4096), LegId::new(0));
         }
         assert_eq!(
             divergence.ranges().collect::<Vec<_>>(),
-            [Extent::new(0, 5000 * 4096)]
+            [(Extent::new(0, 5000 * 4096), LegId::new(0))]
         );
         for n in 0..2500u64 {
             divergence.remove(Extent::new(n * 8192, 512));

@@ -11,6 +11,7 @@ use crate::api::{
     Answer, ArrayRecord, Config, Input, LegState, LegStats, Output, Request, RequestKind,
 };
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
+use crate::change::{Change, Unsubmitted};
 use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
 use crate::legs::{Legs, Op, OpOwner, Orphans};
@@ -20,7 +21,7 @@ use crate::record::Record;
 use crate::repair::Repair;
 use crate::slab::Slab;
 use crate::status::Status;
-use crate::write::{Unsubmitted, Write, ZEROS_BYTES, zeros_slice};
+use crate::write::{Write, ZEROS_BYTES, zeros_slice};
 
 /// The moment at which an input is handled, and the randomness that its decisions may draw on.
 pub(crate) struct Turn<'a> {
@@ -47,8 +48,8 @@ pub struct Engine {
     pub(crate) observes: Observes,
     pub(crate) legs: Legs,
     pub(crate) orphans: Orphans,
-    /// People know that the last leg should be out.
-    pub(crate) is_last_told: bool,
+    /// Legs of which people know that they should be out, but are the last of some bytes.
+    pub(crate) last_told: LegSet,
     pub(crate) buffers: BufferTable,
     pub(crate) ops: Slab<Op>,
     /// How many operations there ever were.
@@ -58,6 +59,8 @@ pub struct Engine {
     /// How many pieces there ever were.
     pub(crate) pieces_begun: u64,
     pub(crate) writes: Slab<Write>,
+    /// Changes that cross borders of chunks, each of several writes.
+    pub(crate) changes: Slab<Change>,
     /// Write buffers that are with a client, by buffer index.
     pub(crate) unsubmitted: Vec<Option<Unsubmitted>>,
     pub(crate) locks: Locks,
@@ -86,7 +89,7 @@ impl Engine {
     /// An array whose last durable record is `record`.
     ///
     /// # Panics
-    /// Where `config` breaks what its fields say, or no leg is in sync.
+    /// Where `config` breaks what its fields say, or some bytes have no leg in sync.
     #[must_use]
     pub fn new(config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
         let block = config.block_bytes;
@@ -100,12 +103,24 @@ impl Engine {
             "an array has whole blocks"
         );
         assert!((1..=LEGS_MAX).contains(&config.legs.len()), "1 to 16 legs");
+        assert_eq!(
+            config.legs.len(),
+            config.map.legs(),
+            "the map is one of these legs"
+        );
+        assert!(
+            config.size_bytes <= config.map.size_bytes(),
+            "the map has room for the array"
+        );
         assert!(
             config.memory_bytes >= Config::MEMORY_MIN_BYTES,
             "the arena holds the largest request"
         );
         let legs = Legs::new(&config);
-        assert!(!legs.in_sync.is_empty(), "an array has a leg in sync");
+        assert!(
+            config.map.is_covered_by(legs.in_sync),
+            "every byte has a leg in sync"
+        );
         assert!(
             legs.in_sync.intersection(record.faulted).is_empty(),
             "a leg on record as faulted is not in sync"
@@ -125,9 +140,10 @@ impl Engine {
             pieces: Slab::new(),
             pieces_begun: 0,
             writes: Slab::new(),
+            changes: Slab::new(),
             unsubmitted: Vec::new(),
             locks: Locks::new(),
-            divergence: Divergence::new(),
+            divergence: Divergence::new(config.map.chunk_bytes()),
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
             repairs: Slab::new(),
@@ -137,7 +153,7 @@ impl Engine {
             candidates: Vec::with_capacity(legs.legs.len()),
             legs,
             orphans: Orphans::default(),
-            is_last_told: false,
+            last_told: LegSet::EMPTY,
             outputs: VecDeque::new(),
             alloc_refused: false,
             memory_freed: false,
@@ -158,8 +174,8 @@ impl Engine {
             Input::LegCompletion { op, result } => self.completion(turn, op, result),
             Input::StatusCompletion { op, result } => {
                 let op = self.reap(turn, op, result.as_ref().map(|_| ()).map_err(|&kind| kind));
-                if let OpOwner::Status(status) = op.owner {
-                    self.status_answered(status, result);
+                if let OpOwner::Status { status, part } = op.owner {
+                    self.status_answered(status, part, result);
                 } else {
                     assert_eq!(op.owner, OpOwner::Ghost, "only a query has runs");
                 }
@@ -228,6 +244,7 @@ impl Engine {
     pub fn is_idle(&self) -> bool {
         self.reads.is_empty()
             && self.writes.is_empty()
+            && self.changes.is_empty()
             && self.statuses.is_empty()
             && self.repairs.is_empty()
             && self.flushes.is_idle()
@@ -251,6 +268,12 @@ impl Engine {
     #[must_use]
     pub const fn in_sync(&self) -> LegSet {
         self.legs.in_sync
+    }
+
+    /// Where legs differ although no write is in flight, because a write failed; and the leg that
+    /// is read there.
+    pub fn divergent(&self) -> impl Iterator<Item = (Extent, LegId)> + '_ {
+        self.divergence.ranges()
     }
 
     /// What a leg did.
@@ -355,9 +378,9 @@ impl Engine {
                 self.write_answered(turn, &op, result);
             }
             OpOwner::Flush => self.flush_answered(turn, op.leg, result),
-            OpOwner::Status(status) => {
+            OpOwner::Status { status, part } => {
                 let kind = result.err().unwrap_or(ErrorKind::NotSupported);
-                self.status_answered(status, Err(kind));
+                self.status_answered(status, part, Err(kind));
             }
             OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
             OpOwner::Ghost => {}

@@ -121,19 +121,18 @@ impl Engine {
         self.flushes.active = None;
         let failed = round.failed.intersection(self.legs.in_sync);
         let error = round.error;
-        let done = self.legs.in_sync.difference(failed);
-        if done.is_empty() {
-            round.result = Err(error);
+        let out = self.spare(failed);
+        let kept = failed.difference(out);
+        if !kept.is_empty() {
+            self.flushes.rounds[index].result = Err(error);
+            self.never_clean();
         }
-        let keeper = failed.lowest().filter(|_| done.is_empty());
-        for leg in failed {
-            let reason = FaultReason::FlushFailed(error);
-            if Some(leg) == keeper {
-                self.keep_last(leg, reason);
-                self.never_clean();
-            } else {
-                self.fault_leg(turn, leg, reason);
-            }
+        let reason = FaultReason::FlushFailed(error);
+        for leg in kept {
+            self.keep_last(leg, reason);
+        }
+        for leg in out {
+            self.fault_leg(turn, leg, reason);
         }
         if self.may_answer_flush(index) {
             self.answer_flush(index);

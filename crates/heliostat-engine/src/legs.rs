@@ -2,7 +2,8 @@
 //!
 //! Invariants: an operation is handed only to a leg in sync; a leg that is out has no operation
 //! queued, and those it had in hand belong to nobody (they are *ghosts*, counted and holding their
-//! buffers until their completions are reaped); at least one leg stays in sync for ever.
+//! buffers until their completions are reaped); every byte of the array keeps a leg in sync for
+//! ever. Extents here are on legs, not on the array.
 
 use heliostat_policy::{LegView, OpView};
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, OpKind};
@@ -10,6 +11,7 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegS
 use crate::api::{Config, Event, FaultReason, LegConfig, LegOp, LegState, LegStats, Output};
 use crate::buffer::BufferSlice;
 use crate::engine::{Engine, Turn};
+use crate::map::Map;
 use crate::queue::LegQueue;
 use crate::read::LostPiece;
 
@@ -34,15 +36,20 @@ pub(crate) enum OpOwner {
     Sweep {
         /// For which write.
         write: u32,
-        /// Where it is to end.
+        /// Where on the leg it is to end.
         end: u64,
         /// In which way: as a trim, as write-zeroes, or as writes of zeros.
         way: OpKind,
     },
     /// A step of the flush round.
     Flush,
-    /// A block-status query.
-    Status(u32),
+    /// One part of a block-status query.
+    Status {
+        /// Of which query.
+        status: u32,
+        /// Which part.
+        part: u32,
+    },
     /// A read repair: its writing or re-reading.
     Repair(u32),
     /// Nobody's any more.
@@ -56,6 +63,7 @@ pub(crate) struct Op {
     pub(crate) owner: OpOwner,
     pub(crate) leg: LegId,
     pub(crate) kind: OpKind,
+    /// On the leg.
     pub(crate) extent: Extent,
     pub(crate) memory: Option<BufferSlice>,
     pub(crate) fua: bool,
@@ -69,6 +77,7 @@ pub(crate) struct Op {
 pub(crate) struct NewOp {
     pub(crate) owner: OpOwner,
     pub(crate) kind: OpKind,
+    /// On the leg.
     pub(crate) extent: Extent,
     pub(crate) memory: Option<BufferSlice>,
     pub(crate) fua: bool,
@@ -114,6 +123,8 @@ pub(crate) struct Legs {
     /// What the policy sees; as long as `legs`.
     pub(crate) views: Vec<LegView>,
     pub(crate) in_sync: LegSet,
+    /// Of them, those that no byte depends on alone.
+    expendable: LegSet,
     pub(crate) write_mostly: LegSet,
     leg_bytes_max: u64,
     leg_timeout: Duration,
@@ -127,12 +138,14 @@ impl Legs {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
             chosen.map(|(index, _)| LegId::new(index)).collect()
         };
+        let in_sync = with(|leg| leg.state == LegState::InSync);
         Self {
+            expendable: expendable(&config.map, in_sync),
             views: (0..)
                 .zip(&config.legs)
                 .map(|(index, leg)| view_of(LegId::new(index), leg))
                 .collect(),
-            in_sync: with(|leg| leg.state == LegState::InSync),
+            in_sync,
             write_mostly: with(|leg| leg.config.write_mostly),
             legs,
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
@@ -141,9 +154,9 @@ impl Legs {
         }
     }
 
-    /// The legs that may serve a read which those in `tried` have failed.
-    pub(crate) fn readable(&self, tried: LegSet) -> LegSet {
-        let left = self.in_sync.difference(tried);
+    /// Of `holders`, the legs that may serve a read which those in `tried` have failed.
+    pub(crate) fn readable(&self, holders: LegSet, tried: LegSet) -> LegSet {
+        let left = self.in_sync.intersection(holders).difference(tried);
         let preferred = left.difference(self.write_mostly);
         if preferred.is_empty() {
             left
@@ -162,12 +175,9 @@ impl Legs {
         self.all(|leg| leg.in_device == 0 && leg.queue.is_empty())
     }
 
-    /// When the first leg will have been silent for too long; never while there is only one.
+    /// When the first leg will have been silent for too long, of those that can be done without.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        if self.in_sync.count() < 2 {
-            return None;
-        }
-        let busy = self.in_sync.iter().map(|leg| &self.legs[leg.index()]);
+        let busy = self.expendable.iter().map(|leg| &self.legs[leg.index()]);
         busy.filter(|leg| leg.in_device > 0)
             .map(|leg| leg.last_progress + self.leg_timeout)
             .min()
@@ -179,7 +189,7 @@ impl Legs {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
             return None;
         }
-        let busy = self.in_sync.iter();
+        let busy = self.expendable.iter();
         let busy = busy.filter(|leg| self.legs[leg.index()].in_device > 0);
         let silent = busy.min_by_key(|leg| self.legs[leg.index()].last_progress);
         for leg in &mut self.legs {
@@ -187,6 +197,15 @@ impl Legs {
         }
         silent
     }
+}
+
+/// Those of `in_sync` that no byte depends on alone.
+fn expendable(map: &Map, in_sync: LegSet) -> LegSet {
+    let rest = |leg| in_sync.difference(LegSet::from_iter([leg]));
+    in_sync
+        .iter()
+        .filter(|&leg| map.is_covered_by(rest(leg)))
+        .collect()
 }
 
 impl Leg {
@@ -355,33 +374,52 @@ impl Engine {
         }
     }
 
-    /// Takes a leg out, but never the last one. What it had in hand waits for
+    /// As many of `legs` as every byte of the array can do without, all at once; those that are
+    /// left then are the first ones.
+    pub(crate) fn spare(&self, legs: LegSet) -> LegSet {
+        let mut left = self.legs.in_sync;
+        let mut spare = LegSet::EMPTY;
+        let last_first: Vec<LegId> = legs.intersection(left).iter().collect();
+        for leg in last_first.into_iter().rev() {
+            left.remove(leg);
+            if self.config.map.is_covered_by(left) {
+                spare.insert(leg);
+            } else {
+                left.insert(leg);
+            }
+        }
+        spare
+    }
+
+    /// Takes a leg out, but never the last one of any byte. What it had in hand waits for
     /// [`Engine::settle_orphans`]; the record of its fault is on its way to be durable.
     pub(crate) fn fault_leg(&mut self, turn: &Turn<'_>, leg: LegId, reason: FaultReason) {
         if !self.legs.in_sync.contains(leg) {
             return;
         }
-        if self.legs.in_sync.count() == 1 {
+        if !self.legs.expendable.contains(leg) {
             return self.keep_last(leg, reason);
         }
         self.legs.in_sync.remove(leg);
+        self.legs.expendable = expendable(&self.config.map, self.legs.in_sync);
         self.legs.legs[leg.index()].state = LegState::Faulted;
         self.policy.on_leg_state(leg, false);
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
         let was_divergent = !self.divergence.is_empty();
-        self.divergence.leg_is_out(leg, self.legs.in_sync);
+        self.divergence
+            .leg_is_out(&self.config.map, leg, self.legs.in_sync);
         if was_divergent && self.divergence.is_empty() {
             self.clean_later(turn);
         }
         self.orphan_ops(leg);
     }
 
-    /// The last leg stays whatever it does; people are told once.
+    /// The last leg of some bytes stays whatever it does; people are told once.
     pub(crate) fn keep_last(&mut self, leg: LegId, reason: FaultReason) {
-        if !self.is_last_told {
-            self.is_last_told = true;
+        if !self.last_told.contains(leg) {
+            self.last_told.insert(leg);
             let event = Event::LastLegKept { leg, reason };
             self.outputs.push_back(Output::Event(event));
         }
@@ -401,7 +439,7 @@ impl Engine {
                     | OpOwner::WriteFlush(write)
                     | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write),
                     OpOwner::Flush => self.flush_op_ended(turn),
-                    OpOwner::Status(status) => self.status_op_ended(status),
+                    OpOwner::Status { status, .. } => self.status_op_ended(status),
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),
                 }
             }

@@ -10,6 +10,7 @@
 
 mod api;
 mod buffer;
+mod change;
 mod divergence;
 mod engine;
 mod flush;

@@ -42,6 +42,8 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Map {
     legs: usize,
+    /// All of them.
+    all: LegSet,
     size_bytes: u64,
     shape: Shape,
     /// The sets of legs that hold a chunk, each once.
@@ -98,6 +100,7 @@ impl Map {
         let holders = (0..chunks.min(legs as u64)).map(|chunk| striped.holders(chunk));
         Ok(Self {
             legs,
+            all: LegSet::first(legs),
             size_bytes: size_bytes.ok_or(LayoutError::LegSize(leg_bytes))?,
             shape: Shape::Striped(striped),
             holder_sets: each_once(holders),
@@ -139,6 +142,7 @@ impl Map {
     pub fn mirror(legs: usize, size_bytes: u64) -> Self {
         Self {
             legs,
+            all: LegSet::first(legs),
             size_bytes,
             shape: Shape::Mirror,
             holder_sets: vec![LegSet::first(legs)],
@@ -174,10 +178,17 @@ impl Map {
         let size_bytes = size_bytes.filter(|&bytes| bytes > 0);
         Ok(Self {
             legs,
+            all: LegSet::first(legs),
             size_bytes: size_bytes.ok_or(LayoutError::LegSize(0))?,
             holder_sets: each_once((0..chunks).map(|chunk| table.holders(chunk))),
             shape: Shape::Table(Arc::new(table)),
         })
+    }
+
+    /// Whether all lies at the same place of every leg.
+    #[must_use]
+    pub const fn is_mirror(&self) -> bool {
+        matches!(self.shape, Shape::Mirror)
     }
 
     /// How many legs there are.
@@ -216,13 +227,13 @@ impl Map {
     }
 
     /// As much of `extent`, from its start on, as lies in one chunk.
+    #[inline]
     #[must_use]
     pub fn first_part(&self, extent: Extent) -> Extent {
-        let chunk_bytes = match &self.shape {
-            Shape::Mirror => return extent,
-            Shape::Striped(striped) => striped.chunk_bytes,
-            Shape::Table(table) => table.chunk_bytes,
-        };
+        if self.is_mirror() {
+            return extent;
+        }
+        let chunk_bytes = self.chunk_bytes();
         let border = (extent.offset() / chunk_bytes + 1).saturating_mul(chunk_bytes);
         Extent::from_range(extent.offset(), extent.end().min(border))
     }
@@ -241,12 +252,20 @@ impl Map {
     }
 
     /// The legs that hold the chunk in which `offset` lies.
+    #[inline]
     #[must_use]
     pub fn holders(&self, offset: u64) -> LegSet {
+        if self.is_mirror() {
+            return self.all;
+        }
+        self.holders_of_chunk(offset / self.chunk_bytes())
+    }
+
+    fn holders_of_chunk(&self, chunk: u64) -> LegSet {
         match &self.shape {
-            Shape::Mirror => self.holder_sets[0],
-            Shape::Striped(striped) => striped.holders(offset / striped.chunk_bytes),
-            Shape::Table(table) => table.holders(offset / table.chunk_bytes),
+            Shape::Mirror => self.all,
+            Shape::Striped(striped) => striped.holders(chunk),
+            Shape::Table(table) => table.holders(chunk),
         }
     }
 
@@ -263,7 +282,7 @@ impl Map {
                     leg,
                     address: offset,
                 };
-                self.holder_sets[0].iter().map(place).collect()
+                self.all.iter().map(place).collect()
             }
             Shape::Striped(striped) => {
                 let (chunk, inside) = split(offset, striped.chunk_bytes);
@@ -289,25 +308,34 @@ impl Map {
     ///
     /// # Panics
     /// Where the leg does not hold it.
+    #[inline]
     #[must_use]
     pub fn on_leg(&self, leg: LegId, extent: Extent) -> Extent {
-        let address = match &self.shape {
-            Shape::Mirror => return extent,
-            Shape::Striped(striped) => {
-                let (chunk, inside) = split(extent.offset(), striped.chunk_bytes);
-                let row = striped.row_on(leg.index() as u64, chunk);
-                row.map(|row| row * striped.chunk_bytes + inside)
-            }
-            Shape::Table(table) => {
-                let (chunk, inside) = split(extent.offset(), table.chunk_bytes);
-                let place = table.of(chunk).iter().find(|place| place.leg == leg);
-                place.map(|place| place.address + inside)
-            }
-        };
+        if self.is_mirror() {
+            return extent;
+        }
+        let address = self.address_on(leg, extent.offset());
         Extent::new(
             address.expect("only who holds a chunk is asked for it"),
             extent.len(),
         )
+    }
+
+    /// Where a byte of the array is on `leg`; `None` where the leg does not hold it.
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        match &self.shape {
+            Shape::Mirror => Some(offset),
+            Shape::Striped(striped) => {
+                let (chunk, inside) = split(offset, striped.chunk_bytes);
+                let row = striped.row_on(leg.index() as u64, chunk);
+                row.map(|row| row * striped.chunk_bytes + inside)
+            }
+            Shape::Table(table) => {
+                let (chunk, inside) = split(offset, table.chunk_bytes);
+                let place = table.of(chunk).iter().find(|place| place.leg == leg);
+                place.map(|place| place.address + inside)
+            }
+        }
     }
 
     /// Which byte of the array lies at `address` of a leg; `None` where none does.

@@ -1,11 +1,11 @@
-//! Reads: a client's, cut into pieces where the policy says so, and the engine's own of the edges
-//! of unaligned writes and of what a repair copies.
+//! Reads: a client's, cut into pieces at the borders of chunks and where the policy says so, and
+//! the engine's own of the edges of unaligned writes and of what a repair copies.
 //!
-//! A piece is read from one leg at a time. Where a leg fails it, the policy chooses among the rest;
-//! the pins (see [`crate::locks`]) are heeded at every choice. After an error the next leg reads
-//! into the same bytes: the failed operation has ended. After silence it does not: the operation
-//! may still write into them, so a client's read begins anew in another buffer, an edge in other
-//! scratch, and a repair is given up.
+//! A piece lies in one chunk, and is read from one leg at a time of those that hold it. Where a leg
+//! fails it, the policy chooses among the rest; the pins (see [`crate::locks`]) are heeded at every
+//! choice. After an error the next leg reads into the same bytes: the failed operation has ended.
+//! After silence it does not: the operation may still write into them, so a client's read begins
+//! anew in another buffer, an edge in other scratch, and a repair is given up.
 
 use heliostat_policy::{Piece as PlanPiece, ReadPlan, ReadRequest};
 use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
@@ -51,7 +51,10 @@ pub(crate) struct Piece {
     pub(crate) owner: PieceOwner,
     pub(crate) client: ClientId,
     pub(crate) stream: StreamId,
+    /// Of the array; in one chunk.
     pub(crate) extent: Extent,
+    /// The legs that hold it.
+    pub(crate) holders: LegSet,
     pub(crate) memory: BufferSlice,
     /// Legs that have failed it, or must not be asked.
     pub(crate) tried: LegSet,
@@ -102,23 +105,39 @@ impl Engine {
         true
     }
 
-    /// Asks for all of a read: of one leg, or of several where the policy splits it.
+    /// Asks for all of a read, chunk by chunk.
     fn send_read(&mut self, turn: &mut Turn<'_>, index: u32) {
         let read = &mut self.reads[index];
-        read.outstanding = 1;
+        read.outstanding = 0;
+        let (aligned, memory) = (read.aligned, read.memory);
+        let mut from = 0;
+        // Nothing can answer before all are sent: completions are inputs of their own.
+        while from < aligned.len() {
+            let part = self.config.map.first_part(aligned.split_at(from).1);
+            self.send_part(turn, index, part, memory.part(from, part.len()));
+            from += part.len();
+        }
+    }
+
+    /// Asks for a part of a read: of one leg, or of several where the policy splits it.
+    fn send_part(&mut self, turn: &mut Turn<'_>, index: u32, part: Extent, memory: BufferSlice) {
+        let read = &mut self.reads[index];
+        read.outstanding += 1;
         let piece = Piece {
             owner: PieceOwner::Read(index),
             client: read.client,
             stream: read.stream,
-            extent: read.aligned,
-            memory: read.memory,
+            extent: part,
+            holders: self.config.map.holders(part.offset()),
+            memory,
             tried: LegSet::EMPTY,
             own_lock: None,
             error: ErrorKind::Io,
             serial: 0,
         };
         if self.is_free(&piece) {
-            let plan = self.ask_policy(turn, &piece, self.legs.readable(LegSet::EMPTY));
+            let candidates = self.legs.readable(piece.holders, LegSet::EMPTY);
+            let plan = self.ask_policy(turn, &piece, candidates);
             if let ReadPlan::Split(pieces) = &plan {
                 return self.send_split(turn, index, piece, pieces.as_slice());
             }
@@ -130,7 +149,7 @@ impl Engine {
         self.place(turn, piece);
     }
 
-    /// Sends the parts of a read that the policy has split, cut at block borders.
+    /// Sends the pieces into which the policy has split a part of a read, cut at block borders.
     fn send_split(&mut self, turn: &Turn<'_>, read: u32, whole: Piece, parts: &[PlanPiece]) {
         let block = self.block_bytes();
         let mut from = 0u64;
@@ -151,7 +170,6 @@ impl Engine {
                 memory: whole.memory.part(from, border - from),
                 ..whole
             });
-            // Nothing can answer before all are sent: completions are inputs of their own.
             outstanding += 1;
             self.send_piece(turn, piece, part.leg);
             from = border;
@@ -161,7 +179,8 @@ impl Engine {
             whole.extent.len(),
             "the pieces of a plan cover the read"
         );
-        self.reads[read].outstanding = outstanding;
+        // One was counted already.
+        self.reads[read].outstanding += outstanding - 1;
     }
 
     /// Puts a piece on the books.
@@ -185,10 +204,26 @@ impl Engine {
         (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None) && self.divergence.is_empty()
     }
 
+    /// The leg that must be read where legs differ. In a range of several chunks, of which there
+    /// are some only where there are very many, the pin may not hold them all: then the first
+    /// holder is read.
+    pub(crate) fn divergence_of(&self, extent: Extent) -> DivergencePin {
+        let pin = self.divergence.pin_of(extent);
+        let DivergencePin::Leg(leg) = pin else {
+            return pin;
+        };
+        let holders = self.config.map.holders(extent.offset());
+        let holders = holders.intersection(self.legs.in_sync);
+        if holders.contains(leg) {
+            return pin;
+        }
+        holders.lowest().map_or(pin, DivergencePin::Leg)
+    }
+
     /// What a piece must heed, and the legs that have failed a write beside it.
     fn pin_of(&self, piece: &Piece) -> (Pin, LegSet) {
         let (pin, failed) = self.locks.pin_of(piece.extent, piece.own_lock);
-        let pin = match (pin, self.divergence.pin_of(piece.extent)) {
+        let pin = match (pin, self.divergence_of(piece.extent)) {
             (pin, DivergencePin::None | DivergencePin::Cut(_)) => pin,
             (Pin::None | Pin::Open, DivergencePin::Leg(leg)) => Pin::Leg(leg),
             (Pin::Leg(pinned), DivergencePin::Leg(leg)) if pinned == leg => pin,
@@ -200,12 +235,13 @@ impl Engine {
     /// Finds a leg for a piece, or makes it wait, or fails it.
     pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
         let mut piece = self.pieces[index];
-        if let DivergencePin::Cut(len_bytes) = self.divergence.pin_of(piece.extent) {
+        if let DivergencePin::Cut(len_bytes) = self.divergence_of(piece.extent) {
             self.cut(turn, index, len_bytes);
             piece = self.pieces[index];
         }
         let (pin, failed) = self.pin_of(&piece);
-        let candidates = self.legs.readable(piece.tried.union(failed));
+        let tried = piece.tried.union(failed);
+        let candidates = self.legs.readable(piece.holders, tried);
         let must_wait = match pin {
             Pin::Leg(leg) => failed.contains(leg),
             Pin::Conflict => true,
@@ -214,7 +250,7 @@ impl Engine {
         if must_wait {
             return self.locks.wait(piece.extent, piece.own_lock, index);
         }
-        if self.legs.readable(piece.tried).is_empty() {
+        if self.legs.readable(piece.holders, piece.tried).is_empty() {
             return self.piece_ended(turn, index, Err(piece.error));
         }
         match pin {
@@ -273,7 +309,7 @@ impl Engine {
         let new = NewOp {
             owner: OpOwner::Piece(index),
             kind: OpKind::Read,
-            extent: piece.extent,
+            extent: self.config.map.on_leg(leg, piece.extent),
             memory: Some(piece.memory),
             fua: false,
             may_trim: false,
@@ -290,8 +326,15 @@ impl Engine {
             extent: piece.extent,
         };
         let views = &mut self.legs.views;
-        for view in views.iter_mut() {
-            view.address = piece.extent.offset();
+        if self.config.map.is_mirror() {
+            for view in views.iter_mut() {
+                view.address = piece.extent.offset();
+            }
+        } else {
+            for leg in candidates {
+                let extent = self.config.map.on_leg(leg, piece.extent);
+                views[leg.index()].address = extent.offset();
+            }
         }
         let views = if candidates.count() == views.len() {
             &*views
@@ -348,7 +391,7 @@ impl Engine {
         piece.tried.insert(leg);
         piece.error = kind;
         let (tried, extent) = (piece.tried, piece.extent);
-        if !self.legs.readable(tried).is_empty() {
+        if !self.legs.readable(piece.holders, tried).is_empty() {
             self.outputs
                 .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
         }
@@ -364,7 +407,7 @@ impl Engine {
             return true;
         }
         let piece = self.pieces[index];
-        if matches!(self.divergence.pin_of(piece.extent), DivergencePin::Cut(_)) {
+        if matches!(self.divergence_of(piece.extent), DivergencePin::Cut(_)) {
             return false;
         }
         match self.pin_of(&piece) {

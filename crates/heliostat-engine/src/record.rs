@@ -170,7 +170,7 @@ impl Engine {
             match what {
                 Held::Begin(write) => self.start_write(turn, write),
                 Held::Repair(repair) => self.start_repair(turn, repair),
-                Held::WriteAnswer(write) => self.answer_write(write),
+                Held::WriteAnswer(write) => self.answer_write(turn, write),
                 Held::FlushAnswer(round) => self.answer_flush(round),
             }
         }

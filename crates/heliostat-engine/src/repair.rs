@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) fn repair_legs(&mut self, turn: &mut Turn<'_>, legs: LegSet, extent: Extent) {
         for leg in legs {
             let is_free =
-                self.locks.is_free(extent) && self.divergence.pin_of(extent) == DivergencePin::None;
+                self.locks.is_free(extent) && self.divergence_of(extent) == DivergencePin::None;
             if !is_free || self.repairs.len() >= REPAIRS_MAX || !self.waiting.is_empty() {
                 return;
             }
@@ -74,6 +74,7 @@ impl Engine {
             client: ClientId::default(),
             stream: StreamId::default(),
             extent,
+            holders: self.config.map.holders(extent.offset()),
             memory,
             tried: LegSet::from_iter([leg]),
             own_lock: Some(lock),
@@ -112,7 +113,7 @@ impl Engine {
         let new = NewOp {
             owner: OpOwner::Repair(index),
             kind,
-            extent: repair.extent,
+            extent: self.config.map.on_leg(leg, repair.extent),
             memory: Some(repair.memory),
             fua: false,
             may_trim: false,

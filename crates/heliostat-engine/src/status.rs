@@ -1,7 +1,8 @@
 //! Block status: which ranges are holes or read as zeros.
 //!
-//! All legs in sync are asked, and a range is a hole, or zeros, only where all say so. What a lock
-//! was held on at any time while they were asked, or where legs may differ, is data.
+//! All holders in sync are asked, chunk by chunk, and a range is a hole, or zeros, only where all
+//! say so. What a lock was held on at any time while they were asked, or where legs may differ, is
+//! data.
 
 use heliostat_types::{ErrorKind, Extent, OpKind, RequestId, StatusRun};
 
@@ -11,6 +12,8 @@ use crate::legs::{NewOp, OpOwner};
 
 /// So many changes beside one query are kept apart; beyond that all of it is data.
 const TAINTS_MAX: usize = 64;
+/// So many chunks are asked for at once; the answer ends where they do, and the client asks again.
+const PARTS_MAX: usize = 256;
 
 /// A query in progress.
 #[derive(Debug)]
@@ -19,8 +22,8 @@ pub(crate) struct Status {
     extent: Extent,
     aligned: Extent,
     outstanding: u32,
-    /// What all legs that have answered agree on; covers `aligned`.
-    runs: Vec<StatusRun>,
+    /// By part, what all legs that have answered agree on; together they cover `aligned`.
+    runs: Vec<Vec<StatusRun>>,
     /// What changed meanwhile.
     tainted: Vec<Extent>,
 }
@@ -28,31 +31,38 @@ pub(crate) struct Status {
 impl Engine {
     /// Asks all legs.
     pub(crate) fn begin_status(&mut self, turn: &Turn<'_>, id: RequestId, extent: Extent) {
-        let aligned = extent.aligned_out(self.block_bytes());
-        let targets = self.legs.in_sync;
+        let parts = self
+            .config
+            .map
+            .parts(extent.aligned_out(self.block_bytes()));
+        let parts: Vec<Extent> = parts.take(PARTS_MAX).collect();
+        let aligned = Extent::from_range(parts[0].offset(), parts[parts.len() - 1].end());
         let tainted = self.locks.held(aligned).map(|(_, extent)| extent).collect();
         let index = self.statuses.insert(Status {
             id,
-            extent,
+            extent: extent.intersection(aligned).expect("it is asked for"),
             aligned,
-            outstanding: u32::try_from(targets.count()).expect("at most 16"),
-            runs: vec![StatusRun {
-                len_bytes: aligned.len(),
-                hole: true,
-                zero: true,
-            }],
+            outstanding: 0,
+            runs: parts.iter().copied().map(everything).collect(),
             tainted,
         });
-        for leg in targets {
-            let new = NewOp {
-                owner: OpOwner::Status(index),
-                kind: OpKind::BlockStatus,
-                extent: aligned,
-                memory: None,
-                fua: false,
-                may_trim: false,
-            };
-            self.assign(turn, leg, new);
+        for (part, extent) in (0..).zip(parts) {
+            let holders = self.config.map.holders(extent.offset());
+            for leg in self.legs.in_sync.intersection(holders) {
+                self.statuses[index].outstanding += 1;
+                let new = NewOp {
+                    owner: OpOwner::Status {
+                        status: index,
+                        part,
+                    },
+                    kind: OpKind::BlockStatus,
+                    extent: self.config.map.on_leg(leg, extent),
+                    memory: None,
+                    fua: false,
+                    may_trim: false,
+                };
+                self.assign(turn, leg, new);
+            }
         }
     }
 
@@ -81,10 +91,11 @@ impl Engine {
     pub(crate) fn status_answered(
         &mut self,
         index: u32,
+        part: u32,
         result: Result<Vec<StatusRun>, ErrorKind>,
     ) {
-        let status = &mut self.statuses[index];
-        status.runs = agree(&status.runs, &result.unwrap_or_default());
+        let runs = &mut self.statuses[index].runs[part as usize];
+        *runs = agree(runs, &result.unwrap_or_default());
         self.status_op_ended(index);
     }
 
@@ -96,8 +107,10 @@ impl Engine {
             return;
         }
         let status = self.statuses.remove(index);
-        let mut runs = status.runs;
-        for tainted in status.tainted.into_iter().chain(self.divergence.ranges()) {
+        // Runs that go on beyond a border become one.
+        let mut runs = agree(&status.runs.concat(), &everything(status.aligned));
+        let divergent = self.divergence.ranges().map(|(extent, _)| extent);
+        for tainted in status.tainted.into_iter().chain(divergent) {
             let Some(inside) = tainted.intersection(status.aligned) else {
                 continue;
             };
@@ -117,6 +130,15 @@ impl Engine {
         let runs = clip(&runs, from, status.extent.len());
         self.complete(status.id, Ok(Answer::Status(runs)));
     }
+}
+
+/// What is true until somebody says otherwise.
+fn everything(extent: Extent) -> Vec<StatusRun> {
+    vec![StatusRun {
+        len_bytes: extent.len(),
+        hole: true,
+        zero: true,
+    }]
 }
 
 /// What two lists of runs agree on, as long as the first; what the second does not cover is data.

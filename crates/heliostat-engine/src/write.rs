@@ -1,9 +1,13 @@
-//! What changes bytes for a client: writes, write-zeroes, trims.
+//! The part of a change (see [`crate::change`]) that lies in one chunk.
 //!
 //! The life of each: its block-aligned extent is locked; where its ends are not aligned, the blocks
 //! at the edges are read once and merged; the record says *dirty* durably; the same bytes go to all
-//! legs in sync; when the last one has answered, those that failed are taken out and the lock is
-//! released; when their faults are durable, the client is answered.
+//! holders of the chunk that are in sync; when the last one has answered, those that failed are
+//! taken out and the lock is released; when their faults are durable, the write is answered.
+//!
+//! A leg that failed stays in where other bytes depend on it alone. Then the write is answered with
+//! its error, and the range is read from one leg (see [`crate::divergence`]) until it is written
+//! again: what a leg missed may not be lost from what was answered well.
 //!
 //! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
 //! read into other memory, because a leg that fell silent may still write there later.
@@ -12,8 +16,9 @@ use heliostat_types::{
     ClientId, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, RequestId, StreamId,
 };
 
-use crate::api::{Answer, FaultReason, LegConfig};
-use crate::buffer::{BufferId, BufferSlice, BufferStep, GRANULE_BYTES, WriteBuffer};
+use crate::api::{Answer, FaultReason};
+use crate::buffer::{BufferId, BufferSlice, BufferStep};
+use crate::change::{Change, ChangeKind, Edge, scratch_of, whole};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
 use crate::locks::LockOwner;
@@ -24,53 +29,27 @@ const SWEEP_MAX_BYTES: u64 = 64 << 20;
 /// Zeros are written in pieces of this size to legs that cannot zero by themselves.
 pub(crate) const ZEROS_BYTES: u64 = 1 << 20;
 
-/// A write buffer that is with a client.
+/// Who waits for a write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unsubmitted {
-    extent: Extent,
-    /// For the blocks at the edges.
-    pub(crate) scratch: Option<BufferSlice>,
+pub(crate) enum WriteOwner {
+    /// A client: the write is all that it asked for.
+    Client(RequestId),
+    /// A change with several parts.
+    Change(u32),
 }
 
-/// What kind of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Write,
-    WriteZeroes { may_trim: bool },
-    Trim,
-}
-
-impl Change {
-    /// How a leg is best told of it, where it can.
-    const fn best_way(self) -> OpKind {
-        match self {
-            Self::Write => OpKind::Write,
-            Self::WriteZeroes { .. } => OpKind::WriteZeroes,
-            Self::Trim => OpKind::Trim,
-        }
-    }
-}
-
-/// A block at the edge of an unaligned change.
-#[derive(Clone, Copy, Debug)]
-struct Edge {
-    block: Extent,
-    /// What the legs hold is read into here,
-    scratch: BufferSlice,
-    /// and what does not change is copied from there to here.
-    data: BufferSlice,
-}
-
-/// A change in progress.
+/// A write in progress.
 #[derive(Debug)]
 pub(crate) struct Write {
-    id: RequestId,
-    change: Change,
+    owner: WriteOwner,
+    kind: ChangeKind,
     fua: bool,
     /// As the client asked.
     extent: Extent,
-    /// In whole blocks; what is locked.
+    /// In whole blocks; what is locked. In one chunk.
     aligned: Extent,
+    /// The legs that hold it.
+    holders: LegSet,
     lock: u32,
     /// What the legs are sent, but for what they zero or trim by themselves.
     data: Option<BufferSlice>,
@@ -89,152 +68,10 @@ pub(crate) struct Write {
 }
 
 impl Engine {
-    /// The memory that a write of `extent` needs until its end.
-    pub(crate) fn alloc_write_buffers(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        assert!(!extent.is_empty(), "a write has bytes");
-        assert!(
-            extent.end() <= self.config.size_bytes,
-            "a write lies inside the array"
-        );
-        let block = self.block_bytes();
-        let aligned = extent.aligned_out(block);
-        let buffer = self.buffers.alloc(aligned.len())?;
-        let scratch = match edge_blocks(extent, block).iter().flatten().count() {
-            0 => None,
-            count => match self.alloc_edges(count) {
-                None => {
-                    self.buffers.release(buffer);
-                    return None;
-                }
-                scratch => scratch,
-            },
-        };
-        let index = buffer.0 as usize;
-        if self.unsubmitted.len() <= index {
-            self.unsubmitted.resize(index + 1, None);
-        }
-        self.unsubmitted[index] = Some(Unsubmitted { extent, scratch });
-        let data =
-            whole(buffer, aligned.len()).part(extent.offset() - aligned.offset(), extent.len());
-        Some(WriteBuffer { buffer, data })
-    }
-
-    /// Memory for `count` blocks at edges, a granule each.
-    fn alloc_edges(&mut self, count: usize) -> Option<BufferSlice> {
-        let len_bytes = (count * GRANULE_BYTES) as u64;
-        Some(whole(self.buffers.alloc(len_bytes)?, len_bytes))
-    }
-
-    /// Begins a write whose bytes are in `buffer`.
-    ///
-    /// # Panics
-    /// Where the buffer was not handed out for this extent.
-    pub(crate) fn begin_write(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: RequestId,
-        extent: Extent,
-        buffer: BufferId,
-        fua: bool,
-    ) {
-        let place = self.unsubmitted.get_mut(buffer.0 as usize);
-        let unsubmitted = place.and_then(Option::take);
-        let Unsubmitted {
-            extent: meant,
-            scratch,
-        } = unsubmitted.expect("a write brings a buffer from alloc_write");
-        assert_eq!(meant, extent, "a write brings the buffer for its extent");
-        let block = self.block_bytes();
-        let aligned = extent.aligned_out(block);
-        let data = whole(buffer, aligned.len());
-        let mut edges = [None; 2];
-        for (at, edge) in edge_blocks(extent, block).into_iter().enumerate() {
-            edges[at] = edge.map(|edge| Edge {
-                block: edge,
-                scratch: edge_slot(scratch, at, block),
-                data: data.part(edge.offset() - aligned.offset(), block),
-            });
-        }
-        self.admit_change(
-            turn,
-            Write::new(id, Change::Write, fua, extent, aligned, Some(data), edges),
-        );
-    }
-
-    /// Begins a write of zeros; `false` where there is no memory for it.
-    pub(crate) fn begin_write_zeroes(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: RequestId,
-        extent: Extent,
-        fua: bool,
-        may_trim: bool,
-        fast_only: bool,
-    ) -> bool {
-        let is_fast = |leg: &LegConfig| leg.fast_zero;
-        if fast_only
-            && !self
-                .legs
-                .all(|leg| is_fast(&leg.config) && !leg.write_zeroes_refused)
-        {
-            self.complete(id, Err(ErrorKind::NotSupported));
-            return true;
-        }
-        let block = self.block_bytes();
-        let blocks = edge_blocks(extent, block);
-        let mut memory = None;
-        let mut edges = [None; 2];
-        let count = blocks.iter().flatten().count();
-        if count > 0 {
-            let Some(data) = self.alloc_edges(count) else {
-                return false;
-            };
-            let Some(scratch) = self.alloc_edges(count) else {
-                self.buffers.release(data.buffer);
-                return false;
-            };
-            memory = Some(data);
-            for (at, edge) in blocks.into_iter().enumerate() {
-                edges[at] = edge.map(|edge| Edge {
-                    block: edge,
-                    scratch: edge_slot(Some(scratch), at, block),
-                    data: edge_slot(memory, at, block),
-                });
-            }
-        }
-        let aligned = extent.aligned_out(block);
-        let change = Change::WriteZeroes { may_trim };
-        self.admit_change(
-            turn,
-            Write::new(id, change, fua, extent, aligned, memory, edges),
-        );
-        true
-    }
-
-    /// Begins a trim: of the whole blocks inside, and only where all legs read zeros afterwards.
-    pub(crate) fn begin_trim(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: RequestId,
-        extent: Extent,
-        fua: bool,
-    ) {
-        let aligned = extent.aligned_in(self.block_bytes());
-        let can_trim = self
-            .legs
-            .all(|leg| leg.config.trim_reads_zeros && !leg.trim_refused);
-        if aligned.is_empty() || !can_trim {
-            return self.complete(id, Ok(Answer::Done));
-        }
-        self.admit_change(
-            turn,
-            Write::new(id, Change::Trim, fua, aligned, aligned, None, [None; 2]),
-        );
-    }
-
-    fn admit_change(&mut self, turn: &mut Turn<'_>, write: Write) {
+    pub(crate) fn admit_write(&mut self, turn: &mut Turn<'_>, mut write: Write) {
         self.change_admitted();
         let aligned = write.aligned;
+        write.holders = self.config.map.holders(aligned.offset());
         let index = self.writes.insert(write);
         let (lock, is_held) = self.locks.acquire(aligned, LockOwner::Write(index));
         self.writes[index].lock = lock;
@@ -260,12 +97,14 @@ impl Engine {
         }
         self.writes[index].edges_outstanding = u32::try_from(count).expect("at most two");
         let own_lock = Some(self.writes[index].lock);
+        let holders = self.writes[index].holders;
         for edge in edges.into_iter().flatten() {
             let piece = self.insert_piece(Piece {
                 owner: PieceOwner::Edge(index),
                 client: ClientId::default(),
                 stream: StreamId::default(),
                 extent: edge.block,
+                holders,
                 memory: edge.scratch,
                 tried: LegSet::EMPTY,
                 own_lock,
@@ -325,7 +164,7 @@ impl Engine {
     /// Completes the blocks at the edges from what the legs hold.
     fn merge_edges(&mut self, index: u32) {
         let write = &self.writes[index];
-        let is_zeroes = write.change != Change::Write;
+        let is_zeroes = write.kind != ChangeKind::Write;
         let extent = write.extent;
         for edge in write.edges.into_iter().flatten() {
             let block = edge.block;
@@ -352,36 +191,17 @@ impl Engine {
         }
     }
 
-    fn release_scratch(&mut self, index: u32) {
-        let [first, second] = self.writes[index].edges;
-        let buffers = [first, second].map(|edge| edge.map(|edge| edge.scratch.buffer));
-        if let Some(buffer) = buffers[0] {
-            self.release_buffer(buffer);
-        }
-        if let Some(buffer) = buffers[1]
-            && buffers[0] != Some(buffer)
-        {
-            self.release_buffer(buffer);
-        }
-    }
-
-    /// Sends a change to all legs in sync. The record is dirty, durably.
+    /// Sends a write to all holders in sync. The record is dirty, durably.
     pub(crate) fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
-        let targets = self.legs.in_sync;
         let write = &mut self.writes[index];
+        let targets = self.legs.in_sync.intersection(write.holders);
         write.targets = targets;
-        let (change, fua, aligned) = (write.change, write.fua, write.aligned);
+        let (kind, fua, aligned) = (write.kind, write.fua, write.aligned);
         let (data, edges) = (write.data, write.edges);
         for leg in targets {
-            if change == Change::Write {
-                self.send_write(
-                    turn,
-                    index,
-                    leg,
-                    aligned,
-                    data.expect("a write has data"),
-                    fua,
-                );
+            if kind == ChangeKind::Write {
+                let data = data.expect("a write has data");
+                self.send_write(turn, index, leg, aligned, data, fua);
                 continue;
             }
             let mut inner = aligned;
@@ -395,7 +215,8 @@ impl Engine {
             }
             if !inner.is_empty() {
                 self.writes[index].outstanding += 1;
-                self.sweep(turn, index, leg, inner, change.best_way());
+                let inner = self.config.map.on_leg(leg, inner);
+                self.sweep(turn, index, leg, inner, kind.best_way());
             }
         }
     }
@@ -413,7 +234,7 @@ impl Engine {
         let new = NewOp {
             owner: OpOwner::Write(index),
             kind: OpKind::Write,
-            extent,
+            extent: self.config.map.on_leg(leg, extent),
             memory: Some(data),
             fua: fua && self.legs.legs[leg.index()].config.fua,
             may_trim: false,
@@ -421,8 +242,8 @@ impl Engine {
         self.assign(turn, leg, new);
     }
 
-    /// Zeroes or trims the first part of what is left of `extent` on a leg: in this way, or in the
-    /// next best one that the leg has not refused.
+    /// Zeroes or trims the first part of what is left of `extent` of the leg: in this way,
+    /// or in the next best one that the leg has not refused.
     fn sweep(&mut self, turn: &Turn<'_>, index: u32, leg: LegId, extent: Extent, way: OpKind) {
         let write = &self.writes[index];
         let slot = &self.legs.legs[leg.index()];
@@ -437,7 +258,7 @@ impl Engine {
             | OpKind::Flush
             | OpKind::BlockStatus => OpKind::Write,
         };
-        let may_trim = write.change != Change::WriteZeroes { may_trim: false };
+        let may_trim = write.kind != ChangeKind::WriteZeroes { may_trim: false };
         let fua = write.fua && slot.config.fua;
         let limit = if way == OpKind::Write {
             ZEROS_BYTES
@@ -485,7 +306,7 @@ impl Engine {
             OpOwner::Sweep { write, .. } => write,
             OpOwner::Piece(_)
             | OpOwner::Flush
-            | OpOwner::Status(_)
+            | OpOwner::Status { .. }
             | OpOwner::Repair(_)
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
@@ -565,41 +386,77 @@ impl Engine {
         }
     }
 
-    /// All legs have answered: those that failed are out, unless all did.
+    /// All legs have answered: those that failed are out, as far as they can be.
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let write = &self.writes[index];
         let aligned = write.aligned;
-        let failed = write.failed.intersection(self.legs.in_sync);
-        let done = self.legs.in_sync.difference(failed);
+        let here = self.legs.in_sync.intersection(write.holders);
+        let failed = write.failed.intersection(here);
+        let done = here.difference(failed);
         assert!(
             done.difference(write.targets).is_empty(),
             "no leg comes in sync while the engine lives"
         );
-        if done.is_empty() {
-            self.judge_failed_everywhere(turn, index, failed);
-        } else {
-            for leg in failed {
-                let reason = self.writes[index].reason(leg);
-                self.fault_leg(turn, leg, reason);
-            }
+        if failed.is_empty() {
             self.divergence.remove(aligned);
+        } else {
+            self.judge_failed(turn, index, failed, done);
         }
         self.end_write(turn, index);
     }
 
-    /// No leg has the bytes. Legs that are full are not to blame, and may differ from now on; of
-    /// others one is kept: the one that reads have seen, or one that is only full, or the first.
-    fn judge_failed_everywhere(&mut self, turn: &Turn<'_>, index: u32, failed: LegSet) {
+    /// Some legs have failed a write, and others are `done`.
+    fn judge_failed(&mut self, turn: &Turn<'_>, index: u32, failed: LegSet, done: LegSet) {
+        let verdict = self.verdict(index, failed, done);
+        for leg in verdict.out {
+            let reason = self.writes[index].reason(leg);
+            self.fault_leg(turn, leg, reason);
+        }
+        let kept = failed.difference(verdict.out);
+        if kept.is_empty() {
+            self.divergence.remove(self.writes[index].aligned);
+        } else {
+            self.keep_failed(index, kept, done, verdict.keeper);
+        }
+    }
+
+    /// Which of the legs that `failed` are to go. Where none is `done`, legs that are full are not
+    /// to blame, and of others one is kept: the one that reads have seen, or one that is only full,
+    /// or the first.
+    fn verdict(&self, index: u32, failed: LegSet, done: LegSet) -> Verdict {
+        let write = &self.writes[index];
+        let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
+        let seen = self.locks.pinned(write.lock);
+        let keeper = if done.is_empty() {
+            let keeper = seen.filter(|leg| failed.contains(*leg));
+            keeper
+                .or_else(|| full.difference(self.legs.write_mostly).lowest())
+                .or_else(|| full.lowest())
+                .or_else(|| self.legs.readable(write.holders, LegSet::EMPTY).lowest())
+        } else {
+            None
+        };
+        let blameless = match keeper {
+            None => LegSet::EMPTY,
+            Some(keeper) if full.contains(keeper) => full,
+            Some(keeper) => LegSet::from_iter([keeper]),
+        };
+        Verdict {
+            out: self.spare(failed.difference(blameless)),
+            keeper,
+        }
+    }
+
+    /// These legs have failed a write and stay: the client hears of it, and reads of the range go
+    /// to one leg.
+    fn keep_failed(&mut self, index: u32, kept: LegSet, done: LegSet, keeper: Option<LegId>) {
         let write = &self.writes[index];
         let (aligned, lock) = (write.aligned, write.lock);
-        let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
-        let seen = self.locks.pinned(lock).filter(|leg| failed.contains(*leg));
-        let keeper = seen
-            .or_else(|| full.difference(self.legs.write_mostly).lowest())
-            .or_else(|| full.lowest())
-            .or_else(|| self.legs.readable(LegSet::EMPTY).lowest())
-            .expect("a leg stays in sync for ever");
-        let kind = match write.reason(keeper) {
+        let told = keeper
+            .or_else(|| kept.lowest())
+            .expect("at least one leg is kept");
+        let reasons: Vec<_> = kept.iter().map(|leg| (leg, write.reason(leg))).collect();
+        let kind = match write.reason(told) {
             FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,
             FaultReason::ReadFailed(_)
             | FaultReason::Silent
@@ -607,25 +464,23 @@ impl Engine {
             | FaultReason::ByHand => unreachable!("a write failed"),
         };
         self.writes[index].result = Err(kind);
-        if matches!(
-            self.writes[index].reason(keeper),
-            FaultReason::FlushFailed(_)
-        ) {
-            self.never_clean();
+        let left = done.union(kept);
+        if left.count() > 1 {
+            let seen = self.locks.pinned(lock).filter(|leg| left.contains(*leg));
+            let pin = seen
+                .or(keeper)
+                .or_else(|| done.difference(self.legs.write_mostly).lowest())
+                .or_else(|| done.lowest());
+            self.divergence
+                .add(aligned, pin.expect("a leg is left, done or kept"));
         }
-        let mut kept = LegSet::from_iter([keeper]);
-        if full.contains(keeper) {
-            kept = full;
-        }
-        for leg in failed.difference(kept) {
-            let reason = self.writes[index].reason(leg);
-            self.fault_leg(turn, leg, reason);
-        }
-        if kept.count() > 1 {
-            self.divergence.add(aligned, keeper);
-        } else if full.is_empty() {
-            let reason = self.writes[index].reason(keeper);
-            self.keep_last(keeper, reason);
+        for (leg, reason) in reasons {
+            if let FaultReason::FlushFailed(_) = reason {
+                self.never_clean();
+            }
+            if reason != FaultReason::WriteFailed(ErrorKind::NoSpace) || !done.is_empty() {
+                self.keep_last(leg, reason);
+            }
         }
     }
 
@@ -633,21 +488,23 @@ impl Engine {
     fn end_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let lock = self.writes[index].lock;
         // Not before: the shell carries the merge out after the input that asked for it.
-        self.release_scratch(index);
-        if let Some(data) = self.writes[index].data {
-            self.release_buffer(data.buffer);
-        }
+        let write = &self.writes[index];
+        let (data, edges) = (write.data, write.edges);
+        self.release_shares(data, &edges);
         self.change_ended(turn);
         if self.may_answer_write(index) {
-            self.answer_write(index);
+            self.answer_write(turn, index);
         }
         self.unlock(turn, lock);
     }
 
-    /// Answers the client.
-    pub(crate) fn answer_write(&mut self, index: u32) {
+    /// Answers whoever waits for a write.
+    pub(crate) fn answer_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let write = self.writes.remove(index);
-        self.complete(write.id, write.result);
+        match write.owner {
+            WriteOwner::Client(id) => self.complete(id, write.result),
+            WriteOwner::Change(change) => self.part_ended(turn, change, write.result),
+        }
     }
 
     /// Gives a lock back and lets go on what waited for it.
@@ -662,25 +519,27 @@ impl Engine {
     }
 }
 
+/// What is to become of legs that failed a write.
+struct Verdict {
+    /// To be taken out.
+    out: LegSet,
+    /// Where no leg has the bytes, the one that is read.
+    keeper: Option<LegId>,
+}
+
 impl Write {
-    const fn new(
-        id: RequestId,
-        change: Change,
-        fua: bool,
-        extent: Extent,
-        aligned: Extent,
-        data: Option<BufferSlice>,
-        edges: [Option<Edge>; 2],
-    ) -> Self {
+    /// All of a change that lies in one chunk.
+    pub(crate) const fn whole(change: &Change) -> Self {
         Self {
-            id,
-            change,
-            fua,
-            extent,
-            aligned,
+            owner: WriteOwner::Client(change.id),
+            kind: change.kind,
+            fua: change.fua,
+            extent: change.extent,
+            aligned: change.aligned,
+            holders: LegSet::EMPTY,
             lock: 0,
-            data,
-            edges,
+            data: change.data,
+            edges: change.edges,
             edges_outstanding: 0,
             targets: LegSet::EMPTY,
             outstanding: 0,
@@ -689,6 +548,35 @@ impl Write {
             error: None,
             result: Ok(Answer::Done),
         }
+    }
+
+    /// The part `aligned` of the change number `index`.
+    pub(crate) fn part(index: u32, change: &Change, aligned: Extent) -> Self {
+        let edges = change
+            .edges
+            .map(|edge| edge.filter(|edge| aligned.contains(edge.block)));
+        let from = aligned.offset() - change.aligned.offset();
+        let data = match change.kind {
+            ChangeKind::Write => change.data.map(|data| data.part(from, aligned.len())),
+            ChangeKind::WriteZeroes { .. } | ChangeKind::Trim => {
+                change.data.filter(|_| edges.iter().any(Option::is_some))
+            }
+        };
+        let inside = change.extent.intersection(aligned);
+        Self {
+            owner: WriteOwner::Change(index),
+            extent: inside.expect("every block is touched"),
+            aligned,
+            data,
+            edges,
+            ..Self::whole(change)
+        }
+    }
+
+    /// The buffers that it has a share in, each once.
+    pub(crate) fn buffers(&self) -> [Option<BufferId>; 3] {
+        let [first, second] = scratch_of(&self.edges);
+        [self.data.map(|data| data.buffer), first, second]
     }
 
     fn note_failure(&mut self, leg: LegId, op: OpKind, kind: ErrorKind) {
@@ -714,52 +602,7 @@ impl Write {
     }
 }
 
-/// The blocks at the ends of an extent that it covers in part; the second only where it is another.
-fn edge_blocks(extent: Extent, block: u64) -> [Option<Extent>; 2] {
-    let aligned = extent.aligned_out(block);
-    let first = Extent::new(aligned.offset(), block);
-    let last = Extent::new(aligned.end() - block, block);
-    let is_edge = |edge: &Extent| !extent.contains(*edge);
-    match (Some(first).filter(is_edge), Some(last).filter(is_edge)) {
-        (None, last) => [last, None],
-        (first, last) => [first, last.filter(|last| Some(*last) != first)],
-    }
-}
-
-/// The slot of edge number `at` in memory with a granule for each.
-fn edge_slot(memory: Option<BufferSlice>, at: usize, block: u64) -> BufferSlice {
-    let memory = memory.expect("a change with edges has memory for them");
-    memory.part((at * GRANULE_BYTES) as u64, block)
-}
-
-/// A buffer from its beginning on.
-fn whole(buffer: BufferId, len_bytes: u64) -> BufferSlice {
-    BufferSlice {
-        buffer,
-        offset_bytes: 0,
-        len_bytes: u32::try_from(len_bytes).expect("buffers are shorter than 4 GiB"),
-    }
-}
-
 /// Where the zeros lie that legs are sent which cannot zero by themselves.
 pub(crate) fn zeros_slice(buffer: BufferId) -> BufferSlice {
     whole(buffer, ZEROS_BYTES)
-}
-
-#[cfg(test)]
-mod tests {
-    use heliostat_types::Extent;
-
-    use super::edge_blocks;
-
-    #[test]
-    fn edges_are_the_blocks_covered_in_part() {
-        let block = |n: u64| Some(Extent::new(n * 512, 512));
-        assert_eq!(edge_blocks(Extent::new(512, 1024), 512), [None, None]);
-        assert_eq!(edge_blocks(Extent::new(1, 10), 512), [block(0), None]);
-        assert_eq!(edge_blocks(Extent::new(1, 511), 512), [block(0), None]);
-        assert_eq!(edge_blocks(Extent::new(1, 1000), 512), [block(0), block(1)]);
-        assert_eq!(edge_blocks(Extent::new(512, 600), 512), [block(2), None]);
-        assert_eq!(edge_blocks(Extent::new(500, 1036), 512), [block(0), None]);
-    }
 }

@@ -8,7 +8,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState};
+use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
@@ -538,6 +538,7 @@ fn build(
     };
     let config = Config {
         size_bytes: prepared.size_bytes,
+        map: Map::mirror(prepared.legs.len(), prepared.size_bytes),
         block_bytes: prepared.block_bytes,
         memory_bytes,
         leg_timeout: options.leg_timeout,

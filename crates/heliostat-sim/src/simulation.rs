@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Memory, Output,
+    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Map, Memory, Output,
 };
 use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, ReadPolicy};
@@ -553,6 +553,7 @@ fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
     let specs = legs.iter().map(SimLeg::spec);
     Config {
         size_bytes: array.size_bytes,
+        map: Map::mirror(legs.len(), array.size_bytes),
         block_bytes: specs
             .clone()
             .map(|spec| spec.logical_block_bytes)

@@ -239,12 +239,11 @@ impl Checker {
     /// It was answered with an error, and may have happened in part or not.
     pub(crate) fn write_failed(&mut self, tick: Tick, write: usize) {
         self.writes[write].answered = tick;
-        self.write_doomed(tick, write);
     }
 
-    /// It was not answered yet, but no leg is left that did it, so that it will fail.
-    pub(crate) fn write_doomed(&mut self, tick: Tick, write: usize) {
-        let extent = self.writes[write].extent;
+    /// A write of which `extent` is a part was answered with an error, or will be, because of legs
+    /// that did not do this part.
+    pub(crate) fn part_doomed(&mut self, tick: Tick, extent: Extent) {
         self.for_cells(extent, |cell| cell.failed = Some(tick));
         self.reset_failed(extent);
     }

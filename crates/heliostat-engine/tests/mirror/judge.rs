@@ -9,6 +9,7 @@ use heliostat_engine::{ArrayRecord, FaultReason, LegOp, LegState};
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, StatusRun};
 
 use crate::checker::{Tick, index};
+use crate::leg::Leg;
 use crate::world::{Asked, Reply, Wanted, World};
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
@@ -31,14 +32,13 @@ impl World {
     }
 
     pub(crate) fn judge_states(&self) {
-        let good = (0..self.legs.len()).filter(|&leg| {
-            self.legs[leg].config.state == LegState::InSync && !self.legs[leg].faulted
-        });
-        let good: LegSet = good.map(LegId::new).collect();
+        let good = self.good();
         self.check(self.engine.in_sync() == good, || {
             format!("in sync {:?}, not {good:?}", self.engine.in_sync())
         });
-        self.check(!good.is_empty(), || "no leg is left".to_owned());
+        self.check(self.map.is_covered_by(good), || {
+            "bytes have no leg left".to_owned()
+        });
         for leg in good {
             let at_leg = self.pending.iter().filter(|pending| pending.op.leg == leg);
             let reads = at_leg
@@ -200,11 +200,9 @@ impl World {
                 self.legs[leg].data == self.legs[leg].durable,
                 "clean before all was flushed",
             );
-            rule(
-                self.legs[leg].data == self.legs[trusted[0]].data,
-                "clean while legs differ",
-            );
         }
+        let differs = self.first_difference(&trusted, |leg, part| leg.bytes(part), |_| true);
+        rule(differs.is_none(), "clean while legs differ");
     }
 
     pub(crate) fn judge_fault(&self, id: LegId, reason: FaultReason) {
@@ -288,17 +286,24 @@ impl World {
             ) => {
                 self.judge_write_error(asked, extent);
                 self.checker.write_failed(self.tick, write);
+                let parts: Vec<Extent> = self.map.parts(extent).collect();
+                for part in parts {
+                    if self.is_doomed(asked, part) {
+                        self.checker.part_doomed(self.tick, part);
+                    }
+                }
             }
             (Wanted::Flush, Ok(Reply::Done)) => self.judge_flushed(asked),
             (Wanted::Flush, Err(_)) => {
                 // This one, or an earlier one: what that lost does not come back.
-                for leg in self.in_sync() {
-                    let failed =
-                        self.legs[leg].failed(Extent::default(), 0, |kind| kind == OpKind::Flush);
-                    self.check(failed, || {
-                        format!("a flush failed, but leg {leg} flushed well")
-                    });
-                }
+                let hopeless = self.good().iter().any(|leg| {
+                    let nowhere = Extent::default();
+                    self.is_last(leg)
+                        && self.legs[leg.index()].failed(nowhere, 0, |kind| kind == OpKind::Flush)
+                });
+                self.check(hopeless, || {
+                    "a flush failed, but all bytes have legs that flushed well".to_owned()
+                });
             }
             (wanted, reply) => self.fail(&format!("{wanted:?} was answered with {reply:?}")),
         }
@@ -314,12 +319,65 @@ impl World {
 
     fn judge_read_error(&self, extent: Extent) {
         let blocks = extent.aligned_out(u64::from(self.setup.block_bytes));
-        for leg in self.in_sync() {
-            let failed = self.legs[leg].failed(blocks, 0, |kind| kind == OpKind::Read);
-            self.check(failed, || {
-                format!("a read failed, but leg {leg} was not asked")
-            });
+        let hopeless = self.map.parts(blocks).any(|part| {
+            let failed =
+                |leg: LegId| self.legs[leg.index()].failed(part, 0, |kind| kind == OpKind::Read);
+            self.holders_in_sync(part).iter().all(failed)
+        });
+        self.check(hopeless, || {
+            format!("a read of {extent:?} failed, but every part has a leg that was not asked")
+        });
+    }
+
+    pub(crate) fn holders_in_sync(&self, part: Extent) -> LegSet {
+        let holders = self.map.holders(part.offset());
+        holders.intersection(self.good())
+    }
+
+    /// The legs in sync, as they are seen from here.
+    fn good(&self) -> LegSet {
+        let good = (0..self.legs.len()).filter(|&leg| {
+            self.legs[leg].config.state == LegState::InSync && !self.legs[leg].faulted
+        });
+        good.map(LegId::new).collect()
+    }
+
+    /// Whether bytes of the array depend on a leg alone.
+    fn is_last(&self, leg: LegId) -> bool {
+        let rest = self.good().difference(LegSet::from_iter([leg]));
+        !self.map.is_covered_by(rest)
+    }
+
+    /// The first byte that `counts` and that two of `legs` which hold it have different.
+    pub(crate) fn first_difference<'a>(
+        &'a self,
+        legs: &[usize],
+        bytes: impl Fn(&'a Leg, Extent) -> &'a [u8],
+        counts: impl Fn(u64) -> bool,
+    ) -> Option<(u64, usize, usize)> {
+        let all = Extent::new(0, self.setup.size_bytes);
+        for part in self.map.parts(all) {
+            let holders = self.map.holders(part.offset());
+            let holders = legs
+                .iter()
+                .filter(|&&leg| holders.contains(LegId::new(leg)));
+            let holders: Vec<usize> = holders.copied().collect();
+            for pair in holders.windows(2) {
+                let (one, other) = (
+                    bytes(&self.legs[pair[0]], part),
+                    bytes(&self.legs[pair[1]], part),
+                );
+                if one == other {
+                    continue;
+                }
+                let mut places = (part.offset()..).zip(one.iter().zip(other));
+                let differs = places.find(|(at, (one, other))| one != other && counts(*at));
+                if let Some((at, _)) = differs {
+                    return Some((at, pair[0], pair[1]));
+                }
+            }
         }
+        None
     }
 
     fn judge_status(&mut self, asked: &Asked, extent: Extent, runs: &[StatusRun]) {
@@ -359,12 +417,14 @@ impl World {
         }
         for leg in self.trusted(&self.delivered) {
             let leg_is = &self.legs[leg];
-            self.check(leg_is.written_since(extent, asked.start), || {
-                format!("write {write} was answered, but not written to leg {leg}")
-            });
-            let holds = (self.checker).check_holds(write, extent, leg_is.bytes(extent));
-            if let Err(what) = holds {
-                self.fail(&format!("write {write} is not on leg {leg}: {what}"));
+            for part in self.held(leg, extent) {
+                self.check(leg_is.written_since(part, asked.start), || {
+                    format!("write {write} was answered, but not written to leg {leg}")
+                });
+                let holds = (self.checker).check_holds(write, part, leg_is.bytes(part));
+                if let Err(what) = holds {
+                    self.fail(&format!("write {write} is not on leg {leg}: {what}"));
+                }
             }
             if fua {
                 self.judge_durable(leg, extent);
@@ -373,9 +433,11 @@ impl World {
     }
 
     pub(crate) fn judge_durable(&self, leg: usize, extent: Extent) {
-        let bytes = self.legs[leg].durable_bytes(extent);
-        if let Err(what) = self.checker.check_durable(extent, bytes) {
-            self.fail(&format!("not durable on leg {leg}: {what}"));
+        for part in self.held(leg, extent) {
+            let bytes = self.legs[leg].durable_bytes(part);
+            if let Err(what) = self.checker.check_durable(part, bytes) {
+                self.fail(&format!("not durable on leg {leg}: {what}"));
+            }
         }
     }
 
@@ -388,14 +450,34 @@ impl World {
         }
     }
 
-    /// A write may fail only if no leg is left that did it.
+    /// A write may fail only if a part of it is bound to.
     fn judge_write_error(&self, asked: &Asked, extent: Extent) {
-        for leg in 0..self.legs.len() {
-            let in_sync = self.engine.in_sync().contains(LegId::new(leg));
-            self.check(!in_sync || self.has_failed(leg, asked, extent), || {
-                format!("a write of {extent:?} failed, but leg {leg} did what it was told")
-            });
-        }
+        let mut parts = self.map.parts(extent);
+        let doomed = parts.any(|part| self.is_doomed(asked, part));
+        self.check(doomed, || {
+            format!("a write of {extent:?} failed, but each part has legs that did it")
+        });
+    }
+
+    /// Whether no leg that is left did this part of a write, or one did not that must stay.
+    fn is_doomed(&self, asked: &Asked, part: Extent) -> bool {
+        let holders = self.holders_in_sync(part);
+        let has_failed = |leg: LegId| self.has_failed(leg.index(), asked, part);
+        let fails_for_good = |leg: LegId| {
+            let blocks = part.aligned_out(u64::from(self.setup.block_bytes));
+            let mut failures = self.legs[leg.index()].failures.iter();
+            let is_final = |kind| matches!(kind, OpKind::Write | OpKind::Flush);
+            failures.any(|failure| {
+                failure.tick >= asked.start
+                    && is_final(failure.kind)
+                    && failure.error != ErrorKind::NotSupported
+                    && (failure.kind == OpKind::Flush || failure.extent.overlaps(blocks))
+            })
+        };
+        holders.iter().all(has_failed)
+            || holders
+                .iter()
+                .any(|leg| self.is_last(leg) && fails_for_good(leg))
     }
 
     fn has_failed(&self, leg: usize, asked: &Asked, extent: Extent) -> bool {
@@ -405,26 +487,23 @@ impl World {
             || leg.failed(blocks, 0, |kind| kind == OpKind::Read)
     }
 
-    /// A leg is out, or has failed something: writes that all legs which are left have failed will
-    /// fail, and what they wrote elsewhere may have been seen.
+    /// A leg is out, or has failed something: parts of writes that are bound to fail now will, and
+    /// what they wrote elsewhere may have been seen.
     pub(crate) fn doom_writes(&mut self) {
-        let left: Vec<usize> = (0..self.legs.len())
-            .filter(|&leg| {
-                let leg = &self.legs[leg];
-                leg.config.state == LegState::InSync && !leg.faulted
-            })
-            .collect();
-        let doomed = self.asked.values().filter_map(|asked| match asked.wanted {
-            Wanted::Write { extent, write, .. }
-            | Wanted::Zeroes { extent, write, .. }
-            | Wanted::Trim { extent, write } => left
-                .iter()
-                .all(|&leg| self.has_failed(leg, asked, extent))
-                .then_some(write),
-            Wanted::Read(_) | Wanted::Flush | Wanted::Status(_) | Wanted::Nonsense => None,
-        });
-        for write in doomed.collect::<Vec<_>>() {
-            self.checker.write_doomed(self.tick, write);
+        let mut doomed = Vec::new();
+        for asked in self.asked.values() {
+            match asked.wanted {
+                Wanted::Write { extent, .. }
+                | Wanted::Zeroes { extent, .. }
+                | Wanted::Trim { extent, .. } => {
+                    let parts = self.map.parts(extent);
+                    doomed.extend(parts.filter(|&part| self.is_doomed(asked, part)));
+                }
+                Wanted::Read(_) | Wanted::Flush | Wanted::Status(_) | Wanted::Nonsense => {}
+            }
+        }
+        for part in doomed {
+            self.checker.part_doomed(self.tick, part);
         }
     }
 
@@ -443,13 +522,17 @@ impl World {
         };
         self.say(|| format!("the power fails; the record is {record:?}"));
         let trusted = self.trusted(&record);
-        self.check(!trusted.is_empty(), || "no leg is trusted".to_owned());
+        let set: LegSet = trusted.iter().copied().map(LegId::new).collect();
+        self.check(self.map.is_covered_by(set), || {
+            "bytes have no leg that is trusted".to_owned()
+        });
         for &leg in &trusted {
             self.judge_durable(leg, Extent::new(0, self.setup.size_bytes));
-            let equal = self.legs[leg].durable == self.legs[trusted[0]].durable;
-            self.check(record.dirty || equal, || {
-                "the record says clean, but the legs differ".to_owned()
-            });
         }
+        let differs =
+            self.first_difference(&trusted, |leg, part| leg.durable_bytes(part), |_| true);
+        self.check(record.dirty || differs.is_none(), || {
+            "the record says clean, but the legs differ".to_owned()
+        });
     }
 }

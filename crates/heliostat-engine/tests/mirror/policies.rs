@@ -1,22 +1,72 @@
 //! Small policies for the tests. They check what they are shown, and are no good.
 
+use heliostat_engine::Map;
 use heliostat_policy::{
     LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
 };
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
-fn check_views(request: &ReadRequest, legs: &[LegView]) {
-    assert!(!legs.is_empty(), "a policy is shown a leg");
-    assert!(!request.extent.is_empty(), "a policy is shown bytes");
-    assert!(
-        legs.windows(2).all(|pair| pair[0].leg < pair[1].leg),
-        "legs come by rising index"
-    );
-    assert!(
-        legs.iter()
-            .all(|view| view.address == request.extent.offset()),
-        "a RAID1 has the same addresses everywhere"
-    );
+/// Any policy; what it is shown is compared with the map.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) policy: Box<dyn ReadPolicy>,
+    pub(crate) map: Map,
+}
+
+impl Checked {
+    fn check_views(&self, request: &ReadRequest, legs: &[LegView]) {
+        let extent = request.extent;
+        assert!(!legs.is_empty(), "a policy is shown a leg");
+        assert!(!extent.is_empty(), "a policy is shown bytes");
+        assert!(
+            legs.windows(2).all(|pair| pair[0].leg < pair[1].leg),
+            "legs come by rising index"
+        );
+        assert_eq!(self.map.first_part(extent), extent, "of one chunk");
+        let places = self.map.places(extent.offset());
+        for view in legs {
+            let mut places = places.iter();
+            assert!(
+                places.any(|place| (place.leg, place.address) == (view.leg, view.address)),
+                "{} at {} does not hold {extent}",
+                view.leg,
+                view.address
+            );
+        }
+    }
+}
+
+impl ReadPolicy for Checked {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn observes(&self) -> Observes {
+        self.policy.observes()
+    }
+
+    fn plan_read(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        self.check_views(request, legs);
+        self.policy.plan_read(now, request, legs, prng)
+    }
+
+    fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+        self.policy.on_dispatch(now, op);
+    }
+
+    fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration, ok: bool) {
+        self.policy.on_complete(now, op, service_time, ok);
+    }
+
+    fn on_leg_state(&mut self, leg: LegId, present: bool) {
+        self.policy.on_leg_state(leg, present);
+    }
 }
 
 /// The first leg it is shown.
@@ -31,11 +81,10 @@ impl ReadPolicy for First {
     fn plan_read(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        _request: &ReadRequest,
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
-        check_views(request, legs);
         ReadPlan::Leg(legs[0].leg)
     }
 }
@@ -52,11 +101,10 @@ impl ReadPolicy for Last {
     fn plan_read(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        _request: &ReadRequest,
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
-        check_views(request, legs);
         ReadPlan::Leg(legs[legs.len() - 1].leg)
     }
 }
@@ -75,11 +123,10 @@ impl ReadPolicy for Rotate {
     fn plan_read(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        _request: &ReadRequest,
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
-        check_views(request, legs);
         self.next += 1;
         ReadPlan::Leg(legs[self.next % legs.len()].leg)
     }
@@ -114,11 +161,10 @@ impl ReadPolicy for Random {
     fn plan_read(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        _request: &ReadRequest,
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan {
-        check_views(request, legs);
         if self.from_the_start {
             // What was abandoned in the queue in front of a leg never completes.
             for view in legs {
@@ -165,7 +211,6 @@ impl ReadPolicy for Split {
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan {
-        check_views(request, legs);
         let mut pieces = Pieces::new();
         let mut left = request.extent.len();
         while left > 0 {

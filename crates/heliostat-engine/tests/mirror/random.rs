@@ -5,7 +5,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use heliostat_engine::{ArrayRecord, Config, FaultReason, LegConfig, LegState, RequestKind};
+use heliostat_engine::{
+    ArrayRecord, Config, CopyOrder, FaultReason, Layout, LegConfig, LegState, Map, Place, Raid10,
+    RequestKind,
+};
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
     Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
@@ -145,11 +148,17 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
     let block_bytes = [512, 4096][index(dice.below(2))];
     let count = 1 + dice.below(size.legs);
     let mut legs: Vec<LegConfig> = (0..count).map(|_| random_leg(dice)).collect();
+    // Sometimes the last chunk is not whole.
+    let size_bytes = size.array_bytes - dice.below(3) * u64::from(block_bytes);
+    let map = random_map(dice, legs.len(), size_bytes);
     let mut faulted = LegSet::EMPTY;
     if count > 1 && dice.below(8) == 0 {
         let absent = index(dice.below(count));
-        legs[absent].state = [LegState::Faulted, LegState::Missing][index(dice.below(2))];
-        faulted.insert(LegId::new(absent));
+        let left = LegSet::first(legs.len()).difference(LegSet::from_iter([LegId::new(absent)]));
+        if map.is_covered_by(left) {
+            legs[absent].state = [LegState::Faulted, LegState::Missing][index(dice.below(2))];
+            faulted.insert(LegId::new(absent));
+        }
     }
     let leg_timeout = if odds.silence > 0 {
         Duration::from_ms(20)
@@ -158,7 +167,8 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
     };
     Setup {
         seed,
-        size_bytes: size.array_bytes,
+        size_bytes,
+        map: Some(map),
         block_bytes,
         memory_bytes: Config::MEMORY_MIN_BYTES,
         leg_timeout,
@@ -174,12 +184,54 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
     }
 }
 
+/// A mirror, a layout of RAID10, or chunks all over the place.
+fn random_map(dice: &mut RandomStream, legs: usize, size_bytes: u64) -> Map {
+    // Of an array of 128 KiB some chunks, of a large one not too many.
+    let chunk_bytes = (4096 << dice.below(4))
+        .max(size_bytes / 1024)
+        .next_power_of_two();
+    let copies = 1 + dice.below(legs as u64);
+    let orders = [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset];
+    match dice.below(5) {
+        0 => Map::mirror(legs, size_bytes),
+        1 => random_table(dice, legs, size_bytes.div_ceil(chunk_bytes), chunk_bytes),
+        _ if copies < 2 => Map::mirror(legs, size_bytes),
+        _ => {
+            let raid10 = Raid10 {
+                order: orders[index(dice.below(3))],
+                copies: u32::try_from(copies).expect("no more than legs"),
+                chunk_bytes,
+            };
+            let map = Map::for_size(Layout::Raid10(raid10), legs, size_bytes);
+            map.expect("as many copies as legs or fewer")
+        }
+    }
+}
+
+/// Each chunk on legs drawn for it, on each of them somewhere behind the ones before.
+fn random_table(dice: &mut RandomStream, legs: usize, chunks: u64, chunk_bytes: u64) -> Map {
+    let copies = 1 + index(dice.below(legs as u64));
+    let mut ends = vec![0; legs];
+    let mut places = Vec::new();
+    for _ in 0..chunks {
+        let mut left: Vec<usize> = (0..legs).collect();
+        for _ in 0..copies {
+            let leg = left.swap_remove(index(dice.below(left.len() as u64)));
+            let address = ends[leg] + dice.below(3) * 4096;
+            ends[leg] = address + chunk_bytes;
+            let leg = LegId::new(leg);
+            places.push(Place { leg, address });
+        }
+    }
+    Map::table(legs, chunk_bytes, copies, places).expect("each place is behind the one before")
+}
+
 impl Run {
     fn new(seed: u64, odds: Odds, size: Size, log: Option<Log>) -> Self {
         let mut dice = RandomStream::new(seed, "dice", 0);
         let setup = random_setup(seed, odds, size, &mut dice);
         let block = u64::from(setup.block_bytes);
-        let blocks = size.array_bytes / block;
+        let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));
         let hot_start = dice.below(blocks - hot_blocks + 1);
         let mut world = World::new(setup, policy(&mut dice, true));

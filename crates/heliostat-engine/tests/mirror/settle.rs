@@ -140,22 +140,15 @@ impl World {
     }
 
     fn judge_agreement(&self) {
-        let in_sync = self.in_sync();
-        let first = &self.legs[in_sync[0]].data;
         let failed = self.checker.failed_extents();
-        for &leg in &in_sync {
-            let data = &self.legs[leg].data;
-            if data == first {
-                continue;
-            }
-            let differs = (0..data.len()).find(|&at| {
-                let byte = Extent::new(at as u64, 1);
-                data[at] != first[at] && !failed.iter().any(|failed| failed.contains(byte))
-            });
-            self.check(differs.is_none(), || {
-                format!("legs {} and {leg} differ at byte {differs:?}", in_sync[0])
-            });
-        }
+        let counts = |at| {
+            let byte = Extent::new(at, 1);
+            !failed.iter().any(|failed| failed.contains(byte))
+        };
+        let differs = self.first_difference(&self.in_sync(), |leg, part| leg.bytes(part), counts);
+        self.check(differs.is_none(), || {
+            format!("byte and legs that differ: {differs:?}")
+        });
     }
 
     /// Buffers that are still used are those of operations that faulted legs did not end. (Zeros

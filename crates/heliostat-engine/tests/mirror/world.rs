@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use heliostat_engine::{
     Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Output, Request, RequestKind, WriteBuffer,
+    LegConfig, LegOp, LegState, Map, Output, Request, RequestKind, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -22,12 +22,15 @@ use heliostat_types::{
 use crate::arena::Arena;
 use crate::checker::{Checker, Fill, Tick, index};
 use crate::leg::{Failure, Leg, SECTOR};
+use crate::policies::Checked;
 
 /// What an array and its surroundings are like.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) seed: u64,
     pub(crate) size_bytes: u64,
+    /// Where what lies; `None`: a mirror.
+    pub(crate) map: Option<Map>,
     pub(crate) block_bytes: u32,
     pub(crate) memory_bytes: usize,
     pub(crate) leg_timeout: Duration,
@@ -57,6 +60,7 @@ impl Setup {
         Self {
             seed: 1,
             size_bytes: 64 << 10,
+            map: None,
             block_bytes: 512,
             memory_bytes: Config::MEMORY_MIN_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
@@ -177,6 +181,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) tick: Tick,
     pub(crate) setup: Setup,
+    pub(crate) map: Map,
     pub(crate) legs: Vec<Leg>,
     pub(crate) arena: Arena,
     pub(crate) checker: Checker,
@@ -206,8 +211,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: Setup, policy: Box<dyn ReadPolicy>) -> Self {
+        let mirror = || Map::mirror(setup.legs.len(), setup.size_bytes);
+        let map = setup.map.clone().unwrap_or_else(mirror);
+        let policy = Checked {
+            policy,
+            map: map.clone(),
+        };
         let config = Config {
             size_bytes: setup.size_bytes,
+            map: map.clone(),
             block_bytes: setup.block_bytes,
             memory_bytes: setup.memory_bytes,
             leg_timeout: setup.leg_timeout,
@@ -218,11 +230,12 @@ impl World {
         let legs = setup.legs.iter();
         let legs = legs.map(|&leg| Leg::new(leg, setup.size_bytes, setup.fill));
         let mut world = Self {
-            engine: Engine::new(config, policy, setup.record),
+            engine: Engine::new(config, Box::new(policy), setup.record),
             engine_prng: RandomStream::new(setup.seed, "engine", 0),
             prng: RandomStream::new(setup.seed, "world", 0),
             now: Instant::from_ns(1_000_000),
             tick: 1,
+            map,
             legs: legs.collect(),
             arena: Arena::new(setup.memory_bytes),
             checker: Checker::new(setup.size_bytes, setup.fill),
@@ -296,7 +309,30 @@ impl World {
         self.judge_states();
     }
 
+    /// The same operation with its extent on the array, where all bytes are kept here.
+    fn on_array(&self, op: LegOp) -> LegOp {
+        if op.extent.is_empty() {
+            return op;
+        }
+        let address = |at: u64| self.map.array_address(op.leg, at);
+        let (first, last) = (address(op.extent.offset()), address(op.extent.end() - 1));
+        let (Some(first), Some(last)) = (first, last) else {
+            self.fail(&format!("no byte of the array is there: {op:?}"));
+        };
+        let extent = Extent::new(first, op.extent.len());
+        let is_one = last == extent.end() - 1 && self.map.first_part(extent) == extent;
+        self.check(is_one, || format!("it crosses a border: {op:?}"));
+        LegOp { extent, ..op }
+    }
+
+    /// The parts of `extent` that a leg holds.
+    pub(crate) fn held(&self, leg: usize, extent: Extent) -> Vec<Extent> {
+        let holds = |part: &Extent| self.map.holders(part.offset()).contains(LegId::new(leg));
+        self.map.parts(extent).filter(holds).collect()
+    }
+
     fn on_dispatch(&mut self, op: LegOp) {
+        let op = self.on_array(op);
         self.say(|| {
             format!(
                 "  op {} {} {:?} {:?}{}",
@@ -743,7 +779,11 @@ impl World {
 
     pub(crate) fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.say(|| format!("policy {}", policy.name()));
-        self.input(Input::SetPolicy(policy));
+        let policy = Checked {
+            policy,
+            map: self.map.clone(),
+        };
+        self.input(Input::SetPolicy(Box::new(policy)));
     }
 
     /// Moves the clock; the deadline is told if it has come.

@@ -1,0 +1,360 @@
+//! What clients ask for that changes bytes: writes, write-zeroes, trims.
+//!
+//! Here a change gets its memory and is cut at the borders of chunks, because the copies of each
+//! chunk lie on other legs. Each part is a write of its own (see [`crate::write`]), with its own
+//! lock, edges, targets and verdict; the client is answered when the last part has ended, and with
+//! the first error. Of a change of very many parts some are begun at a time: byte by byte any order
+//! of changes that are asked for at once is right.
+//!
+//! All parts of a write share one buffer.
+
+use heliostat_types::{ErrorKind, Extent, OpKind, RequestId};
+
+use crate::api::{Answer, LegConfig};
+use crate::buffer::{BufferId, BufferSlice, GRANULE_BYTES, WriteBuffer};
+use crate::engine::{Engine, Turn};
+use crate::write::Write;
+
+/// So many parts of one change are on their way at a time: enough for 16 legs with two copies of
+/// each chunk and 32 operations each, and a bound on memory for a trim of the whole array.
+const PARTS_MAX: usize = 256;
+
+/// A write buffer that is with a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsubmitted {
+    extent: Extent,
+    /// For the blocks at the edges.
+    pub(crate) scratch: Option<BufferSlice>,
+}
+
+/// What kind of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Write,
+    WriteZeroes { may_trim: bool },
+    Trim,
+}
+
+impl ChangeKind {
+    /// How a leg is best told of it, where it can.
+    pub(crate) const fn best_way(self) -> OpKind {
+        match self {
+            Self::Write => OpKind::Write,
+            Self::WriteZeroes { .. } => OpKind::WriteZeroes,
+            Self::Trim => OpKind::Trim,
+        }
+    }
+}
+
+/// A block at the edge of an unaligned change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) block: Extent,
+    /// What the legs hold is read into here,
+    pub(crate) scratch: BufferSlice,
+    /// and what does not change is copied from there to here.
+    pub(crate) data: BufferSlice,
+}
+
+/// A change as a client asked for it.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) id: RequestId,
+    pub(crate) kind: ChangeKind,
+    pub(crate) fua: bool,
+    /// As the client asked.
+    pub(crate) extent: Extent,
+    /// In whole blocks.
+    pub(crate) aligned: Extent,
+    /// What the legs are sent, but for what they zero or trim by themselves.
+    pub(crate) data: Option<BufferSlice>,
+    pub(crate) edges: [Option<Edge>; 2],
+    /// Of `aligned`, what was not begun yet.
+    rest: Extent,
+    /// Parts that were begun and have not ended.
+    outstanding: usize,
+    result: Result<Answer, ErrorKind>,
+}
+
+impl Engine {
+    /// The memory that a write of `extent` needs until its end.
+    pub(crate) fn alloc_write_buffers(&mut self, extent: Extent) -> Option<WriteBuffer> {
+        assert!(!extent.is_empty(), "a write has bytes");
+        assert!(
+            extent.end() <= self.config.size_bytes,
+            "a write lies inside the array"
+        );
+        let block = self.block_bytes();
+        let aligned = extent.aligned_out(block);
+        let buffer = self.buffers.alloc(aligned.len())?;
+        let scratch = match edge_blocks(extent, block).iter().flatten().count() {
+            0 => None,
+            count => match self.alloc_edges(count) {
+                None => {
+                    self.buffers.release(buffer);
+                    return None;
+                }
+                scratch => scratch,
+            },
+        };
+        let index = buffer.0 as usize;
+        if self.unsubmitted.len() <= index {
+            self.unsubmitted.resize(index + 1, None);
+        }
+        self.unsubmitted[index] = Some(Unsubmitted { extent, scratch });
+        let data =
+            whole(buffer, aligned.len()).part(extent.offset() - aligned.offset(), extent.len());
+        Some(WriteBuffer { buffer, data })
+    }
+
+    /// Memory for `count` blocks at edges, a granule each.
+    fn alloc_edges(&mut self, count: usize) -> Option<BufferSlice> {
+        let len_bytes = (count * GRANULE_BYTES) as u64;
+        Some(whole(self.buffers.alloc(len_bytes)?, len_bytes))
+    }
+
+    /// Begins a write whose bytes are in `buffer`.
+    ///
+    /// # Panics
+    /// Where the buffer was not handed out for this extent.
+    pub(crate) fn begin_write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: RequestId,
+        extent: Extent,
+        buffer: BufferId,
+        fua: bool,
+    ) {
+        let place = self.unsubmitted.get_mut(buffer.0 as usize);
+        let unsubmitted = place.and_then(Option::take);
+        let Unsubmitted {
+            extent: meant,
+            scratch,
+        } = unsubmitted.expect("a write brings a buffer from alloc_write");
+        assert_eq!(meant, extent, "a write brings the buffer for its extent");
+        let block = self.block_bytes();
+        let aligned = extent.aligned_out(block);
+        let data = whole(buffer, aligned.len());
+        let mut edges = [None; 2];
+        for (at, edge) in edge_blocks(extent, block).into_iter().enumerate() {
+            edges[at] = edge.map(|edge| Edge {
+                block: edge,
+                scratch: edge_slot(scratch, at, block),
+                data: data.part(edge.offset() - aligned.offset(), block),
+            });
+        }
+        let change = Change {
+            data: Some(data),
+            edges,
+            ..Change::new(id, ChangeKind::Write, fua, extent, aligned)
+        };
+        self.begin_change(turn, change);
+    }
+
+    /// Begins a write of zeros; `false` where there is no memory for it.
+    pub(crate) fn begin_write_zeroes(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: RequestId,
+        extent: Extent,
+        fua: bool,
+        may_trim: bool,
+        fast_only: bool,
+    ) -> bool {
+        let is_fast = |leg: &LegConfig| leg.fast_zero;
+        if fast_only
+            && !self
+                .legs
+                .all(|leg| is_fast(&leg.config) && !leg.write_zeroes_refused)
+        {
+            self.complete(id, Err(ErrorKind::NotSupported));
+            return true;
+        }
+        let block = self.block_bytes();
+        let blocks = edge_blocks(extent, block);
+        let mut memory = None;
+        let mut edges = [None; 2];
+        let count = blocks.iter().flatten().count();
+        if count > 0 {
+            let Some(data) = self.alloc_edges(count) else {
+                return false;
+            };
+            let Some(scratch) = self.alloc_edges(count) else {
+                self.buffers.release(data.buffer);
+                return false;
+            };
+            memory = Some(data);
+            for (at, edge) in blocks.into_iter().enumerate() {
+                edges[at] = edge.map(|edge| Edge {
+                    block: edge,
+                    scratch: edge_slot(Some(scratch), at, block),
+                    data: edge_slot(memory, at, block),
+                });
+            }
+        }
+        let aligned = extent.aligned_out(block);
+        let kind = ChangeKind::WriteZeroes { may_trim };
+        let change = Change {
+            data: memory,
+            edges,
+            ..Change::new(id, kind, fua, extent, aligned)
+        };
+        self.begin_change(turn, change);
+        true
+    }
+
+    /// Begins a trim: of the whole blocks inside, and only where all legs read zeros afterwards.
+    pub(crate) fn begin_trim(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: RequestId,
+        extent: Extent,
+        fua: bool,
+    ) {
+        let aligned = extent.aligned_in(self.block_bytes());
+        let can_trim = self
+            .legs
+            .all(|leg| leg.config.trim_reads_zeros && !leg.trim_refused);
+        if aligned.is_empty() || !can_trim {
+            return self.complete(id, Ok(Answer::Done));
+        }
+        let change = Change::new(id, ChangeKind::Trim, fua, aligned, aligned);
+        self.begin_change(turn, change);
+    }
+
+    /// Begins a change: as one write, or as one for each chunk that it touches.
+    fn begin_change(&mut self, turn: &mut Turn<'_>, change: Change) {
+        let first = self.config.map.first_part(change.aligned);
+        if first == change.aligned {
+            return self.admit_write(turn, Write::whole(&change));
+        }
+        let index = self.changes.insert(change);
+        for _ in 0..PARTS_MAX {
+            self.begin_part(turn, index);
+        }
+    }
+
+    /// Begins the next part of a change, if there is one.
+    fn begin_part(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let change = &mut self.changes[index];
+        if change.rest.is_empty() {
+            return;
+        }
+        let part = self.config.map.first_part(change.rest);
+        change.rest = change.rest.split_at(part.len()).1;
+        change.outstanding += 1;
+        let write = Write::part(index, change, part);
+        // Each part gives back what it uses as if it were alone.
+        for buffer in write.buffers().into_iter().flatten() {
+            self.buffers.retain(buffer);
+        }
+        self.admit_write(turn, write);
+    }
+
+    /// A part of a change has ended, and what is known of the legs is durable.
+    pub(crate) fn part_ended(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        result: Result<Answer, ErrorKind>,
+    ) {
+        let change = &mut self.changes[index];
+        change.outstanding -= 1;
+        if result.is_err() && change.result.is_ok() {
+            change.result = result;
+            // What was not begun stays as it is.
+            change.rest = Extent::new(change.aligned.end(), 0);
+        }
+        self.begin_part(turn, index);
+        if self.changes[index].outstanding > 0 {
+            return;
+        }
+        let change = self.changes.remove(index);
+        self.release_shares(change.data, &change.edges);
+        self.complete(change.id, change.result);
+    }
+
+    /// Gives up the shares of a change, or of a part of one, in its buffers.
+    pub(crate) fn release_shares(&mut self, data: Option<BufferSlice>, edges: &[Option<Edge>; 2]) {
+        if let Some(data) = data {
+            self.release_buffer(data.buffer);
+        }
+        for buffer in scratch_of(edges).into_iter().flatten() {
+            self.release_buffer(buffer);
+        }
+    }
+}
+
+impl Change {
+    const fn new(
+        id: RequestId,
+        kind: ChangeKind,
+        fua: bool,
+        extent: Extent,
+        aligned: Extent,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            fua,
+            extent,
+            aligned,
+            data: None,
+            edges: [None; 2],
+            rest: aligned,
+            outstanding: 0,
+            result: Ok(Answer::Done),
+        }
+    }
+}
+
+/// The buffers that edges are read into, each once.
+pub(crate) fn scratch_of(edges: &[Option<Edge>; 2]) -> [Option<BufferId>; 2] {
+    let [first, second] = edges.map(|edge| edge.map(|edge| edge.scratch.buffer));
+    [first, second.filter(|buffer| first != Some(*buffer))]
+}
+
+/// The blocks at the ends of an extent that it covers in part; the second only where it is another.
+fn edge_blocks(extent: Extent, block: u64) -> [Option<Extent>; 2] {
+    let aligned = extent.aligned_out(block);
+    let first = Extent::new(aligned.offset(), block);
+    let last = Extent::new(aligned.end() - block, block);
+    let is_edge = |edge: &Extent| !extent.contains(*edge);
+    match (Some(first).filter(is_edge), Some(last).filter(is_edge)) {
+        (None, last) => [last, None],
+        (first, last) => [first, last.filter(|last| Some(*last) != first)],
+    }
+}
+
+/// The slot of edge number `at` in memory with a granule for each.
+fn edge_slot(memory: Option<BufferSlice>, at: usize, block: u64) -> BufferSlice {
+    let memory = memory.expect("a change with edges has memory for them");
+    memory.part((at * GRANULE_BYTES) as u64, block)
+}
+
+/// A buffer from its beginning on.
+pub(crate) fn whole(buffer: BufferId, len_bytes: u64) -> BufferSlice {
+    BufferSlice {
+        buffer,
+        offset_bytes: 0,
+        len_bytes: u32::try_from(len_bytes).expect("buffers are shorter than 4 GiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::Extent;
+
+    use super::edge_blocks;
+
+    #[test]
+    fn edges_are_the_blocks_covered_in_part() {
+        let block = |n: u64| Some(Extent::new(n * 512, 512));
+        assert_eq!(edge_blocks(Extent::new(512, 1024), 512), [None, None]);
+        assert_eq!(edge_blocks(Extent::new(1, 10), 512), [block(0), None]);
+        assert_eq!(edge_blocks(Extent::new(1, 511), 512), [block(0), None]);
+        assert_eq!(edge_blocks(Extent::new(1, 1000), 512), [block(0), block(1)]);
+        assert_eq!(edge_blocks(Extent::new(512, 600), 512), [block(2), None]);
+        assert_eq!(edge_blocks(Extent::new(500, 1036), 512), [block(0), None]);
+    }
+}
