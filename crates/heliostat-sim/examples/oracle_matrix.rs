@@ -30,7 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let factor: f64 = arguments.first().map_or(Ok(1.0), |text| text.parse())?;
     let only = arguments.get(1).map_or("", String::as_str);
-    println!("cell                              oracle       best policy            ratio  slower");
+    println!(
+        "cell                               bound    oracle      best policy               ratio  slower"
+    );
     for (mirror, legs) in MIRRORS {
         for (name, job) in jobs() {
             let cell = format!("{mirror}, {name}");
@@ -92,6 +94,12 @@ fn measure(cell: &str, legs: &[&str], job: Job, factor: f64) -> Result<(), Box<d
             result.read.iops(result.seconds) + result.write.iops(result.seconds)
         }
     };
+    let most = heliostat_sim::bound(&scenario)?.total;
+    let most = if is_stream {
+        most.read_bw_bytes / 1e6
+    } else {
+        most.read_iops + most.write_iops
+    };
     let mut best = (String::new(), 0.0, 0.0);
     for policy in SimPolicy::all() {
         let began = Instant::now();
@@ -99,7 +107,7 @@ fn measure(cell: &str, legs: &[&str], job: Job, factor: f64) -> Result<(), Box<d
         let cost = began.elapsed().as_secs_f64() / result.event_count as f64;
         if policy == SimPolicy::Oracle {
             println!(
-                "{cell:30} {:>9.1} {:>9.1} {:20} {:>6.3} {:>7.1}",
+                "{cell:30} {most:>9.1} {:>9.1} {:>9.1} {:20} {:>6.3} {:>7.1}",
                 figure(&result),
                 best.1,
                 best.0,

@@ -10,13 +10,13 @@
 //! mirroring to be tested instead of the first.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod checks;
 mod contents;
 mod faults;
 mod leg;
 mod leg_spec;
 mod measure;
-
 mod oracle;
 mod requests;
 mod result;
@@ -30,6 +30,7 @@ mod store;
 mod streams;
 mod trace;
 
+pub use bound::{Bound, JobBound, Limit, bound};
 pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};

@@ -1,0 +1,431 @@
+//! What no policy can exceed: an analytic bound on the throughput of a scenario.
+//!
+//! Three things hold whatever chooses the legs. Every request is present for at least as long as
+//! its operation takes a device that has nothing else to do, so the requests outstanding limit how
+//! many are done (Little's law). No device does more than it does saturated. Every write is done by
+//! every leg. The bound is the most that satisfies all three: the fastest leg is filled to its
+//! capacity, then the next, and writes take their part of each. Service times and capacities are
+//! measured on the models themselves, at the scenario's block size, region and mix; see
+//! docs/bounds.md for the formulas and for what makes it true on devices with an arm.
+
+mod measure;
+
+use std::fmt;
+
+use heliostat_model::ModelParams;
+use heliostat_types::{Extent, OpKind};
+use heliostat_workload::{Job, Rw};
+
+use crate::scenario::Scenario;
+use measure::{Asked, ServiceTimes, saturated, service_times};
+
+/// What no policy can exceed in a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// All foreground jobs together.
+    pub total: JobBound,
+    /// One for each job of the scenario, as if it were alone.
+    pub jobs: Vec<JobBound>,
+    /// What was assumed, a sentence each.
+    pub assumptions: Vec<&'static str>,
+}
+
+/// The most that a job gets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobBound {
+    /// The job's name; empty for all together.
+    pub name: String,
+    /// Reads per second.
+    pub read_iops: f64,
+    /// Writes per second.
+    pub write_iops: f64,
+    /// Bytes read per second.
+    pub read_bw_bytes: f64,
+    /// Bytes written per second.
+    pub write_bw_bytes: f64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+/// What a bound comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// So few requests are outstanding that each waits for its own service alone.
+    #[default]
+    Outstanding,
+    /// The legs are saturated.
+    Capacity,
+    /// Writes, which every leg does, saturate the slowest leg.
+    Writes,
+    /// The host adapter that all reads pass, or writes once for each leg.
+    Adapter,
+}
+
+impl Limit {
+    /// In words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Outstanding => "requests outstanding",
+            Self::Capacity => "capacity of the legs",
+            Self::Writes => "writes of the slowest leg",
+            Self::Adapter => "host adapter",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The bound of a scenario.
+///
+/// # Errors
+/// Says why there is none: where something changes the legs on the way, or nothing true can be
+/// said in advance.
+pub fn bound(scenario: &Scenario) -> Result<Bound, String> {
+    check(scenario)?;
+    let outstanding: f64 = scenario.jobs.iter().map(|job| Shape::of(job).depth).sum();
+    let mut jobs = Vec::new();
+    let mut total = JobBound::default();
+    for job in &scenario.jobs {
+        let mut alone = of_job(scenario, job, outstanding);
+        if !job.background {
+            total.read_iops += alone.read_iops;
+            total.write_iops += alone.write_iops;
+            total.read_bw_bytes += alone.read_bw_bytes;
+            total.write_bw_bytes += alone.write_bw_bytes;
+            total.limit = alone.limit;
+        }
+        alone.name.clone_from(&job.name);
+        jobs.push(alone);
+    }
+    let mut assumptions = vec!["flushes and the time that the engine takes cost nothing"];
+    if jobs.len() > 1 {
+        assumptions.push("each job is alone: nothing is taken off for the others");
+    }
+    Ok(Bound {
+        total,
+        jobs,
+        assumptions,
+    })
+}
+
+/// What a job keeps asking for.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// Requests outstanding, all clones together.
+    depth: f64,
+    len_bytes: u64,
+    /// Of all requests.
+    read_share: f64,
+}
+
+impl Shape {
+    fn of(job: &Job) -> Self {
+        let read_share = match job.rw {
+            Rw::Read | Rw::RandRead => 1.0,
+            Rw::Write | Rw::RandWrite => 0.0,
+            Rw::Rw | Rw::RandRw => f64::from(job.rwmixread) / 100.0,
+        };
+        let (len_bytes, depth) = if !job.direct && job.rw == Rw::Read {
+            // A window of requests of up to 1 MiB.
+            let len_bytes = job.readahead_bytes.min(1 << 20) / job.bs_bytes * job.bs_bytes;
+            (len_bytes, job.readahead_bytes.div_ceil(len_bytes))
+        } else {
+            (job.bs_bytes, u64::from(job.iodepth))
+        };
+        Self {
+            depth: depth as f64 * f64::from(job.numjobs),
+            len_bytes,
+            read_share,
+        }
+    }
+}
+
+/// Whether anything can be said.
+fn check(scenario: &Scenario) -> Result<(), String> {
+    /// Regions below this may be in a drive's cache for the most part.
+    const CACHED_BYTES: u64 = 8 << 30;
+    let array = &scenario.array;
+    if !scenario.faults.is_empty() {
+        return Err("faults change the legs on the way".to_owned());
+    }
+    if array.layout != heliostat_engine::Layout::Mirror || array.copies > 0 {
+        return Err("not every leg holds everything".to_owned());
+    }
+    if array.legs.iter().any(|leg| leg.cache.hit_permille > 0) {
+        return Err("what a cache below a leg hits is not known in advance".to_owned());
+    }
+    let mut params = array.legs.iter().map(|leg| &leg.params);
+    if params.any(|params| matches!(params, ModelParams::Hdd(_))) {
+        for job in &scenario.jobs {
+            let small = job.region_bytes(array.size_bytes) < CACHED_BYTES;
+            let shared = !job.rw.is_random() && job.numjobs > 1 && job.offset_increment_bytes == 0;
+            if small || shared {
+                let name = &job.name;
+                return Err(format!(
+                    "job '{name}' may read what a disk's own cache holds"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A leg at its best.
+#[derive(Clone, Debug)]
+struct LegAtBest {
+    /// Whether one operation after the other has the arm: the time that each takes is taken from
+    /// the others.
+    rotational_random: bool,
+    read_times: Option<ServiceTimes>,
+    write_times: Option<ServiceTimes>,
+    /// How many shortest draws there are to choose from.
+    choices: f64,
+    /// Operations per second, saturated: reads alone, writes alone, any mix.
+    reads_max: f64,
+    writes_max: f64,
+    all_max: f64,
+}
+
+impl LegAtBest {
+    fn measure(params: &ModelParams, shape: &Shape, asked: Asked, pieces: u64, secs: f64) -> Self {
+        let rotational = matches!(params, ModelParams::Hdd(_));
+        let has_reads = shape.read_share > 0.0;
+        let has_writes = shape.read_share < 1.0;
+        let piece = Asked {
+            len_bytes: asked.len_bytes / pieces,
+            ..asked
+        };
+        let read_times = has_reads.then(|| service_times(params, OpKind::Read, piece));
+        let write_times = has_writes.then(|| service_times(params, OpKind::Write, asked));
+        let rotational_random = rotational && asked.is_random;
+        let rate = |percent| {
+            let whole = saturated(params, percent, asked);
+            if pieces == 1 || percent < 100 {
+                return whole;
+            }
+            // In requests: a piece is a part of one.
+            whole.max(saturated(params, percent, piece) / pieces as f64)
+        };
+        let mut leg = Self {
+            rotational_random,
+            read_times,
+            write_times,
+            choices: 1.0,
+            reads_max: f64::INFINITY,
+            writes_max: f64::INFINITY,
+            all_max: f64::INFINITY,
+        };
+        if !rotational_random {
+            if has_reads {
+                leg.reads_max = rate(100);
+            }
+            if has_writes {
+                // What the buffer takes in the time of the run comes on top.
+                let buffered = match params {
+                    ModelParams::Flash(flash) => flash.write_buffer_bytes,
+                    ModelParams::Hdd(_) | ModelParams::Network(_) | ModelParams::Ram(_) => 0,
+                };
+                leg.writes_max = rate(0) + buffered as f64 / asked.len_bytes as f64 / secs;
+                let mixes = [25, 50, 75].map(rate).into_iter();
+                let reads = leg.reads_max.min(f64::MAX);
+                let alone = if has_reads { reads } else { 0.0 };
+                leg.all_max = mixes.fold(alone.max(leg.writes_max), f64::max);
+            }
+        }
+        leg
+    }
+
+    /// Seconds that a read is present at least.
+    fn read_s(&self) -> f64 {
+        let times = self.read_times.as_ref();
+        times.map_or(0.0, |times| times.best_of(self.choices))
+    }
+
+    /// Seconds that a write is present at least.
+    fn write_s(&self) -> f64 {
+        let times = self.write_times.as_ref();
+        times.map_or(0.0, |times| times.best_of(self.choices))
+    }
+
+    /// Reads per second beside `writes` per second; negative where those alone are too many.
+    fn reads_beside(&self, writes: f64) -> f64 {
+        if self.rotational_random {
+            let left = 1.0 - writes * self.write_s();
+            return if left < 0.0 {
+                -1.0
+            } else {
+                left / self.read_s()
+            };
+        }
+        if writes > self.writes_max {
+            return -1.0;
+        }
+        self.reads_max.min(self.all_max - writes)
+    }
+}
+
+/// The bound of one job; `outstanding` requests of all jobs may be there to choose from.
+fn of_job(scenario: &Scenario, job: &Job, outstanding: f64) -> JobBound {
+    let array = &scenario.array;
+    let shape = Shape::of(job);
+    let asked = Asked {
+        region: Extent::new(job.offset_bytes, job.region_bytes(array.size_bytes)),
+        len_bytes: shape.len_bytes,
+        is_random: job.rw.is_random(),
+    };
+    let leg_count = array.legs.len();
+    // A policy may cut what is larger than a page.
+    let pieces = (1..=leg_count as u64)
+        .rev()
+        .find(|&pieces| shape.len_bytes > 4096 && (shape.len_bytes / pieces).is_multiple_of(4096))
+        .unwrap_or(1);
+    let secs = scenario.seconds.as_secs_f64().max(0.001);
+    let mut legs: Vec<LegAtBest> = Vec::new();
+    for (index, leg) in array.legs.iter().enumerate() {
+        let before = array.legs[..index].iter();
+        let same = before
+            .zip(&legs)
+            .find(|(other, _)| other.params == leg.params);
+        let measured = match same {
+            Some((_, measured)) => measured.clone(),
+            None => LegAtBest::measure(&leg.params, &shape, asked, pieces, secs),
+        };
+        legs.push(measured);
+    }
+    // Whoever has `choices` pairs of request and leg takes the best of them.
+    let choices = outstanding * leg_count as f64;
+    for leg in &mut legs {
+        leg.choices = choices;
+    }
+    let (mut rate, mut limit) = most(&shape, &legs);
+    // An arm beside a faster leg can wait for what comes by: it has as many more to choose from as
+    // the others are faster, and more the faster it gets by that. Twice is enough for any drive.
+    if leg_count > 1 {
+        for _ in 0..2 {
+            for leg in legs.iter_mut().filter(|leg| leg.rotational_random) {
+                let own = 1.0 / leg.read_s().max(leg.write_s());
+                leg.choices = choices.max(outstanding * rate / own * leg_count as f64);
+            }
+            (rate, limit) = most(&shape, &legs);
+        }
+    }
+    if legs.iter().all(|leg| leg.rotational_random) {
+        let arms = arms_most(&shape, &mut legs, outstanding);
+        if arms < rate {
+            (rate, limit) = (arms, Limit::Capacity);
+        }
+    }
+    let adapter = adapter_most(scenario, &shape);
+    if adapter < rate {
+        (rate, limit) = (adapter, Limit::Adapter);
+    }
+    let (read_iops, write_iops) = (rate * shape.read_share, rate * (1.0 - shape.read_share));
+    JobBound {
+        name: String::new(),
+        read_iops,
+        write_iops,
+        read_bw_bytes: read_iops * shape.len_bytes as f64,
+        write_bw_bytes: write_iops * shape.len_bytes as f64,
+        limit,
+    }
+}
+
+/// Requests per second where every leg has an arm. A service that begins while `busy - 1` arms are
+/// busy was chosen among the pairs of an idle arm and a request that none of those serves: fewer
+/// busy arms, more to choose from. The most over all numbers of busy arms.
+fn arms_most(shape: &Shape, legs: &mut [LegAtBest], outstanding: f64) -> f64 {
+    let count = legs.len() as f64;
+    let writes = 1.0 - shape.read_share;
+    let mut most = 0.0f64;
+    let mut busy = 1.0;
+    while busy <= count {
+        // Each leg may be behind with other writes than the next.
+        let taken = if writes > 0.0 { 0.0 } else { busy - 1.0 };
+        let free = (outstanding - taken).max(1.0);
+        for leg in legs.iter_mut() {
+            leg.choices = (count - busy + 1.0) * free;
+        }
+        let shortest =
+            |seconds: fn(&LegAtBest) -> f64| legs.iter().map(seconds).fold(f64::INFINITY, f64::min);
+        let work_s = shape.read_share * shortest(LegAtBest::read_s)
+            + writes * count * shortest(LegAtBest::write_s);
+        let at_once = if writes > 0.0 {
+            busy
+        } else {
+            busy.min(outstanding)
+        };
+        most = most.max(at_once / work_s);
+        busy += 1.0;
+    }
+    most
+}
+
+/// Requests per second that the host adapters let through.
+fn adapter_most(scenario: &Scenario, shape: &Shape) -> f64 {
+    let legs = &scenario.array.legs;
+    let rates = scenario.array.hbas.iter().map(|hba| {
+        let behind = legs.iter().filter(|leg| leg.hba == hba.name).count();
+        // Reads may go round it where a leg is not behind it.
+        let reads = if behind == legs.len() {
+            shape.read_share
+        } else {
+            0.0
+        };
+        let crossings = reads + (1.0 - shape.read_share) * behind as f64;
+        hba.bw_bytes_per_s as f64 / (crossings * shape.len_bytes as f64)
+    });
+    rates.fold(f64::INFINITY, f64::min)
+}
+
+/// The most requests per second that all legs together can do, by halving.
+fn most(shape: &Shape, legs: &[LegAtBest]) -> (f64, Limit) {
+    let (mut low, mut high) = (0.0, 1e10);
+    let mut limit = Limit::default();
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        match too_many(middle, shape, legs) {
+            None => low = middle,
+            Some(why) => {
+                high = middle;
+                limit = why;
+            }
+        }
+    }
+    (high, limit)
+}
+
+/// Why `rate` requests per second are too many; `None` where they are not.
+fn too_many(rate: f64, shape: &Shape, legs: &[LegAtBest]) -> Option<Limit> {
+    let writes = rate * (1.0 - shape.read_share);
+    let mut reads_left = rate * shape.read_share;
+    // A write is present until the slowest leg has done it.
+    let write_s = legs.iter().map(LegAtBest::write_s).fold(0.0, f64::max);
+    let mut present = writes * write_s;
+    let mut order: Vec<(f64, f64)> = Vec::new();
+    for leg in legs {
+        let reads = leg.reads_beside(writes);
+        if reads < 0.0 {
+            return Some(Limit::Writes);
+        }
+        order.push((leg.read_s(), reads));
+    }
+    order.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for (read_s, reads_max) in order {
+        let reads = reads_left.min(reads_max);
+        present += reads * read_s;
+        reads_left -= reads;
+    }
+    if present > shape.depth {
+        return Some(Limit::Outstanding);
+    }
+    (reads_left > 1e-9).then_some(if writes > 0.0 {
+        Limit::Writes
+    } else {
+        Limit::Capacity
+    })
+}
