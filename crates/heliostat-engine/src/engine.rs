@@ -162,6 +162,20 @@ impl Engine {
         }
     }
 
+    /// Goes on where `before` ended without a word, as in a power cut: its policy chooses on and has
+    /// to learn anew, and operations are numbered on, so that a late completion of one of its own is
+    /// never taken for one of ours.
+    pub fn follow(&mut self, before: Self) {
+        self.ops_begun = before.ops_begun;
+        self.policy = before.policy;
+        self.policy.reset(None);
+        for leg in LegSet::first(self.legs.legs.len()) {
+            let is_present = self.legs.in_sync.contains(leg);
+            self.policy.on_leg_state(leg, is_present);
+        }
+        self.observes = self.policy.observes();
+    }
+
     /// Takes one input in. Drain [`Engine::poll_output`] before the next.
     ///
     /// # Panics

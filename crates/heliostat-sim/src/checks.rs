@@ -1,8 +1,7 @@
 //! What must hold when a run is over.
 
-use heliostat_types::{LegId, SECTOR_BYTES};
+use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 
-use crate::shadow::Wrong;
 use crate::simulation::Simulation;
 
 impl Simulation {
@@ -57,28 +56,42 @@ impl Simulation {
     }
 
     fn check_legs_converge(&mut self) -> Result<(), String> {
-        let in_sync: Vec<LegId> = self.engine.in_sync().iter().collect();
-        for pair in in_sync.windows(2) {
+        self.check_equal(self.engine.in_sync())
+    }
+
+    /// Whether `legs` hold the same, but for what an injected fault has damaged.
+    pub(crate) fn check_equal(&self, legs: LegSet) -> Result<(), String> {
+        let legs: Vec<LegId> = legs.iter().collect();
+        for pair in legs.windows(2) {
             let [one, other] = [pair[0], pair[1]];
-            let store = &self.legs[one.index()].store;
-            if let Some(sector) = store.first_difference(&self.legs[other.index()].store) {
+            let [mine, theirs] = [&self.legs[one.index()], &self.legs[other.index()]];
+            let counts = |sector| !mine.is_damaged(sector) && !theirs.is_damaged(sector);
+            if let Some(sector) = mine.store.first_difference(&theirs.store, counts) {
                 return Err(format!("{one} and {other} differ in sector {sector}"));
             }
         }
         Ok(())
     }
 
-    /// Reads everything that was ever written from every leg in sync.
     fn check_no_write_is_lost(&mut self) -> Result<(), String> {
+        self.check_contents(self.engine.in_sync())
+    }
+
+    /// Reads everything that was ever written from each of `legs`.
+    pub(crate) fn check_contents(&mut self, legs: LegSet) -> Result<(), String> {
         let Some(shadow) = &mut self.shadow else {
             return Ok(());
         };
-        for leg in self.engine.in_sync() {
-            let store = &self.legs[leg.index()].store;
+        for leg in legs {
+            let holds = &self.legs[leg.index()];
             for extent in shadow.written() {
                 let began = shadow.begin_read();
-                let checked: Result<(), (u64, Wrong)> =
-                    shadow.check_read(extent, began, |sector| store.version(sector));
+                let checked = shadow.check_read(
+                    extent,
+                    began,
+                    |sector| holds.store.version(sector),
+                    |sector| holds.is_damaged(sector),
+                );
                 shadow.end_read(began);
                 if let Err((sector, wrong)) = checked {
                     let at = sector * SECTOR_BYTES;

@@ -2,9 +2,14 @@
 
 use heliostat_engine::LegOp;
 use heliostat_model::{DeviceModel, DeviceSpec};
-use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, RandomStream};
+use heliostat_types::{
+    Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, RandomStream, SECTOR_BYTES,
+};
 
+use crate::arena::Arena;
+use crate::contents::SECTOR;
 use crate::measure::Period;
+use crate::medium::{Fate, Medium};
 use crate::result::LegResult;
 use crate::store::Store;
 
@@ -13,6 +18,8 @@ use crate::store::Store;
 pub(crate) struct SimLeg {
     model: Box<dyn DeviceModel>,
     pub(crate) store: Store,
+    /// What is wrong with the bytes; `None` where nothing will ever be.
+    pub(crate) medium: Option<Box<Medium>>,
     /// The device's luck.
     luck: RandomStream,
     /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
@@ -32,6 +39,7 @@ pub(crate) struct LegOpInFlight {
     pub(crate) dispatched_at: Instant,
     /// Where its bytes lie in the arena; empty where it has none.
     memory: (usize, usize),
+    fate: Fate,
 }
 
 /// Operations in devices, by the low half of their identity: what is unique among those in flight.
@@ -91,6 +99,7 @@ impl SimLeg {
         Self {
             model,
             store,
+            medium: None,
             luck,
             samples: false,
             next_event_at: None,
@@ -120,25 +129,34 @@ impl SimLeg {
         now: Instant,
         op: LegOp,
         memory: std::ops::Range<usize>,
-        arena: &mut [u8],
+        arena: &mut Arena,
     ) -> LegOpInFlight {
         if self.in_flight == 0 {
             self.busy_since = now;
         }
         self.in_flight += 1;
-        if may_be(op, true) && !self.samples {
-            self.move_bytes(op, &mut arena[memory.clone()], |sector| {
-                is_early(op, sector)
-            });
-        }
-        self.model
-            .submit(now, op.id, op.kind, op.extent, &mut self.luck);
-        self.next_event_at = self.model.next_event_at();
-        LegOpInFlight {
+        let fate = match &mut self.medium {
+            Some(medium) => medium.decide(now, &op, &mut self.store),
+            None => Fate::Good,
+        };
+        let in_flight = LegOpInFlight {
             op,
             dispatched_at: now,
             memory: (memory.start, memory.end),
+            fate,
+        };
+        if may_be(op, true) && !self.samples {
+            self.move_bytes(&in_flight, arena, |sector| is_early(op, sector));
         }
+        let kind = match fate {
+            // What any command takes that moves no data and writes nothing back.
+            Fate::Lie => OpKind::BlockStatus,
+            Fate::Good | Fate::Lost | Fate::Torn { .. } | Fate::Misdirected { .. } => op.kind,
+        };
+        self.model
+            .submit(now, op.id, kind, op.extent, &mut self.luck);
+        self.next_event_at = self.model.next_event_at();
+        in_flight
     }
 
     /// Puts `wrap` of the model and the device's luck in the model's place.
@@ -181,23 +199,29 @@ impl SimLeg {
         now: Instant,
         ended: LegOpInFlight,
         result: Result<(), ErrorKind>,
-        arena: &mut [u8],
+        arena: &mut Arena,
         measured: &Period,
     ) {
-        let LegOpInFlight { op, .. } = ended;
-        let bytes = &mut arena[ended.memory.0..ended.memory.1];
+        let LegOpInFlight { op, fate, .. } = ended;
+        let memory = ended.memory.0..ended.memory.1;
         match result {
             Ok(()) if self.samples && op.kind == OpKind::Read => {
-                self.store.read_samples(op.extent, bytes);
+                self.store.read_samples(op.extent, &mut arena.bytes[memory]);
             }
             Ok(()) if may_be(op, false) => {
-                self.move_bytes(op, bytes, |sector| !is_early(op, sector));
+                self.move_bytes(&ended, arena, |sector| !is_early(op, sector));
             }
             Ok(()) => {}
             // Nobody may look at the bytes of a failed read.
-            Err(_) if op.kind == OpKind::Read => bytes.fill(0xdb),
+            Err(_) if op.kind == OpKind::Read => {
+                arena.bytes[memory.clone()].fill(0xdb);
+                arena.clear(memory);
+            }
             // A failed write has landed as far as it has landed early.
             Err(_) => {}
+        }
+        if let Some(medium) = &mut self.medium {
+            medium.end(&op, fate, result.is_ok());
         }
         self.in_flight -= 1;
         if self.in_flight == 0 {
@@ -234,8 +258,84 @@ impl SimLeg {
         self.result
     }
 
+    /// The power fails at `now`, with these operations in the device: of their bytes some land, of
+    /// what is not durable some is gone.
+    pub(crate) fn cut_power<'a>(
+        &mut self,
+        now: Instant,
+        in_flight: impl Iterator<Item = &'a LegOpInFlight>,
+        arena: &mut Arena,
+        measured: &Period,
+    ) {
+        for in_flight in in_flight {
+            self.in_flight -= 1;
+            if self.in_flight == 0 {
+                self.busy += measured.overlap(self.busy_since, now);
+            }
+            let op = in_flight.op;
+            if !matches!(op.kind, OpKind::Write | OpKind::WriteZeroes | OpKind::Trim) {
+                continue;
+            }
+            let medium = self.medium.as_mut().expect("the power fails");
+            let lands = medium.lands_at_cut(&op);
+            self.move_bytes(in_flight, arena, |sector| {
+                !is_early(op, sector) && lands(sector)
+            });
+        }
+        let medium = self.medium.as_mut().expect("the power fails");
+        medium.cut_power(now, &mut self.store);
+    }
+
+    /// Whether an injected fault has damaged a sector.
+    pub(crate) fn is_damaged(&self, sector: u64) -> bool {
+        let medium = self.medium.as_ref();
+        medium.is_some_and(|medium| medium.is_damaged(sector))
+    }
+
+    /// Makes a sector what it is on another leg, for good.
+    pub(crate) fn copy_sector(&mut self, sector: u64, bytes: &[u8], is_damaged: bool) {
+        self.store.set_sector(sector, bytes);
+        if let Some(medium) = &mut self.medium {
+            medium.copied(sector, is_damaged);
+        }
+    }
+
     /// Moves the bytes of an operation, in sectors that `moves` says.
-    fn move_bytes(&mut self, op: LegOp, bytes: &mut [u8], moves: impl Fn(u64) -> bool) {
+    fn move_bytes(
+        &mut self,
+        in_flight: &LegOpInFlight,
+        arena: &mut Arena,
+        moves: impl Fn(u64) -> bool,
+    ) {
+        let op = in_flight.op;
+        let memory = in_flight.memory.0..in_flight.memory.1;
+        if let Some(medium) = &mut self.medium {
+            let first = op.extent.offset() / SECTOR_BYTES;
+            for sector in (first..op.extent.end() / SECTOR_BYTES).filter(|sector| moves(*sector)) {
+                let at = memory.start + index(sector - first) * SECTOR;
+                match op.kind {
+                    OpKind::Read => {
+                        let kept = self.store.sector(sector);
+                        arena.bytes[at..at + kept.len()].copy_from_slice(&kept);
+                        arena.set_tainted(at, medium.is_damaged(sector));
+                    }
+                    OpKind::Write => {
+                        let is_tainted = arena.is_tainted(at);
+                        let bytes = &arena.bytes[at..at + self.store.kept_bytes()];
+                        let store = &mut self.store;
+                        medium.write(&op, in_flight.fate, sector, (bytes, is_tainted), store);
+                    }
+                    OpKind::Trim | OpKind::WriteZeroes => {
+                        let zeros = &[0; SECTOR][..self.store.kept_bytes()];
+                        let store = &mut self.store;
+                        medium.write(&op, in_flight.fate, sector, (zeros, false), store);
+                    }
+                    OpKind::Flush | OpKind::BlockStatus => {}
+                }
+            }
+            return;
+        }
+        let bytes = &mut arena.bytes[memory];
         match op.kind {
             OpKind::Read => self.store.read(op.extent, bytes, moves),
             OpKind::Write => self.store.write(op.extent, bytes, moves),
@@ -258,6 +358,10 @@ impl SimLeg {
         let spec = self.model.spec();
         extent.end() <= spec.size_bytes && extent.is_aligned(u64::from(spec.logical_block_bytes))
     }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("a request fits into memory")
 }
 
 /// Whether the bytes of an operation move at dispatch, and not at completion: a device may do

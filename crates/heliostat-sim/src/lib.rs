@@ -10,6 +10,7 @@
 //! mirroring to be tested instead of the first.
 #![forbid(unsafe_code)]
 
+mod arena;
 mod bound;
 mod checks;
 mod contents;
@@ -17,7 +18,9 @@ mod faults;
 mod leg;
 mod leg_spec;
 mod measure;
+mod medium;
 mod oracle;
+mod power;
 mod requests;
 mod result;
 mod scenario;
@@ -35,7 +38,7 @@ pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
 pub use leg_spec::{HbaSpec, LegSpec};
-pub use result::{Hedges, JobResult, LegResult, Moved, RunResult};
+pub use result::{Hedges, Integrity, JobResult, LegResult, Moved, RunResult};
 pub use scenario::{ArraySpec, Scenario, ScenarioError};
 pub use series::{Series, SeriesMoved, SeriesPoint};
 pub use sim_policy::SimPolicy;

@@ -26,7 +26,7 @@ pub(crate) struct Pending {
     ask: Ask,
     /// Where in the client's stream it lies.
     place_bytes: u64,
-    arrived_at: Instant,
+    pub(crate) arrived_at: Instant,
     /// When it went into the engine, in the order of events; of a write, its version.
     began: Moment,
 }
@@ -49,6 +49,12 @@ impl Requests {
         }
         self.slots.push(Some(pending));
         self.slots.len() as u64 - 1
+    }
+
+    /// Takes out all, by number.
+    pub(crate) fn take_all(&mut self) -> Vec<Pending> {
+        self.free.clear();
+        self.slots.drain(..).flatten().collect()
     }
 
     fn pending_mut(&mut self, number: u64) -> &mut Pending {
@@ -78,10 +84,23 @@ impl Simulation {
             arrived_at: self.now,
             began: 0,
         };
+        self.begin_request(pending);
+    }
+
+    /// A client asks once more for what it asked for before a power cut.
+    pub(crate) fn ask_again(&mut self, gone: Pending) {
+        self.begin_request(Pending {
+            arrived_at: self.now,
+            began: 0,
+            ..gone
+        });
+    }
+
+    fn begin_request(&mut self, pending: Pending) {
         let number = self.requests.insert(pending);
         self.littles.on_arrival(self.now);
-        let id = self.clients[client].id;
-        self.record(What::Asked { client: id.0 }, ask, number);
+        let id = self.clients[pending.client].id;
+        self.record(What::Asked { client: id.0 }, pending.ask, number);
         if !self.memory_waiters.is_empty() || !self.submit(number) {
             self.memory_waiters.push_back(number);
         }
@@ -123,7 +142,12 @@ impl Simulation {
                     fua: false,
                 }
             }
-            Ask::Flush => RequestKind::Flush,
+            Ask::Flush => {
+                if let Some(shadow) = &mut self.shadow {
+                    began = shadow.begin_flush();
+                }
+                RequestKind::Flush
+            }
         };
         self.requests.pending_mut(number).began = began;
         let client = self.clients[pending.client].id;
@@ -192,6 +216,7 @@ impl Simulation {
         match pending.ask {
             Ask::Read(_) => shadow.end_read(pending.began),
             Ask::Write(extent) => shadow.end_write(extent, pending.began, result.is_ok()),
+            Ask::Flush if result.is_ok() => shadow.end_flush(pending.began),
             Ask::Flush => {}
         }
     }
@@ -215,7 +240,9 @@ impl Simulation {
     /// Makes the bytes of a write those of its version.
     fn fill(&mut self, extent: Extent, data: BufferSlice, version: Moment) {
         let kept_bytes = self.scenario.fidelity.kept_bytes();
-        let bytes = &mut self.arena.0[self.engine.buffers().resolve(data)];
+        let memory = self.engine.buffers().resolve(data);
+        self.arena.clear(memory.clone());
+        let bytes = &mut self.arena.bytes[memory];
         let first = extent.offset() / SECTOR_BYTES;
         for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR)) {
             fill_sector(&mut bytes[..kept_bytes], sector, version);
@@ -228,21 +255,29 @@ impl Simulation {
             self.fail(format!("{} bytes for a read of {extent}", data.len_bytes));
             return;
         }
-        let bytes = &self.arena.0[self.engine.buffers().resolve(data)];
+        let memory = self.engine.buffers().resolve(data);
+        let arena = &self.arena;
         let kept_bytes = self.scenario.fidelity.kept_bytes();
         let first = extent.offset() / SECTOR_BYTES;
+        let place_of = |sector| memory.start + index(sector - first) * SECTOR;
         let version_of = |sector| {
-            let start = index(sector - first) * SECTOR;
-            version_of_sector(&bytes[start..start + kept_bytes], sector)
+            let start = place_of(sector);
+            version_of_sector(&arena.bytes[start..start + kept_bytes], sector)
         };
+        let is_damaged = |sector| !arena.is_clean() && arena.is_tainted(place_of(sector));
         let checked = match &mut self.shadow {
-            Some(shadow) => shadow.check_read(extent, began, version_of),
-            None if self.samples => check_never_written(sampled_sectors(extent), version_of),
+            Some(shadow) => shadow.check_read(extent, began, version_of, is_damaged),
+            None if self.samples => {
+                check_never_written(sampled_sectors(extent), version_of, is_damaged)
+            }
             None => {
                 let sectors = first..extent.end() / SECTOR_BYTES;
-                check_never_written(sectors, version_of)
+                check_never_written(sectors, version_of, is_damaged)
             }
         };
+        if let Ok(1..) = checked {
+            self.integrity.damaged_reads += 1;
+        }
         if let Err((sector, wrong)) = checked {
             self.fail(format!(
                 "a read of {extent} returned {wrong}, in sector {sector}"
@@ -265,13 +300,16 @@ impl Simulation {
 fn check_never_written(
     sectors: impl Iterator<Item = u64>,
     version_of: impl Fn(u64) -> Option<Moment>,
-) -> Result<(), (u64, Wrong)> {
+    is_damaged: impl Fn(u64) -> bool,
+) -> Result<u64, (u64, Wrong)> {
+    let mut damaged_wrong = 0;
     for sector in sectors {
         match version_of(sector) {
             Some(0) => {}
+            _ if is_damaged(sector) => damaged_wrong += 1,
             Some(_) => return Err((sector, Wrong::NeverWritten)),
             None => return Err((sector, Wrong::Damaged)),
         }
     }
-    Ok(())
+    Ok(damaged_wrong)
 }

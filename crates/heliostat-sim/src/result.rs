@@ -30,6 +30,8 @@ pub struct RunResult {
     pub hedges: Hedges,
     /// Requests that were answered with an error, over the whole run.
     pub errors: u64,
+    /// What injected faults did to bytes, over the whole run.
+    pub integrity: Integrity,
     /// Hash of everything that happened: equal for equal seed and commit, on every machine.
     pub trace_hash: u64,
     /// How many events that were.
@@ -43,6 +45,44 @@ pub struct Hedges {
     pub issued: u64,
     /// How many of them answered first.
     pub won: u64,
+}
+
+/// What injected faults did to the bytes of the legs, and how much of it clients have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// Reads that returned bytes which an injected fault had damaged.
+    pub damaged_reads: u64,
+    /// Writes to a leg that were answered and did not land.
+    pub lost_writes: u64,
+    /// Writes to a leg that were answered and landed in part.
+    pub torn_writes: u64,
+    /// Writes to a leg that were answered and landed elsewhere.
+    pub misdirected_writes: u64,
+    /// Sectors of a leg that changed by themselves.
+    pub rotten_sectors: u64,
+    /// Flushes of a leg that were answered and made nothing durable.
+    pub lied_flushes: u64,
+    /// How often the power failed.
+    pub power_cuts: u64,
+    /// Sectors of a leg that a power cut undid although a flush that lied had covered them.
+    pub sectors_lost_by_lies: u64,
+    /// Sectors of legs in sync that were damaged in the end.
+    pub damaged_sectors: u64,
+}
+
+impl Integrity {
+    /// Adds what another leg has counted.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.damaged_reads += other.damaged_reads;
+        self.lost_writes += other.lost_writes;
+        self.torn_writes += other.torn_writes;
+        self.misdirected_writes += other.misdirected_writes;
+        self.rotten_sectors += other.rotten_sectors;
+        self.lied_flushes += other.lied_flushes;
+        self.power_cuts += other.power_cuts;
+        self.sectors_lost_by_lies += other.sectors_lost_by_lies;
+        self.damaged_sectors += other.damaged_sectors;
+    }
 }
 
 /// Requests of one kind that were answered.

@@ -132,6 +132,12 @@ impl Scenario {
         self.check_power_cuts()
     }
 
+    /// Whether the power ever fails.
+    pub(crate) fn has_power_cuts(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| fault.effect == Some(Effect::PowerCut))
+    }
+
     /// The power can only fail while it is there.
     fn check_power_cuts(&self) -> Result<(), ScenarioError> {
         let faults = self.faults.iter().enumerate();

@@ -9,6 +9,12 @@
 //!
 //! A write that was answered with an error may have happened or not; once a read has shown that it
 //! did not, it must not appear later.
+//!
+//! Where the power may fail, a version also has the moment from which on another one, answered, is
+//! known to lie over it. A flush that began after that makes it impossible for good; every other
+//! version may be there after a cut, and one that was then read is the only one left.
+//!
+//! Bytes that an injected fault has damaged prove nothing, and are wrong for a known reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,7 +39,14 @@ pub(crate) struct Shadow {
     granules: BTreeMap<u64, Vec<Version>>,
     /// When the reads in flight began.
     reads: BTreeSet<Moment>,
+    /// Whether the power may fail.
+    keeps_unflushed: bool,
+    /// When the newest flush began that was answered; what was answered before is durable.
+    flushed: Moment,
 }
+
+/// More versions than any device has unflushed ones of a sector.
+const VERSIONS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -41,6 +54,8 @@ struct Version {
     version: Moment,
     ended: Moment,
     overwritten: Moment,
+    /// When a write ended that lies over it.
+    superseded: Moment,
 }
 
 /// What is wrong with the bytes of a sector.
@@ -65,13 +80,16 @@ impl fmt::Display for Wrong {
 }
 
 impl Shadow {
-    /// Nothing written; all extents will be multiples of `granule_bytes`.
-    pub(crate) fn new(granule_bytes: u64) -> Self {
+    /// Nothing written; all extents will be multiples of `granule_bytes`. `keeps_unflushed`: the
+    /// power may fail.
+    pub(crate) fn new(granule_bytes: u64, keeps_unflushed: bool) -> Self {
         Self {
             granule_bytes,
             clock: NEVER,
             granules: BTreeMap::new(),
             reads: BTreeSet::new(),
+            keeps_unflushed,
+            flushed: NEVER,
         }
     }
 
@@ -104,14 +122,23 @@ impl Shadow {
                     version: NEVER,
                     ended: NEVER,
                     overwritten: NOT_YET,
+                    superseded: NOT_YET,
                 }]
             });
-            // What was overwritten before every read in flight began can be no one's answer.
-            versions.retain(|version| version.overwritten > oldest_read.min(NOT_YET - 1));
+            // What was overwritten before every read in flight began can be no one's answer, unless
+            // a power cut brings it back.
+            let oldest_read = oldest_read.min(NOT_YET - 1);
+            let is_many = versions.len() > VERSIONS_MAX;
+            let comes_back = self.keeps_unflushed && !is_many;
+            let flushed = self.flushed;
+            versions.retain(|version| {
+                version.overwritten > oldest_read || comes_back && version.superseded > flushed
+            });
             versions.push(Version {
                 version,
                 ended: NOT_YET,
                 overwritten: NOT_YET,
+                superseded: NOT_YET,
             });
         }
         version
@@ -127,6 +154,7 @@ impl Shadow {
                     other.ended = now;
                 } else if ok && other.ended <= version {
                     other.overwritten = other.overwritten.min(now);
+                    other.superseded = other.superseded.min(now);
                 }
             }
         }
@@ -144,25 +172,63 @@ impl Shadow {
         self.reads.remove(&began);
     }
 
+    /// A flush begins.
+    pub(crate) fn begin_flush(&mut self) -> Moment {
+        self.tick()
+    }
+
+    /// A flush that began at `began` is answered well.
+    pub(crate) fn end_flush(&mut self, began: Moment) {
+        self.flushed = self.flushed.max(began);
+    }
+
+    /// The power fails: who asked will never be answered, and of what was not flushed any version
+    /// may be there from now on.
+    pub(crate) fn cut_power(&mut self) {
+        let now = self.tick();
+        let flushed = std::mem::replace(&mut self.flushed, now);
+        self.reads.clear();
+        for versions in self.granules.values_mut() {
+            versions.retain(|version| version.superseded > flushed);
+            for version in versions {
+                version.ended = version.ended.min(now);
+                version.overwritten = NOT_YET;
+                version.superseded = NOT_YET;
+            }
+        }
+    }
+
     /// Whether a read of `extent` that began at `began` may return what it did: `version_of` says
-    /// it for each sector. Otherwise the first wrong sector.
+    /// it for each sector. Otherwise the first wrong sector, those aside that `is_damaged`: how
+    /// many of them are wrong is the answer.
     pub(crate) fn check_read(
         &mut self,
         extent: Extent,
         began: Moment,
         version_of: impl Fn(u64) -> Option<Moment>,
-    ) -> Result<(), (u64, Wrong)> {
+        is_damaged: impl Fn(u64) -> bool,
+    ) -> Result<u64, (u64, Wrong)> {
         let sectors_per_granule = self.granule_bytes / SECTOR_BYTES;
+        let mut damaged_wrong = 0;
         for granule in self.granules_of(extent) {
             let mut last = None;
             let mut changes = 0;
             let first = granule * sectors_per_granule;
             for sector in first..first + sectors_per_granule {
-                let version = version_of(sector).ok_or((sector, Wrong::Damaged))?;
-                if last != Some(version) {
-                    self.check_version(granule, began, version)
-                        .map_err(|wrong| (sector, wrong))?;
-                    last = Some(version);
+                let version = version_of(sector);
+                if last.is_some() && last == version {
+                    continue;
+                }
+                let checked = version
+                    .ok_or(Wrong::Damaged)
+                    .and_then(|version| self.check_version(granule, began, version));
+                if is_damaged(sector) {
+                    damaged_wrong += u64::from(checked.is_err());
+                    // It says nothing about the granule.
+                    changes = 2;
+                } else {
+                    checked.map_err(|wrong| (sector, wrong))?;
+                    last = version;
                     changes += 1;
                 }
             }
@@ -170,7 +236,7 @@ impl Shadow {
                 self.observe(granule, began, version);
             }
         }
-        Ok(())
+        Ok(damaged_wrong)
     }
 
     /// Whether a read that began at `began` may return `version` for a part of the granule.
@@ -197,9 +263,12 @@ impl Shadow {
     fn observe(&mut self, granule: u64, began: Moment, version: Moment) {
         let now = self.tick();
         if let Some(versions) = self.granules.get_mut(&granule) {
+            let read = versions.iter().find(|known| known.version == version);
+            let ended = read.map_or(NOT_YET, |known| known.ended);
             for other in versions {
                 if other.version != version && other.ended <= began {
                     other.overwritten = other.overwritten.min(now);
+                    other.superseded = other.superseded.min(ended);
                 }
             }
         }
@@ -220,9 +289,9 @@ mod tests {
     const GRANULE: Extent = Extent::new(4096, 4096);
 
     fn read(shadow: &mut Shadow, began: Moment, version: Moment) -> Result<(), Wrong> {
-        let answer = shadow.check_read(GRANULE, began, |_| Some(version));
+        let answer = shadow.check_read(GRANULE, began, |_| Some(version), |_| false);
         shadow.end_read(began);
-        answer.map_err(|(_, wrong)| wrong)
+        answer.map(drop).map_err(|(_, wrong)| wrong)
     }
 
     fn read_now(shadow: &mut Shadow, version: Moment) -> Result<(), Wrong> {
@@ -232,7 +301,7 @@ mod tests {
 
     #[test]
     fn an_answered_write_is_read_from_then_on() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         assert_eq!(read_now(&mut shadow, 0), Ok(()));
         let write = shadow.begin_write(GRANULE);
         assert_eq!(read_now(&mut shadow, 0), Ok(()), "not done yet");
@@ -246,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_read_that_saw_the_new_bytes_settles_it() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         let write = shadow.begin_write(GRANULE);
         assert_eq!(read_now(&mut shadow, write), Ok(()));
         assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
@@ -254,7 +323,7 @@ mod tests {
 
     #[test]
     fn reads_that_began_before_another_one_ended_may_see_less() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         let write = shadow.begin_write(GRANULE);
         let one = shadow.begin_read();
         let other = shadow.begin_read();
@@ -265,7 +334,7 @@ mod tests {
 
     #[test]
     fn concurrent_writes_may_end_in_either_order_but_not_alternate() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         let one = shadow.begin_write(GRANULE);
         let other = shadow.begin_write(GRANULE);
         shadow.end_write(GRANULE, one, true);
@@ -277,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_happened_or_not_for_good() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         let failed = shadow.begin_write(GRANULE);
         shadow.end_write(GRANULE, failed, false);
         assert_eq!(read_now(&mut shadow, 0), Ok(()));
@@ -286,12 +355,96 @@ mod tests {
 
     #[test]
     fn versions_are_forgotten_when_no_read_can_return_them() {
-        let mut shadow = Shadow::new(4096);
+        let mut shadow = Shadow::new(4096, false);
         for _ in 0..1_000 {
             let write = shadow.begin_write(GRANULE);
             shadow.end_write(GRANULE, write, true);
         }
         assert!(shadow.granules[&1].len() <= 3);
         assert_eq!(read_now(&mut shadow, 5), Err(Wrong::Overwritten));
+    }
+
+    fn write(shadow: &mut Shadow) -> Moment {
+        let version = shadow.begin_write(GRANULE);
+        shadow.end_write(GRANULE, version, true);
+        version
+    }
+
+    fn flush(shadow: &mut Shadow) {
+        let began = shadow.begin_flush();
+        shadow.end_flush(began);
+    }
+
+    #[test]
+    fn what_was_flushed_survives_a_power_cut() {
+        let mut shadow = Shadow::new(4096, true);
+        let old = write(&mut shadow);
+        let durable = write(&mut shadow);
+        flush(&mut shadow);
+        let unflushed = write(&mut shadow);
+        let began = shadow.begin_flush();
+        let in_flight = shadow.begin_write(GRANULE);
+        shadow.cut_power();
+        let _ = began;
+        for gone in [0, old] {
+            assert_eq!(
+                read_now(&mut shadow, gone),
+                Err(Wrong::Overwritten),
+                "{gone}"
+            );
+        }
+        // Any of the others, but only the one that was read first.
+        assert_eq!(read_now(&mut shadow, unflushed), Ok(()));
+        for other in [durable, in_flight] {
+            assert_eq!(read_now(&mut shadow, other), Err(Wrong::Overwritten));
+        }
+        shadow.cut_power();
+        assert_eq!(
+            read_now(&mut shadow, durable),
+            Err(Wrong::Overwritten),
+            "settled"
+        );
+        assert_eq!(read_now(&mut shadow, unflushed), Ok(()));
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_answered_before_it_began() {
+        let mut shadow = Shadow::new(4096, true);
+        let old = write(&mut shadow);
+        let began = shadow.begin_flush();
+        write(&mut shadow);
+        shadow.end_flush(began);
+        shadow.cut_power();
+        assert_eq!(read_now(&mut shadow, old), Ok(()));
+    }
+
+    #[test]
+    fn what_was_read_and_not_flushed_may_go_back_in_a_power_cut() {
+        let mut shadow = Shadow::new(4096, true);
+        let old = write(&mut shadow);
+        let new = shadow.begin_write(GRANULE);
+        assert_eq!(read_now(&mut shadow, new), Ok(()));
+        flush(&mut shadow);
+        shadow.cut_power();
+        assert_eq!(
+            read_now(&mut shadow, old),
+            Ok(()),
+            "the flush covers no write in flight"
+        );
+    }
+
+    #[test]
+    fn damaged_sectors_are_counted_and_prove_nothing() {
+        let mut shadow = Shadow::new(4096, false);
+        let old = write(&mut shadow);
+        let new = write(&mut shadow);
+        let began = shadow.begin_read();
+        let mixed = |sector| Some(if sector == 9 { old } else { new });
+        let checked = shadow.check_read(GRANULE, began, mixed, |sector| sector == 9);
+        assert_eq!(checked, Ok(1));
+        let checked = shadow.check_read(GRANULE, began, mixed, |sector| sector == 8);
+        assert_eq!(checked, Err((9, Wrong::Overwritten)));
+        let garbage = shadow.check_read(GRANULE, began, |_| None, |_| true);
+        assert_eq!(garbage, Ok(8));
     }
 }

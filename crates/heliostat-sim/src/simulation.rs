@@ -7,22 +7,25 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Map, Memory, Output,
+    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Map, Output,
 };
 use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, Prng, RandomStream,
-    StatusRun,
+    SECTOR_BYTES, StatusRun,
 };
 use heliostat_workload::{Client, Job};
 
+use crate::arena::Arena;
 use crate::contents::Fidelity;
 use crate::leg::{LegOps, SimLeg};
 use crate::measure::{Littles, Period};
+use crate::medium::Medium;
 use crate::oracle::Oracle;
+use crate::power::Power;
 use crate::requests::Requests;
-use crate::result::{Hedges, JobResult, Moved, RunResult};
+use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
@@ -57,7 +60,7 @@ pub struct Simulation {
     memory_freed: bool,
     pub(crate) inbox: VecDeque<Input>,
     /// The newest record that is being made durable, and when it is.
-    persisting: Option<(Instant, u64)>,
+    pub(crate) persisting: Option<(Instant, ArrayRecord)>,
     pub(crate) now: Instant,
     inputs_at_now: u64,
     pub(crate) measured: Period,
@@ -72,6 +75,9 @@ pub struct Simulation {
     pub(crate) jobs: Vec<JobResult>,
     pub(crate) series: SeriesRecorder,
     pub(crate) errors: u64,
+    /// What clients have seen of damaged bytes.
+    pub(crate) integrity: Integrity,
+    pub(crate) power: Power,
     pub(crate) failure: Option<CheckFailure>,
 }
 
@@ -160,20 +166,6 @@ pub fn run<P: Copy + Into<SimPolicy>>(
         .map_err(|failure| RunError::Check(Box::new(failure)))
 }
 
-/// The memory of all requests in flight.
-#[derive(Debug)]
-pub(crate) struct Arena(pub(crate) Vec<u8>);
-
-impl Memory for Arena {
-    fn copy(&mut self, from: usize, to: usize, len: usize) {
-        self.0.copy_within(from..from + len, to);
-    }
-
-    fn zero(&mut self, at: usize, len: usize) {
-        self.0[at..at + len].fill(0);
-    }
-}
-
 impl Simulation {
     /// The scenario before its first moment.
     ///
@@ -227,6 +219,13 @@ impl Simulation {
         };
         let has_writes = scenario.jobs.iter().any(|job| job.rw.has_writes());
         let clients = build_clients(scenario);
+        let has_cuts = scenario.has_power_cuts();
+        let granule_bytes = if has_cuts {
+            // What is left after a power cut may differ from sector to sector.
+            SECTOR_BYTES
+        } else {
+            granule_bytes(&scenario.jobs)
+        };
         // What fails is repaired, which writes.
         let is_never_written = !has_writes && scenario.faults.is_empty();
         let samples = is_never_written && scenario.fidelity == Fidelity::Stamps;
@@ -238,7 +237,7 @@ impl Simulation {
             policy,
             engine: Engine::new(config, picker, clean),
             engine_luck: RandomStream::new(scenario.seed, "engine", 0),
-            arena: Arena(vec![0; array.memory_bytes]),
+            arena: Arena::new(array.memory_bytes),
             legs,
             leg_ops: LegOps::default(),
             ready: (0..clients.len()).collect(),
@@ -251,7 +250,7 @@ impl Simulation {
             now: Instant::ZERO,
             inputs_at_now: 0,
             measured: Period { begins_at, ends_at },
-            shadow: has_writes.then(|| Shadow::new(granule_bytes(&scenario.jobs))),
+            shadow: has_writes.then(|| Shadow::new(granule_bytes, has_cuts)),
             samples,
             trace: Trace::new(),
             littles: Littles::default(),
@@ -259,6 +258,8 @@ impl Simulation {
             jobs: scenario.jobs.iter().map(empty_result).collect(),
             series: SeriesRecorder::new(begins_at, known_length(scenario), array.legs.len()),
             errors: 0,
+            integrity: Integrity::default(),
+            power: Power::new(scenario, clean),
             failure: None,
         }
     }
@@ -279,15 +280,20 @@ impl Simulation {
             self.now = next;
             self.inputs_at_now = 0;
         }
+        if self.switch_power() {
+            return true;
+        }
         for leg in 0..self.legs.len() {
             while let Some((op, result)) = self.legs[leg].poll(self.now) {
                 self.complete_leg_op(LegId::new(leg), op, result);
             }
         }
-        if let Some((at, generation)) = self.persisting
+        if let Some((at, record)) = self.persisting
             && at <= self.now
         {
             self.persisting = None;
+            self.power.durable = record;
+            let generation = record.generation;
             self.inbox.push_back(Input::Persisted { generation });
             self.pump();
         }
@@ -337,7 +343,13 @@ impl Simulation {
             write.merge(&job.write);
         }
         let mut legs = Vec::new();
+        let mut integrity = self.integrity;
+        integrity.power_cuts = self.power.cut_count;
         for (index, leg) in self.legs.into_iter().enumerate() {
+            if let Some(medium) = &leg.medium {
+                let is_in_sync = self.engine.in_sync().contains(LegId::new(index));
+                integrity.add(&medium.integrity(is_in_sync));
+            }
             let mut result = leg.into_result(self.now, &self.measured);
             result.faulted = self.engine.leg_state(LegId::new(index)) == LegState::Faulted;
             legs.push(result);
@@ -354,6 +366,7 @@ impl Simulation {
             series: self.series.finish(self.measured.length()),
             hedges: Hedges::default(),
             errors: self.errors,
+            integrity,
             trace_hash: self.trace.hash(),
             event_count: self.trace.count(),
         })
@@ -375,13 +388,20 @@ impl Simulation {
 
     /// Whether clients have stopped asking and everything was answered.
     fn is_over(&self) -> bool {
-        self.now >= self.measured.ends_at && self.requests.is_empty() && self.engine.is_idle()
+        !self.power.is_off()
+            && self.now >= self.measured.ends_at
+            && self.requests.is_empty()
+            && self.engine.is_idle()
     }
 
     fn next_event_at(&self, deadline: Option<Instant>) -> Option<Instant> {
+        if self.power.is_off() {
+            return self.power.next_event_at();
+        }
         let legs = self.legs.iter().filter_map(SimLeg::next_event_at);
         let persisted = self.persisting.map(|(at, _)| at);
-        legs.chain(persisted).chain(deadline).min()
+        let power = self.power.next_event_at();
+        legs.chain(persisted).chain(deadline).chain(power).min()
     }
 
     /// Without a length of time the run ends when every foreground job has moved its size.
@@ -409,7 +429,8 @@ impl Simulation {
             } else if std::mem::take(&mut self.memory_freed) {
                 self.submit_memory_waiters();
             } else if let Some(&client) = self.ready.front() {
-                let may_ask = self.now < self.measured.ends_at && self.failure.is_none();
+                let is_on = !self.power.is_off();
+                let may_ask = is_on && self.now < self.measured.ends_at && self.failure.is_none();
                 let ask = may_ask.then(|| self.clients[client].next_ask()).flatten();
                 match ask {
                     Some(ask) => self.ask(client, ask),
@@ -436,7 +457,7 @@ impl Simulation {
                 Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.arena),
                 Output::Complete { id, result } => self.answer(id, result),
                 Output::Persist(record) => {
-                    self.persisting = Some((self.now + PERSIST_TIME, record.generation));
+                    self.persisting = Some((self.now + PERSIST_TIME, record));
                 }
                 Output::Event(event) => self.on_event(event),
                 Output::MemoryFreed => self.memory_freed = true,
@@ -463,7 +484,7 @@ impl Simulation {
         let memory = op
             .memory
             .map_or(0..0, |slice| self.engine.buffers().resolve(slice));
-        let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena.0);
+        let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena);
         if !self.leg_ops.insert(in_flight) {
             self.fail(format!("operation {} was dispatched twice", op.id.0));
         }
@@ -475,8 +496,11 @@ impl Simulation {
         id: LegOpId,
         result: Result<(), heliostat_types::ErrorKind>,
     ) {
-        let ended = self.leg_ops.remove(id);
-        let ended = ended.expect("a device ends each operation that it was given once");
+        let Some(ended) = self.leg_ops.remove(id) else {
+            let is_from_before = self.power.cut_count > 0;
+            assert!(is_from_before, "a device ends each operation once");
+            return;
+        };
         let op = ended.op;
         self.trace.record(TraceEvent {
             at: self.now,
@@ -488,7 +512,7 @@ impl Simulation {
             extent: op.extent,
             id: id.0,
         });
-        let arena = &mut self.arena.0;
+        let arena = &mut self.arena;
         self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
         if result.is_ok() && op.kind == OpKind::Read && self.measured.contains(self.now) {
             self.series.on_leg_read(self.now, leg.index());
@@ -543,12 +567,22 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
             model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
         }
         let store = Store::new(array.size_bytes, scenario.fidelity);
-        legs.push(SimLeg::new(model, store, luck, &spec.model));
+        let faults = scenario.faults.iter();
+        let medium = Medium::new(
+            faults,
+            (index, array.leg_bytes()),
+            begins_at,
+            model.spec(),
+            luck.clone().next_u64(),
+        );
+        let mut leg = SimLeg::new(model, store, luck, &spec.model);
+        leg.medium = medium.map(Box::new);
+        legs.push(leg);
     }
     legs
 }
 
-fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
+pub(crate) fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
     let array = &scenario.array;
     let specs = legs.iter().map(SimLeg::spec);
     Config {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
-use heliostat_types::{Duration, Prng, RandomStream};
+use heliostat_types::{Duration, Prng, RandomStream, SECTOR_BYTES};
 use heliostat_workload::{Job, Rw};
 
 use crate::contents::Fidelity;
@@ -85,10 +85,18 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         .collect();
     // Two of three scenarios leave one leg healthy: then no client may notice anything.
     let healthy = (prng.below(3) > 0).then(|| prng.below(leg_count));
-    let faults = (0..prng.below(5))
+    let mut faults: Vec<Fault> = (0..prng.below(5))
         .map(|_| random_fault(prng, leg_count, healthy.is_some()))
         .filter(|fault| fault.leg.map(|leg| leg as u64) != healthy)
         .collect();
+    if seed >= FIRST_WITH_ALL_FAULTS {
+        let more = &mut RandomStream::new(seed, "faults", 0);
+        let around = (leg_count, size_bytes, healthy);
+        faults.extend((0..more.below(4)).filter_map(|_| rare_fault(more, around)));
+        if more.below(3) == 0 {
+            faults.extend(random_power_cuts(more));
+        }
+    }
     let policies: Vec<_> = all_policies().collect();
     let policy = PolicySpec::new(pick(prng, &policies));
     let scenario = Scenario {
@@ -114,6 +122,10 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
     };
     (scenario, policy)
 }
+
+/// Scenarios of the seeds below have the faults that there were when the first bugs were found, so
+/// that these seeds go on showing them.
+const FIRST_WITH_ALL_FAULTS: u64 = 1_000;
 
 /// Long enough for some thousand requests and for a silent leg to be faulted.
 const LENGTH: Duration = Duration::from_ms(100);
@@ -199,9 +211,72 @@ fn random_fault(prng: &mut dyn Prng, leg_count: u64, may_last: bool) -> Fault {
     Fault::new(leg, effect).between(at, until)
 }
 
+/// A fault with more to say than [`random_fault`] has; none that fails or holds back operations of
+/// the `healthy` leg.
+fn rare_fault(
+    prng: &mut dyn Prng,
+    (leg_count, size_bytes, healthy): (u64, u64, Option<u64>),
+) -> Option<Fault> {
+    let leg = prng.below(leg_count);
+    let (effect, harms_bytes_alone) = match prng.below(12) {
+        0 => (
+            Effect::Pause(Duration::from_us(1 + prng.below(5_000))),
+            false,
+        ),
+        1 => (Effect::Stuck, false),
+        2 | 3 => (Effect::Error(FailedKind::Read), false),
+        4 => (Effect::Error(FailedKind::Write), false),
+        5 | 6 => (Effect::LostWrite, true),
+        7 => (Effect::TornWrite(pick(prng, &[512, 4096])), true),
+        8 => (Effect::MisdirectedWrite, true),
+        9 => (Effect::BitRot, true),
+        _ => (Effect::FlushLies, true),
+    };
+    let at = Duration::from_ns(prng.below(LENGTH.as_ns()));
+    let length = Duration::from_ns(prng.below(LENGTH.as_ns()));
+    let leg_number = usize::try_from(leg).expect("below 16");
+    let mut fault = Fault::new(leg_number, effect).between(at, at + length);
+    if let Effect::Pause(length) = effect {
+        let jitter = Duration::from_us(prng.below(3_000));
+        fault.every = Some(length + jitter + Duration::from_us(prng.below(5_000)));
+        fault.jitter = Some(jitter);
+    } else if effect == Effect::Stuck {
+        fault.burst = true;
+    } else {
+        fault.count = (prng.below(2) == 0).then(|| 1 + prng.below(5));
+        let rate = [1_000_000, 50_000_000, 500_000_000];
+        fault.rate_per_billion = (prng.below(2) == 0).then(|| pick(prng, &rate));
+        if effect != Effect::FlushLies && prng.below(3) == 0 {
+            let sectors = size_bytes / SECTOR_BYTES;
+            let first = prng.below(sectors);
+            fault.offset_bytes = Some(first * SECTOR_BYTES);
+            fault.size_bytes = Some((1 + prng.below(sectors - first)) * SECTOR_BYTES);
+        }
+        fault.sticky = effect == Effect::Error(FailedKind::Read) && prng.below(2) == 0;
+    }
+    (harms_bytes_alone || healthy != Some(leg)).then_some(fault)
+}
+
+/// One to three power cuts, one after the other.
+fn random_power_cuts(prng: &mut dyn Prng) -> Vec<Fault> {
+    let mut cuts = Vec::new();
+    let mut at = Duration::ZERO;
+    for _ in 0..1 + prng.below(3) {
+        at += Duration::from_ns(prng.below(LENGTH.as_ns()));
+        let until = at + Duration::from_us(1 + prng.below(10_000));
+        let cut = Fault {
+            leg: None,
+            ..Fault::new(0, Effect::PowerCut).between(at, until)
+        };
+        cuts.push(cut);
+        at = until;
+    }
+    cuts
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{kept_seeds, smoke};
+    use super::{FIRST_WITH_ALL_FAULTS, kept_seeds, smoke};
 
     fn play_all(seeds: impl IntoIterator<Item = u64>) -> u64 {
         match smoke(seeds) {
@@ -218,5 +293,7 @@ mod tests {
     #[test]
     fn random_scenarios_are_good() {
         assert!(play_all(0..50) > 5_000);
+        let with_all_faults = FIRST_WITH_ALL_FAULTS..FIRST_WITH_ALL_FAULTS + 50;
+        assert!(play_all(with_all_faults) > 5_000);
     }
 }

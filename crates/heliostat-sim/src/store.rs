@@ -108,6 +108,28 @@ impl Store {
         }
     }
 
+    /// How many bytes of each sector are kept.
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// The kept bytes of a sector.
+    pub(crate) fn sector(&self, sector: u64) -> Vec<u8> {
+        let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
+        let mut bytes = vec![0; SECTOR];
+        self.read(extent, &mut bytes, |_| true);
+        bytes.truncate(self.kept_bytes);
+        bytes
+    }
+
+    /// Makes a sector's kept bytes these.
+    pub(crate) fn set_sector(&mut self, sector: u64, bytes: &[u8]) {
+        let kept_bytes = self.kept_bytes;
+        let in_page = as_index(sector) % PAGE_SECTORS;
+        let page = self.page_mut(sector / PAGE_SECTORS as u64);
+        page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(bytes);
+    }
+
     /// The version of a sector; `None` where its bytes are no write's.
     pub(crate) fn version(&self, sector: u64) -> Option<u64> {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
@@ -116,8 +138,19 @@ impl Store {
         version_of_sector(&bytes[..self.kept_bytes], sector)
     }
 
-    /// The first sector that `self` and `other` hold different bytes of.
-    pub(crate) fn first_difference(&self, other: &Self) -> Option<u64> {
+    /// The first sector, of those that `counts` says, that `self` and `other` hold different bytes
+    /// of.
+    pub(crate) fn first_difference(
+        &self,
+        other: &Self,
+        counts: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        self.written_with(other)
+            .find(|&sector| counts(sector) && self.sector(sector) != other.sector(sector))
+    }
+
+    /// The sectors that lie on pages of which `self` or `other` has bytes.
+    pub(crate) fn written_with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u64> {
         let tables = self.tables.len().max(other.tables.len());
         let pages = (0..tables).flat_map(|table| {
             let is_written = |store: &Self| store.tables.get(table).is_some_and(Option::is_some);
@@ -129,17 +162,9 @@ impl Store {
             let first = table as u64 * TABLE_PAGES as u64;
             first..first + count
         });
-        let sectors = pages
+        pages
             .filter(|page| self.page(*page).is_some() || other.page(*page).is_some())
-            .flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
-        let bytes_of = |store: &Self, sector: u64| {
-            let mut bytes = [0; SECTOR];
-            let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
-            store.read(extent, &mut bytes, |_| true);
-            bytes
-        };
-        let mut sectors = sectors;
-        sectors.find(|&sector| bytes_of(self, sector) != bytes_of(other, sector))
+            .flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64)
     }
 
     fn page(&self, page: u64) -> Option<&[u8]> {
@@ -264,9 +289,13 @@ mod tests {
         let mut other = Store::new(1 << 30, Fidelity::Stamps);
         let (extent, bytes) = written(1_000_000..1_000_008, 0);
         one.write(extent, &bytes, |_| true);
-        assert_eq!(one.first_difference(&other), None, "as never written");
+        assert_eq!(
+            one.first_difference(&other, |_| true),
+            None,
+            "as never written"
+        );
         let (extent, bytes) = written(1_000_003..1_000_004, 9);
         other.write(extent, &bytes, |_| true);
-        assert_eq!(one.first_difference(&other), Some(1_000_003));
+        assert_eq!(one.first_difference(&other, |_| true), Some(1_000_003));
     }
 }

@@ -35,6 +35,10 @@ pub(crate) enum What {
     Completed { leg: u64, error: Option<ErrorKind> },
     /// A leg was faulted.
     Faulted { leg: u64 },
+    /// The power failed.
+    PowerCut,
+    /// The machine serves again.
+    PowerBack,
 }
 
 /// Events, hashed.
@@ -62,6 +66,8 @@ impl Trace {
             What::Dispatched { leg } => (3, leg, None),
             What::Completed { leg, error } => (4, leg, error),
             What::Faulted { leg } => (5, leg, None),
+            What::PowerCut => (6, 0, None),
+            What::PowerBack => (7, 0, None),
         };
         let errno = error.map_or(0, |error| error.errno().unsigned_abs());
         // Kinds and errors are below 2^8 and 2^16.
@@ -139,6 +145,8 @@ impl fmt::Display for TraceEvent {
                 error
             }
             What::Faulted { leg } => return write!(f, "leg {leg} faulted"),
+            What::PowerCut => return f.write_str("the power fails"),
+            What::PowerBack => return f.write_str("the power is back"),
         };
         write!(f, " {} {:?}", self.kind.name(), self.extent)?;
         match error {
