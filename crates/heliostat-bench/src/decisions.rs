@@ -228,3 +228,6 @@ impl fmt::Display for ViewText<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,3 +146,6 @@ fn times(times: &Histogram) -> TimesJson {
         max: times.max(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,3 +172,6 @@ impl fmt::Display for Shard {
         write!(f, "{}/{}", self.index, self.count)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run scenarios in virtual time under one or many read policies.
     ///
-    /// The engine that serves disks, on device models: hours in seconds, and the same bytes on every
-    /// run. docs/sim.md says how to write a scenario.
+    /// The engine that serves disks, on device models: hours in seconds, and the same figures on
+    /// every machine. docs/sim.md says how to write a scenario.
     Sim(sim::SimArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),

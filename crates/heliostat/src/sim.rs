@@ -7,17 +7,19 @@ mod progress;
 mod table;
 mod trace;
 
-use std::io::{self, IsTerminal as _, Write as _, stderr, stdout};
+use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
 use comfy_table::Table;
+use heliostat_bench::report::{SimRun, check_directory, write_sim_report};
 use heliostat_bench::{Contender, ResultJson, Run, ScenarioFile, Shard, run_all};
 use heliostat_runtime::UsageError;
 use heliostat_sim::{Fidelity, RunError, RunResult};
+use heliostat_types::Instant;
 
 use self::progress::RunProgress;
 use self::table::ScenarioTable;
@@ -57,6 +59,9 @@ pub(crate) struct SimArgs {
     /// output. Takes one scenario and one policy.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     trace: Option<Option<PathBuf>>,
+    /// Write a page with plots, and all figures as JSON, into this directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "trace")]
+    report: Option<PathBuf>,
     /// A line on standard error for every run that has ended, also where that is no terminal.
     #[arg(long)]
     progress: bool,
@@ -71,41 +76,30 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let contenders = contenders
         .transpose()
         .map_err(|error| UsageError(format!("--policies: {error}")))?;
-    let Some(files) = load(args)? else {
+    let Some(files) = load(args) else {
         return Ok(ExitCode::FAILURE);
     };
     let runs = plan(&files, contenders.as_deref(), args.shard)?;
     if let Some(trace) = &args.trace {
         return trace::run(&runs, trace.as_deref(), args.json);
     }
+    if let Some(directory) = &args.report {
+        // Better now than after all runs.
+        check_directory(directory)?;
+    }
     let mut screen = Screen {
         json: args.json,
+        keeps_all: args.report.is_some(),
         files: &files,
         runs: &runs,
         table: None,
+        kept: Vec::new(),
         failed: false,
     };
-    let progress = RunProgress::begin(&runs, args.progress);
-    let mut shown = Ok(());
-    let plain: Vec<Run> = runs.iter().map(|planned| planned.run.clone()).collect();
-    let threads = args.jobs.map_or_else(
-        || thread::available_parallelism().map_or(1, usize::from),
-        usize::from,
-    );
-    run_all(
-        &plain,
-        threads,
-        &|what| progress.on(what),
-        |index, result| {
-            shown = progress.aside(|| screen.show(index, result));
-            match &shown {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        },
-    );
-    progress.finish();
-    shown?;
+    screen.run_all(args)?;
+    if let Some(directory) = &args.report {
+        screen.report(directory)?;
+    }
     Ok(if screen.failed {
         ExitCode::FAILURE
     } else {
@@ -122,7 +116,7 @@ struct Planned {
 
 /// Reads all files, with what the command line says instead of them; `None` after saying what is
 /// wrong with at least one.
-fn load(args: &SimArgs) -> anyhow::Result<Option<Vec<ScenarioFile>>> {
+fn load(args: &SimArgs) -> Option<Vec<ScenarioFile>> {
     let mut files = Vec::new();
     let mut is_whole = true;
     for path in &args.scenarios {
@@ -135,17 +129,17 @@ fn load(args: &SimArgs) -> anyhow::Result<Option<Vec<ScenarioFile>>> {
                     file.scenario.fidelity = Fidelity::Bytes;
                 }
                 for note in &file.notes {
-                    writeln!(stderr(), "{note}")?;
+                    say(note);
                 }
                 files.push(file);
             }
             Err(error) => {
                 is_whole = false;
-                writeln!(stderr(), "error: {error}")?;
+                say(&format!("error: {error}"));
             }
         }
     }
-    Ok(is_whole.then_some(files))
+    is_whole.then_some(files)
 }
 
 /// Every scenario under every policy, of which those of one shard.
@@ -178,51 +172,99 @@ fn plan(
 /// Standard output, for people or for programs.
 struct Screen<'a> {
     json: bool,
+    keeps_all: bool,
     files: &'a [ScenarioFile],
     runs: &'a [Planned],
     /// The table of the scenario whose runs are ending.
     table: Option<ScenarioTable>,
+    /// For the report: results by the index of their run.
+    kept: Vec<(usize, RunResult)>,
     failed: bool,
 }
 
 impl Screen<'_> {
-    /// Shows one result; a table when its last one is there.
-    fn show(&mut self, index: usize, result: Result<RunResult, RunError>) -> anyhow::Result<()> {
-        match result {
-            Ok(result) if self.json => print_json(&result)?,
-            Ok(result) => self.table(index).add(result),
-            Err(error) => {
-                self.failed = true;
-                let planned = &self.runs[index];
-                writeln!(
-                    stderr(),
-                    "error: {} under {}: {error}",
-                    self.files[planned.file].file,
-                    planned.run.contender
-                )?;
-            }
-        }
-        let file = self.runs[index].file;
-        let is_last = self
+    /// Runs all and shows each result as soon as it is there and its turn has come.
+    fn run_all(&mut self, args: &SimArgs) -> anyhow::Result<()> {
+        let progress = RunProgress::begin(self.runs, args.progress);
+        let runs: Vec<Run> = self
             .runs
-            .get(index + 1)
-            .is_none_or(|next| next.file != file);
-        if let Some(table) = self.table.take_if(|_| is_last) {
-            let mut out = stdout().lock();
-            let columns = out.is_terminal().then(|| Table::new().width()).flatten();
-            let width = columns.map_or(PLAIN_COLUMNS, usize::from);
-            if file != self.runs[0].file {
-                writeln!(out)?;
+            .iter()
+            .map(|planned| planned.run.clone())
+            .collect();
+        let threads = args.jobs.map_or_else(
+            || thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        );
+        let mut shown = Ok(());
+        let on = |what| progress.on(what);
+        run_all(&runs, threads, &on, |index, result| {
+            shown = progress.aside(|| self.show(index, result));
+            match &shown {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
             }
-            out.write_all(table.show(width).as_bytes())?;
-            out.flush()?;
-        }
-        Ok(())
+        });
+        progress.finish();
+        shown
     }
 
-    fn table(&mut self, index: usize) -> &mut ScenarioTable {
-        let file = &self.files[self.runs[index].file];
-        self.table.get_or_insert_with(|| ScenarioTable::new(file))
+    /// Shows one result; a table when the last one of its scenario is there.
+    fn show(&mut self, index: usize, result: Result<RunResult, RunError>) -> anyhow::Result<()> {
+        let planned = &self.runs[index];
+        match result {
+            Ok(result) => {
+                if self.keeps_all {
+                    self.kept.push((index, result.clone()));
+                }
+                if self.json {
+                    print_json(&result)?;
+                } else {
+                    let file = &self.files[planned.file];
+                    let table = self.table.get_or_insert_with(|| ScenarioTable::new(file));
+                    table.add(result);
+                }
+            }
+            Err(error) => {
+                self.failed = true;
+                say(&format!("error: {}", failure_text(planned, &error)));
+            }
+        }
+        let next = self.runs.get(index + 1);
+        let is_last = next.is_none_or(|next| next.file != planned.file);
+        match self.table.take_if(|_| is_last) {
+            Some(table) => print_table(&table, planned.file != self.runs[0].file),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the report of what was kept.
+    fn report(&self, directory: &Path) -> anyhow::Result<()> {
+        let runs = self.kept.iter().map(|(index, result)| SimRun {
+            scenario: &self.runs[*index].run.scenario,
+            result,
+        });
+        let page = write_sim_report(directory, &runs.collect::<Vec<_>>())?;
+        say(&format!("sim: the report is {}", page.display()));
+        Ok(())
+    }
+}
+
+/// Why a run gave no result.
+fn failure_text(planned: &Planned, error: &RunError) -> String {
+    let scenario = &planned.run.scenario.name;
+    let policy = &planned.run.contender;
+    match error {
+        RunError::Check(failure) => format!(
+            "a check failed in {scenario} under {policy}, seed {}, at {:.9} s of virtual time: {}. \
+             This is a bug in heliostat. The last events before it:\n{}",
+            failure.seed,
+            (failure.at - Instant::ZERO).as_secs_f64(),
+            failure.text,
+            failure.events
+        ),
+        RunError::Scenario(_) | RunError::Policy(_) => {
+            format!("{scenario} under {policy}: {error}")
+        }
     }
 }
 
@@ -230,6 +272,23 @@ fn print_json(result: &RunResult) -> anyhow::Result<()> {
     let line = serde_json::to_string(&ResultJson::new(result))?;
     let mut out = stdout().lock();
     writeln!(out, "{line}")?;
-    Ok::<(), io::Error>(out.flush()?)?;
+    out.flush()?;
     Ok(())
+}
+
+fn print_table(table: &ScenarioTable, has_one_above: bool) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    let columns = out.is_terminal().then(|| Table::new().width()).flatten();
+    if has_one_above {
+        writeln!(out)?;
+    }
+    let width = columns.map_or(PLAIN_COLUMNS, usize::from);
+    out.write_all(table.show(width).as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A line on standard error; whoever closed it does not want to know.
+fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
 }

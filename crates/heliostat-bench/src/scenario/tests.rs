@@ -407,7 +407,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_file_is_too_strange(good in any::<bool>(), lines in prop::collection::vec(line(), 0..12)) {
+    fn no_file_is_too_strange(
+        good in any::<bool>(),
+        lines in prop::collection::vec(line(), 0..12),
+    ) {
         let mut text = if good { GOOD.to_owned() } else { String::new() };
         text.push_str(&lines.join("\n"));
         if let Err(told) = parse(&text) {

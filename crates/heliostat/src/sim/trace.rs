@@ -13,7 +13,7 @@ use heliostat_bench::{Decision, Listener};
 use heliostat_runtime::UsageError;
 use heliostat_types::Instant;
 
-use super::{Planned, print_json};
+use super::{Planned, failure_text, print_json};
 
 /// Where decisions go.
 struct Sink {
@@ -65,11 +65,14 @@ pub(super) fn run(runs: &[Planned], file: Option<&Path>, json: bool) -> anyhow::
         None => sink.out.flush(),
     };
     written.context("cannot write the trace")?;
-    if let Some(result) = result.transpose()? {
+    let result = result
+        .transpose()
+        .map_err(|error| anyhow::anyhow!(failure_text(planned, &error)))?;
+    if let Some(result) = result {
         if json {
             print_json(&result)?;
         } else if file.is_some() {
-            writeln!(stdout(), "{:016x}", result.trace_hash)?;
+            writeln!(stdout(), "trace hash {:016x}", result.trace_hash)?;
         }
     }
     Ok(ExitCode::SUCCESS)

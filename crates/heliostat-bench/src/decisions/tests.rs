@@ -1,0 +1,135 @@
+//! Decisions can be read, by people and by programs.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use expect_test::expect;
+use heliostat_policy::{LegView, Piece, Pieces, ReadPlan, ReadRequest};
+use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, StreamId};
+
+use super::{Decision, Listener};
+use crate::{Contender, Run, ScenarioFile};
+
+fn view(leg: usize) -> LegView {
+    LegView {
+        leg: LegId::new(leg),
+        address: 4096,
+        reads_in_flight: 2,
+        writes_in_flight: 0,
+        read_bytes_in_flight: 8192,
+        write_bytes_in_flight: 0,
+        last_sent_end: Some(12_288),
+        rotational: true,
+        read_preferred: false,
+        queue_depth: 32,
+        optimal_io_bytes: 0,
+        reads_completed: 4,
+        read_wait: Duration::from_ms(40),
+    }
+}
+
+/// The decision for a read of 4 KiB, as text and as JSON.
+fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
+    let mut second = view(1);
+    second.last_sent_end = None;
+    second.rotational = false;
+    second.read_preferred = true;
+    second.reads_completed = 0;
+    let legs = [view(0), second];
+    let decision = Decision {
+        number: 17,
+        at: Instant::from_ns(at_ns),
+        measured_from: Instant::from_ns(1_000_000_000),
+        request: &ReadRequest {
+            client: ClientId(3),
+            stream: StreamId(0),
+            extent: Extent::new(4096, 4096),
+        },
+        legs: &legs,
+        plan,
+    };
+    (decision.to_string(), decision.to_json().to_string())
+}
+
+#[test]
+fn a_decision_for_people() {
+    let (text, _) = told(13_345_678_901, &ReadPlan::Leg(LegId::new(1)));
+    expect![[r#"
+        12.345678901 r17 client 3 read 4096+4096: leg 1 of [
+        0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational;
+        1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred]
+    "#]].assert_eq(&format!(
+        "{}\n",
+        text.replace(" of [", " of [\n").replace("; ", ";\n")
+    ));
+}
+
+#[test]
+fn a_split_read_during_the_warm_up() {
+    let mut pieces = Pieces::new();
+    for leg in [0, 1] {
+        pieces.push(Piece {
+            leg: LegId::new(leg),
+            len_bytes: 2048,
+        });
+    }
+    let (text, _) = told(999_999_999, &ReadPlan::Split(pieces));
+    expect![[r#"
+        -0.000000001 r17 client 3 read 4096+4096: leg 0 for 2048, leg 1 for 2048
+    "#]].assert_eq(&format!("{}\n", text.split(" of [").next().unwrap()));
+}
+
+#[test]
+fn a_decision_for_programs() {
+    let (_, json) = told(13_345_678_901, &ReadPlan::Leg(LegId::new(1)));
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["decision"], 17);
+    assert_eq!(value["at_ns"], 12_345_678_901u64);
+    assert_eq!(value["pieces"][0]["leg"], 1);
+    assert_eq!(value["pieces"][0]["bytes"], 4096);
+    assert_eq!(value["legs"][0]["last_sent_end"], 12_288);
+    assert!(value["legs"][1]["last_sent_end"].is_null());
+}
+
+const TEXT: &str = r#"
+seconds = 0.005
+[array]
+legs = ["ram", "nvme-gen4"]
+size = "1GiB"
+[[job]]
+rw = "randread"
+iodepth = 4
+"#;
+
+#[test]
+fn listening_changes_nothing_and_hears_everything() {
+    let file = ScenarioFile::parse(Path::new("test.toml"), TEXT).unwrap();
+    let scenario = Arc::new(file.scenario);
+    for contender in Contender::parse_list("all").unwrap() {
+        let run = Run {
+            scenario: Arc::clone(&scenario),
+            contender,
+        };
+        let stop = AtomicBool::new(false);
+        let plain = run.run(|picker| picker, &stop, |_| ()).unwrap().unwrap();
+        let heard = Arc::new(Mutex::new(0u64));
+        let ears = Arc::clone(&heard);
+        let tell = move |_: Decision<'_>| {
+            *ears.lock().unwrap() += 1;
+            ControlFlow::Continue(())
+        };
+        let listened = run
+            .run(
+                |picker| Box::new(Listener::new(picker, Instant::ZERO, tell)),
+                &stop,
+                |_| (),
+            )
+            .unwrap()
+            .unwrap();
+        assert_eq!(listened.trace_hash, plain.trace_hash, "{}", run.contender);
+        let heard = *heard.lock().unwrap();
+        assert!(heard >= plain.read.ios, "{}: {heard}", run.contender);
+    }
+}

@@ -1,0 +1,4 @@
+//! The program as its users meet it: arguments in, output and exit codes out.
+
+#[cfg(test)]
+mod sim;
