@@ -60,7 +60,8 @@ fn a_decision_for_people() {
         12.345678901 r17 client 3 read 4096+4096: leg 1 of [
         0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational;
         1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred]
-    "#]].assert_eq(&format!(
+    "#]]
+    .assert_eq(&format!(
         "{}\n",
         text.replace(" of [", " of [\n").replace("; ", ";\n")
     ));
@@ -78,7 +79,8 @@ fn a_split_read_during_the_warm_up() {
     let (text, _) = told(999_999_999, &ReadPlan::Split(pieces));
     expect![[r#"
         -0.000000001 r17 client 3 read 4096+4096: leg 0 for 2048, leg 1 for 2048
-    "#]].assert_eq(&format!("{}\n", text.split(" of [").next().unwrap()));
+    "#]]
+    .assert_eq(&format!("{}\n", text.split(" of [").next().unwrap()));
 }
 
 #[test]

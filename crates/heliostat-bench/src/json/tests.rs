@@ -37,7 +37,7 @@ fn object() -> String {
     text
 }
 
-/// The text with every number as 0 and the hash as `HASH`, a line per opening brace.
+/// The text with every number as 0 and the hash as `HASH`, cut into lines.
 fn shape(object: &str) -> String {
     let mut shape = String::new();
     let mut in_string = false;
@@ -48,6 +48,7 @@ fn shape(object: &str) -> String {
             _ if is_number && shape.ends_with('0') => {}
             _ if is_number => shape.push('0'),
             '{' => shape.push_str("\n{"),
+            ',' if shape.len() - shape.rfind('\n').unwrap_or(0) > 60 => shape.push_str(",\n"),
             _ => shape.push(letter),
         }
     }
@@ -77,24 +78,39 @@ fn fields_stand_in_the_order_of_the_contract() {
     assert!(job(1, "write") > 0);
     expect![[r#"
 
-        {"scenario":"two legs","policy":"queue","seed":0,"seconds":0,"read":
+        {"scenario":"two legs","policy":"queue","seed":0,"seconds":0,
+        "read":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},"write":
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "write":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},"jobs":[
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "jobs":[
         {"name":"reader","read":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},"write":
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "write":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
         {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}}},
+
         {"name":"writer","read":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},"write":
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "write":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}}}],"legs":[
-        {"model":"ram","reads":0,"writes":0,"read_bytes":0,"write_bytes":0,"hedge_reads":0,"probe_reads":0,"merges":0,"stream_switches":0,"busy_fraction":0,"service_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0},"faulted":false},
-        {"model":"ram","reads":0,"writes":0,"read_bytes":0,"write_bytes":0,"hedge_reads":0,"probe_reads":0,"merges":0,"stream_switches":0,"busy_fraction":0,"service_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0},"faulted":false}],"hedges":
-        {"issued":0,"won":0,"extra_read_fraction":0},"read_histogram_ms":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"write_histogram_ms":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"trace_hash":"HASH","errors":0,"events":0}"#]].assert_eq(&shape(&object.replace(hash, "HASH")));
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}}}],
+        "legs":[
+        {"model":"ram","reads":0,"writes":0,"read_bytes":0,"write_bytes":0,
+        "hedge_reads":0,"probe_reads":0,"merges":0,"stream_switches":0,
+        "busy_fraction":0,"service_time_ns":
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0},
+        "faulted":false},
+        {"model":"ram","reads":0,"writes":0,"read_bytes":0,"write_bytes":0,
+        "hedge_reads":0,"probe_reads":0,"merges":0,"stream_switches":0,
+        "busy_fraction":0,"service_time_ns":
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0},
+        "faulted":false}],"hedges":
+        {"issued":0,"won":0,"extra_read_fraction":0},"read_histogram_ms":[0,
+        0,0,0,0,0,0,0,0,0,0,0,0,0,0],"write_histogram_ms":[0,0,0,0,0,
+        0,0,0,0,0,0,0,0,0,0],"trace_hash":"HASH","errors":0,"events":0}"#]].assert_eq(&shape(&object.replace(hash, "HASH")));
 }

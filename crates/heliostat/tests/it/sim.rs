@@ -10,8 +10,8 @@ use serde_json::Value;
 /// A scenario that takes milliseconds.
 const SMALL: &str = r#"# Three legs of memory.
 name = "small"
-seconds = 0.01
-warmup_seconds = 0.002
+seconds = 0.002
+warmup_seconds = 0.001
 [array]
 legs = ["ram", "ram", "ram"]
 policies = ["pid", "queue:tie=rotate", "oracle"]
@@ -168,7 +168,7 @@ fn every_decision_can_be_seen() {
     let shown = done(sim().arg(&small).args(["--policies", "queue", "--trace"]));
     let first = text(&shown.stdout).lines().next().unwrap().to_owned();
     assert!(
-        first.starts_with("-0.002000000 r0 client 0 read "),
+        first.starts_with("-0.001000000 r0 client 0 read "),
         "{first}"
     );
     let output = sim().arg(&small).arg("--trace").output().unwrap();
