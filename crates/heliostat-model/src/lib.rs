@@ -12,6 +12,8 @@
 
 mod api;
 mod cached;
+pub mod claims;
+pub mod closed_loop;
 pub mod drives;
 mod fault;
 mod flash;
@@ -20,9 +22,6 @@ mod network;
 mod params;
 mod ram;
 mod timing;
-
-#[cfg(test)]
-mod closed_loop;
 
 pub use api::{DeviceModel, DeviceSpec, ModelParams};
 pub use cached::{CacheParams, CachedDevice};

@@ -130,13 +130,7 @@ mod tests {
     fn the_caps_hold() {
         let deep = drive("net-ssd").unwrap().run(256, Pattern::random_reads());
         assert!(within(deep.iops(), 16_000.0, 0.01), "{}", deep.iops());
-        let large = Pattern {
-            kind: OpKind::Write,
-            len_bytes: 1 << 20,
-            sequential: true,
-            span_percent: 100,
-            blocks_max: u64::MAX,
-        };
+        let large = Pattern::stream().of(OpKind::Write);
         let run = drive("net-ssd").unwrap().run(32, large);
         assert!(
             within(run.bytes_per_s(), 1_048_576_000.0, 0.01),
