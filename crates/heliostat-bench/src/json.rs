@@ -1,6 +1,6 @@
 //! A result for programs. `docs/sim.md` says what each field means; fields are only ever added.
 
-use heliostat_sim::{LegResult, Moved, RunResult};
+use heliostat_sim::{JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use serde::Serialize;
 use stdx::histogram::Histogram;
@@ -22,6 +22,7 @@ pub struct ResultJson<'a> {
     trace_hash: String,
     errors: u64,
     events: u64,
+    bound: Option<BoundJson>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -60,6 +61,15 @@ struct HedgesJson {
     issued: u64,
     won: u64,
     extra_read_fraction: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct BoundJson {
+    read_iops: f64,
+    read_bw_bytes: f64,
+    write_iops: f64,
+    write_bw_bytes: f64,
+    limit: &'static str,
 }
 
 /// How lengths of time are distributed.
@@ -105,7 +115,21 @@ impl<'a> ResultJson<'a> {
             trace_hash: format!("{:016x}", result.trace_hash),
             errors: result.errors,
             events: result.event_count,
+            bound: None,
         }
+    }
+
+    /// The same with what no policy can exceed in its scenario.
+    #[must_use]
+    pub fn with_bound(mut self, bound: &JobBound) -> Self {
+        self.bound = Some(BoundJson {
+            read_iops: bound.read_iops,
+            read_bw_bytes: bound.read_bw_bytes,
+            write_iops: bound.write_iops,
+            write_bw_bytes: bound.write_bw_bytes,
+            limit: bound.limit.as_str(),
+        });
+        self
     }
 }
 

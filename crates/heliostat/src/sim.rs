@@ -18,7 +18,7 @@ use comfy_table::Table;
 use heliostat_bench::report::{SimRun, check_directory, write_sim_report};
 use heliostat_bench::{Contender, ResultJson, Run, ScenarioFile, Shard, run_all};
 use heliostat_runtime::UsageError;
-use heliostat_sim::{Fidelity, RunError, RunResult};
+use heliostat_sim::{Fidelity, JobBound, RunError, RunResult, bound};
 use heliostat_types::Instant;
 
 use self::progress::RunProgress;
@@ -93,6 +93,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         files: &files,
         runs: &runs,
         table: None,
+        bound: None,
         kept: Vec::new(),
         failed: false,
     };
@@ -177,6 +178,8 @@ struct Screen<'a> {
     runs: &'a [Planned],
     /// The table of the scenario whose runs are ending.
     table: Option<ScenarioTable>,
+    /// What no policy can exceed, for the scenario of this file.
+    bound: Option<(usize, Option<JobBound>)>,
     /// For the report: results by the index of their run.
     kept: Vec<(usize, RunResult)>,
     failed: bool,
@@ -216,12 +219,13 @@ impl Screen<'_> {
                 if self.keeps_all {
                     self.kept.push((index, result.clone()));
                 }
+                let bound = self.bound(planned.file);
                 if self.json {
-                    print_json(&result)?;
+                    print_json(&result, bound.as_ref())?;
                 } else {
                     let file = &self.files[planned.file];
-                    let table = self.table.get_or_insert_with(|| ScenarioTable::new(file));
-                    table.add(result);
+                    let new = || ScenarioTable::new(file, bound);
+                    self.table.get_or_insert_with(new).add(result);
                 }
             }
             Err(error) => {
@@ -235,6 +239,15 @@ impl Screen<'_> {
             Some(table) => print_table(&table, planned.file != self.runs[0].file),
             None => Ok(()),
         }
+    }
+
+    /// What no policy can exceed in the scenario of a file, where that can be said.
+    fn bound(&mut self, file: usize) -> Option<JobBound> {
+        if self.bound.as_ref().is_none_or(|(known, _)| *known != file) {
+            let found = bound(&self.files[file].scenario).ok();
+            self.bound = Some((file, found.map(|bound| bound.total)));
+        }
+        self.bound.as_ref().and_then(|(_, bound)| bound.clone())
     }
 
     /// Writes the report of what was kept.
@@ -268,8 +281,13 @@ fn failure_text(planned: &Planned, error: &RunError) -> String {
     }
 }
 
-fn print_json(result: &RunResult) -> anyhow::Result<()> {
-    let line = serde_json::to_string(&ResultJson::new(result))?;
+fn print_json(result: &RunResult, bound: Option<&JobBound>) -> anyhow::Result<()> {
+    let object = ResultJson::new(result);
+    let object = match bound {
+        Some(bound) => object.with_bound(bound),
+        None => object,
+    };
+    let line = serde_json::to_string(&object)?;
     let mut out = stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -104,7 +104,8 @@ impl RunProgress {
         }
         let seconds = self.began.elapsed().as_secs_f64();
         let ended = self.state.lock().map_or(0, |state| state.ended);
-        self.say(&format!("sim: {ended} runs in {seconds:.1} s"));
+        let runs = if ended == 1 { "run" } else { "runs" };
+        self.say(&format!("sim: {ended} {runs} in {seconds:.1} s"));
     }
 
     fn say(&self, line: &str) {

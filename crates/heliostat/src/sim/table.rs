@@ -3,17 +3,20 @@
 use comfy_table::{Cell, CellAlignment, Table, TableComponent, presets};
 use heliostat_bench::ScenarioFile;
 use heliostat_bench::report::format::{rate, wrapped};
-use heliostat_sim::{LegResult, Moved, RunResult};
+use heliostat_sim::{JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
 /// Lines of text are no longer than this.
-const TEXT_COLUMNS: usize = 80;
+const TEXT_COLUMNS: usize = 100;
 
 /// The results of one scenario.
 #[derive(Debug)]
 pub(super) struct ScenarioTable {
-    head: String,
+    facts: String,
+    description: String,
+    /// What no policy can exceed, where that is known.
+    bound: Option<JobBound>,
     results: Vec<RunResult>,
 }
 
@@ -27,9 +30,11 @@ struct Column {
 
 impl ScenarioTable {
     /// A table without results yet.
-    pub(super) fn new(file: &ScenarioFile) -> Self {
+    pub(super) fn new(file: &ScenarioFile, bound: Option<JobBound>) -> Self {
         Self {
-            head: head(file),
+            facts: facts(file),
+            description: file.description.clone(),
+            bound,
             results: Vec::new(),
         }
     }
@@ -41,7 +46,11 @@ impl ScenarioTable {
 
     /// All of it, for a terminal of so many columns.
     pub(super) fn show(&self, width: usize) -> String {
-        let mut text = self.head.clone();
+        let text_width = width.min(TEXT_COLUMNS);
+        let mut text = wrapped(&self.facts, text_width) + "\n";
+        if !self.description.is_empty() {
+            text += &(wrapped(&self.description, text_width) + "\n");
+        }
         let any = |count: fn(&RunResult) -> u64| self.results.iter().any(|r| count(r) > 0);
         let has_writes = any(|result| result.write.ios);
         let has_reads = any(|result| result.read.ios) || !has_writes;
@@ -65,11 +74,14 @@ impl ScenarioTable {
             narrow(&mut columns, width);
             text += &format!("\n{}", draw(&columns));
         }
+        if let Some(bound) = &self.bound {
+            text += &format!("\n{}\n", wrapped(&bound_text(bound), text_width));
+        }
         if columns.iter().all(|column| column.head != "trace hash") {
             let hashes = self.results.iter();
             let hashes = hashes.map(|result| format!("{} {}", result.policy, hash(result)));
             let hashes = format!("Trace hashes: {}.", hashes.collect::<Vec<_>>().join(", "));
-            text += &format!("\n{}\n", wrapped(&hashes, width));
+            text += &format!("\n{}\n", wrapped(&hashes, text_width));
         }
         text
     }
@@ -124,6 +136,24 @@ impl ScenarioTable {
     }
 }
 
+/// What no policy can exceed, in a sentence.
+fn bound_text(bound: &JobBound) -> String {
+    let side = |what, iops: f64, bw_bytes: f64| {
+        let mib = rate(bw_bytes / f64::from(1 << 20));
+        format!("{} {what} ({mib} MiB) per second", rate(iops))
+    };
+    let sides = [
+        (bound.read_iops > 0.0).then(|| side("reads", bound.read_iops, bound.read_bw_bytes)),
+        (bound.write_iops > 0.0).then(|| side("writes", bound.write_iops, bound.write_bw_bytes)),
+    ];
+    let sides = sides.into_iter().flatten().collect::<Vec<_>>();
+    format!(
+        "No policy can do more than {}: the limit is the {}.",
+        sides.join(" and "),
+        bound.limit
+    )
+}
+
 /// Reads or writes.
 struct Side {
     iops_head: &'static str,
@@ -155,8 +185,8 @@ fn narrow(columns: &mut Vec<Column>, width: usize) {
     }
 }
 
-/// What the scenario is, above its table.
-fn head(file: &ScenarioFile) -> String {
+/// What the scenario is, in a sentence.
+fn facts(file: &ScenarioFile) -> String {
     let scenario = &file.scenario;
     let mut legs: Vec<(usize, &str)> = Vec::new();
     for leg in &scenario.array.legs {
@@ -173,19 +203,14 @@ fn head(file: &ScenarioFile) -> String {
         Duration::ZERO => "until all is moved".to_owned(),
         seconds => format!("for {} s", seconds.as_secs_f64()),
     };
-    let facts = format!(
+    format!(
         "{}: {} of {}, {time} after {} s of warm-up, seed {}",
         scenario.name,
         format_size(scenario.array.size_bytes),
         legs.collect::<Vec<_>>().join(" + "),
         scenario.warmup_seconds.as_secs_f64(),
         scenario.seed
-    );
-    let mut text = wrapped(&facts, TEXT_COLUMNS) + "\n";
-    if !file.description.is_empty() {
-        text += &(wrapped(&file.description, TEXT_COLUMNS) + "\n");
-    }
-    text
+    )
 }
 
 /// How many of 100 reads each leg has done.

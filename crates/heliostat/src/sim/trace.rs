@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context as _;
 use heliostat_bench::{Decision, Listener};
 use heliostat_runtime::UsageError;
+use heliostat_sim::bound;
 use heliostat_types::Instant;
 
 use super::{Planned, failure_text, print_json};
@@ -70,7 +71,8 @@ pub(super) fn run(runs: &[Planned], file: Option<&Path>, json: bool) -> anyhow::
         .map_err(|error| anyhow::anyhow!(failure_text(planned, &error)))?;
     if let Some(result) = result {
         if json {
-            print_json(&result)?;
+            let bound = bound(&planned.run.scenario).ok().map(|bound| bound.total);
+            print_json(&result, bound.as_ref())?;
         } else if file.is_some() {
             writeln!(stdout(), "trace hash {:016x}", result.trace_hash)?;
         }
