@@ -12,12 +12,12 @@ mod source;
 mod tests;
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-use heliostat_sim::{Fault, Fidelity, Scenario, ScenarioError};
+use heliostat_sim::{Fault, Fidelity, Scenario, ScenarioError, TraceOpener};
 use heliostat_types::Duration;
-use heliostat_workload::Job;
+use heliostat_workload::{Job, Kind};
 use stdx::settings::{SettingError, parse_count};
 use stdx::units::parse_time_ns;
 use toml::de::DeTable;
@@ -118,11 +118,12 @@ impl ScenarioFile {
             faults: Vec::new(),
             first_client: 0,
             fidelity: Fidelity::Stamps,
+            traces: Some(trace_opener(path)),
         };
         for entry in &top.entries {
             set_top(&mut scenario, &top, entry)?;
         }
-        scenario.jobs = parse_jobs(&top, scenario.array.size_bytes)?;
+        scenario.jobs = parse_jobs(&top, &scenario)?;
         scenario.faults = parse_faults(&top)?;
         let whole = scenario.check();
         whole.map_err(|error| place_error(&top, &scenario, &error))?;
@@ -200,7 +201,16 @@ fn parse_seconds(section: &Section<'_>, entry: &Entry<'_>) -> Result<Duration, S
     })
 }
 
-fn parse_jobs(top: &Section<'_>, array_bytes: u64) -> Result<Vec<Job>, ScenarioFileError> {
+/// Opens traces as the scenario at `path` names them: beside it, or by their whole path.
+fn trace_opener(path: &Path) -> TraceOpener {
+    let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    TraceOpener::new(move |name| {
+        let file = File::open(directory.join(name))?;
+        Ok(Box::new(BufReader::new(file)))
+    })
+}
+
+fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, ScenarioFileError> {
     let mut jobs = Vec::new();
     for (index, (at, table)) in top.tables("job")?.into_iter().enumerate() {
         let name = named(table).unwrap_or_else(|| format!("job{index}"));
@@ -214,11 +224,12 @@ fn parse_jobs(top: &Section<'_>, array_bytes: u64) -> Result<Vec<Job>, ScenarioF
             job.set(entry.key, &text)
                 .map_err(|error| section.error(entry, setting_text(&error, "a job")))?;
         }
-        if section.entry("rw").is_none() {
+        if section.entry("rw").is_none() && job.kind == Kind::Fio && job.trace.is_none() {
             let text = "there is no rw: read, write, randread, randwrite, rw or randrw";
             return Err(section.error_of_all(text));
         }
-        job.check(array_bytes)
+        scenario
+            .check_job(&job)
             .map_err(|text| section.error_of_all(text))?;
         jobs.push(job);
     }

@@ -131,10 +131,7 @@ impl SimLeg {
         memory: std::ops::Range<usize>,
         arena: &mut Arena,
     ) -> LegOpInFlight {
-        if self.in_flight == 0 {
-            self.busy_since = now;
-        }
-        self.in_flight += 1;
+        self.begin(now);
         let fate = match &mut self.medium {
             Some(medium) => medium.decide(now, &op, &mut self.store),
             None => Fate::Good,
@@ -157,6 +154,34 @@ impl SimLeg {
             .submit(now, op.id, kind, op.extent, &mut self.luck);
         self.next_event_at = self.model.next_event_at();
         in_flight
+    }
+
+    /// Hands an operation to the device that is not the engine's and moves no bytes.
+    pub(crate) fn submit_unseen(
+        &mut self,
+        now: Instant,
+        id: LegOpId,
+        kind: OpKind,
+        extent: Extent,
+    ) {
+        self.begin(now);
+        self.model.submit(now, id, kind, extent, &mut self.luck);
+        self.next_event_at = self.model.next_event_at();
+    }
+
+    /// An operation has ended, whoever's it was.
+    pub(crate) fn finish_unseen(&mut self, now: Instant, measured: &Period) {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.busy += measured.overlap(self.busy_since, now);
+        }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        if self.in_flight == 0 {
+            self.busy_since = now;
+        }
+        self.in_flight += 1;
     }
 
     /// Puts `wrap` of the model and the device's luck in the model's place.
@@ -223,10 +248,7 @@ impl SimLeg {
         if let Some(medium) = &mut self.medium {
             medium.end(&op, fate, result.is_ok());
         }
-        self.in_flight -= 1;
-        if self.in_flight == 0 {
-            self.busy += measured.overlap(self.busy_since, now);
-        }
+        self.finish_unseen(now, measured);
         if result.is_ok() && measured.contains(now) {
             let service_time = now - ended.dispatched_at;
             let counters = &mut self.result;

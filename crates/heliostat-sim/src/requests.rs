@@ -1,11 +1,12 @@
 //! The clients' side: what they ask for, and whether what they are told is true.
 
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
-use heliostat_types::{ErrorKind, Extent, Instant, RequestId, SECTOR_BYTES, StreamId};
-use heliostat_workload::Ask;
+use heliostat_types::{
+    Duration, ErrorKind, Extent, Instant, OpKind, RequestId, SECTOR_BYTES, StreamId,
+};
+use heliostat_workload::{Ask, Step};
 
 use crate::contents::{SECTOR, fill_sector, sampled_sectors, version_of_sector};
-use crate::result::Moved;
 use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
 use crate::simulation::Simulation;
@@ -24,8 +25,11 @@ pub(crate) struct Pending {
     /// Who asked, by index.
     client: usize,
     ask: Ask,
-    /// Where in the client's stream it lies.
-    place_bytes: u64,
+    /// What the client calls it.
+    tag: u64,
+    /// From when on the client has waited for it: where requests come by themselves, perhaps from
+    /// before it was asked.
+    since: Instant,
     pub(crate) arrived_at: Instant,
     /// When it went into the engine, in the order of events; of a write, its version.
     began: Moment,
@@ -74,13 +78,34 @@ fn index(number: u64) -> usize {
 }
 
 impl Simulation {
+    /// A client asks, or has been served by its page cache.
+    pub(crate) fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Ask {
+                client,
+                ask,
+                tag,
+                since,
+            } => match self.clients.client(client).leg {
+                Some(leg) => self.ask_leg(leg, client, ask, tag),
+                None => self.ask(client, ask, tag, since),
+            },
+            Step::Served {
+                client,
+                kind,
+                len_bytes,
+                response_time,
+            } => self.count(client, kind, len_bytes, response_time),
+        }
+    }
+
     /// Client number `client` asks.
-    pub(crate) fn ask(&mut self, client: usize, ask: Ask) {
-        let asked_bytes = self.clients[client].asked_bytes();
+    fn ask(&mut self, client: usize, ask: Ask, tag: u64, since: Instant) {
         let pending = Pending {
             client,
             ask,
-            place_bytes: asked_bytes - ask.extent().len(),
+            tag,
+            since,
             arrived_at: self.now,
             began: 0,
         };
@@ -99,7 +124,7 @@ impl Simulation {
     fn begin_request(&mut self, pending: Pending) {
         let number = self.requests.insert(pending);
         self.littles.on_arrival(self.now);
-        let id = self.clients[pending.client].id;
+        let id = self.clients.client(pending.client).id;
         self.record(What::Asked { client: id.0 }, pending.ask, number);
         if !self.memory_waiters.is_empty() || !self.submit(number) {
             self.memory_waiters.push_back(number);
@@ -150,7 +175,7 @@ impl Simulation {
             }
         };
         self.requests.pending_mut(number).began = began;
-        let client = self.clients[pending.client].id;
+        let client = self.clients.client(pending.client).id;
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
             client,
@@ -171,33 +196,47 @@ impl Simulation {
         };
         let response_time = self.now - pending.arrived_at;
         self.littles.on_answer(self.now, response_time);
-        let client = self.clients[pending.client].id.0;
+        let client = self.clients.client(pending.client).id.0;
         let error = result.as_ref().err().copied();
         self.record(What::Answered { client, error }, pending.ask, id.0);
         self.check_answer(pending, &result);
-        let client = &mut self.clients[pending.client];
-        client.on_answer(pending.ask, pending.place_bytes);
+        let Pending {
+            client, ask, tag, ..
+        } = pending;
+        let ok = result.is_ok();
+        self.clients.on_answer(self.now, client, ask, tag, ok);
         if let Err(kind) = result {
             self.errors += 1;
-            client.stop();
-            self.check_error(pending.ask, kind);
-        } else if self.measured.contains(self.now) {
-            let job = &mut self.jobs[client.job];
-            let len_bytes = pending.ask.extent().len();
-            let moved: Option<(Side, &mut Moved)> = match pending.ask {
-                Ask::Read(_) => Some((Side::Read, &mut job.read)),
-                Ask::Write(_) => Some((Side::Write, &mut job.write)),
-                Ask::Flush => None,
-            };
-            if let Some((side, moved)) = moved {
-                moved.record(len_bytes, response_time);
-                if !self.scenario.jobs[client.job].background {
-                    self.series
-                        .on_answer(self.now, side, len_bytes, response_time);
-                }
-            }
+            self.check_error(ask, kind);
+        } else if self.clients.client(client).counts_requests() {
+            let response_time = self.now - pending.since;
+            self.count(client, ask.kind(), ask.extent().len(), response_time);
         }
-        self.ready.push_back(pending.client);
+    }
+
+    /// A client was served: what counts of it is counted.
+    pub(crate) fn count(
+        &mut self,
+        client: usize,
+        kind: OpKind,
+        len_bytes: u64,
+        response_time: Duration,
+    ) {
+        if !self.measured.contains(self.now) {
+            return;
+        }
+        let index = self.clients.client(client).job;
+        let job = &mut self.jobs[index];
+        let (side, moved) = match kind {
+            OpKind::Read => (Side::Read, &mut job.read),
+            OpKind::Write => (Side::Write, &mut job.write),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => return,
+        };
+        moved.record(len_bytes, response_time);
+        if self.scenario.jobs[index].counts() {
+            self.series
+                .on_answer(self.now, side, len_bytes, response_time);
+        }
     }
 
     /// Whether an answer is of the right kind, and the bytes of a read are true.

@@ -1,11 +1,13 @@
 //! What is simulated: an array, jobs, faults. Plain data; the names are those of scenario files.
 
 use std::fmt;
+use std::io::{self, BufRead};
+use std::sync::Arc;
 
 use heliostat_engine::Layout;
 use heliostat_model::drive;
 use heliostat_types::{Duration, Instant, LEGS_MAX};
-use heliostat_workload::Job;
+use heliostat_workload::{Job, OpenTrace};
 
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
@@ -33,6 +35,31 @@ pub struct Scenario {
     pub first_client: u64,
     /// How much of the bytes is kept and checked.
     pub fidelity: Fidelity,
+    /// What opens the block traces that jobs name; the simulator opens no files.
+    pub traces: Option<TraceOpener>,
+}
+
+/// Opens block traces by the names that jobs know them by.
+#[derive(Clone)]
+pub struct TraceOpener(Arc<OpenTrace>);
+
+impl TraceOpener {
+    /// `open` is called once for each clone that plays a trace, in every run.
+    pub fn new(
+        open: impl Fn(&str) -> io::Result<Box<dyn BufRead + Send>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(open))
+    }
+
+    pub(crate) fn as_fn(&self) -> &OpenTrace {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for TraceOpener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TraceOpener")
+    }
 }
 
 /// The array of a scenario.
@@ -107,6 +134,7 @@ impl Scenario {
             faults: Vec::new(),
             first_client: 0,
             fidelity: Fidelity::default(),
+            traces: None,
         })
     }
 
@@ -116,12 +144,12 @@ impl Scenario {
     /// Says the first thing that is wrong.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.array.check()?;
-        if self.jobs.iter().all(|job| job.background) {
+        if !self.jobs.iter().any(Job::counts) {
             return Err(error("scenario", "no foreground job"));
         }
         for job in &self.jobs {
-            job.check(self.array.size_bytes)
-                .map_err(|text| error(&format!("job '{}'", job.name), text))?;
+            self.check_job(job)
+                .map_err(|text| error(&format!("job '{}'", job.name), &text))?;
         }
         let leg_bytes = vec![self.array.leg_bytes(); self.array.legs.len()];
         for (index, fault) in self.faults.iter().enumerate() {
@@ -136,6 +164,21 @@ impl Scenario {
     pub(crate) fn has_power_cuts(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| fault.effect == Some(Effect::PowerCut))
+    }
+
+    /// Whether a job can be run on the array, or on the leg that it loads.
+    ///
+    /// # Errors
+    /// Says the first thing that is wrong.
+    pub fn check_job(&self, job: &Job) -> Result<(), String> {
+        let device_bytes = match job.leg {
+            None => self.array.size_bytes,
+            Some(leg) => match self.array.legs.get(leg) {
+                Some(leg) => leg.params.size_bytes(),
+                None => return Err(format!("there is no leg {leg}; they count from 0")),
+            },
+        };
+        job.check(device_bytes)
     }
 
     /// The power can only fail while it is there.

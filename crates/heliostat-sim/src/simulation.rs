@@ -12,21 +12,22 @@ use heliostat_engine::{
 use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
-    ClientId, Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, Prng, RandomStream,
-    SECTOR_BYTES, StatusRun,
+    Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
+    StatusRun,
 };
-use heliostat_workload::{Client, Job};
+use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
 
 use crate::arena::Arena;
 use crate::contents::Fidelity;
 use crate::leg::{LegOps, SimLeg};
 use crate::measure::{Littles, Period};
 use crate::medium::Medium;
+use crate::neighbours::Neighbours;
 use crate::oracle::Oracle;
 use crate::power::Power;
 use crate::requests::Requests;
 use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError, TraceOpener};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
 use crate::sim_policy::SimPolicy;
@@ -51,9 +52,8 @@ pub struct Simulation {
     pub(crate) arena: Arena,
     pub(crate) legs: Vec<SimLeg>,
     pub(crate) leg_ops: LegOps,
-    pub(crate) clients: Vec<Client>,
-    /// Clients that may ask, by index.
-    pub(crate) ready: VecDeque<usize>,
+    pub(crate) clients: Clients,
+    pub(crate) neighbours: Neighbours,
     pub(crate) requests: Requests,
     /// Writes that wait for memory in the arena, by request number; oldest first.
     pub(crate) memory_waiters: VecDeque<u64>,
@@ -161,6 +161,9 @@ pub fn run<P: Copy + Into<SimPolicy>>(
         }
         progress(simulation.progress());
     }
+    if let Some(error) = simulation.clients.error() {
+        return Err(trace_error(error));
+    }
     simulation
         .finish()
         .map_err(|failure| RunError::Check(Box::new(failure)))
@@ -196,7 +199,7 @@ impl Simulation {
             SimPolicy::Oracle => Box::new(Oracle::watch(&mut legs)),
         };
         let picker = wrap(picker);
-        Ok(Self::with_legs(scenario, policy.to_string(), picker, legs))
+        Self::with_legs(scenario, policy.to_string(), picker, legs)
     }
 
     fn with_legs(
@@ -204,7 +207,7 @@ impl Simulation {
         policy: String,
         picker: Box<dyn ReadPolicy>,
         mut legs: Vec<SimLeg>,
-    ) -> Self {
+    ) -> Result<Self, RunError> {
         let array = &scenario.array;
         let config = engine_config(scenario, &legs);
         let clean = ArrayRecord {
@@ -217,14 +220,14 @@ impl Simulation {
             Duration::ZERO => Instant::MAX,
             seconds => begins_at + seconds,
         };
-        let has_writes = scenario.jobs.iter().any(|job| job.rw.has_writes());
-        let clients = build_clients(scenario);
+        let has_writes = scenario.jobs.iter().any(Job::has_writes);
+        let clients = build_clients(scenario)?;
         let has_cuts = scenario.has_power_cuts();
         let granule_bytes = if has_cuts {
             // What is left after a power cut may differ from sector to sector.
             SECTOR_BYTES
         } else {
-            granule_bytes(&scenario.jobs)
+            granule_bytes(scenario)
         };
         // What fails is repaired, which writes.
         let is_never_written = !has_writes && scenario.faults.is_empty();
@@ -232,7 +235,7 @@ impl Simulation {
         for leg in &mut legs {
             leg.samples = samples;
         }
-        Self {
+        Ok(Self {
             scenario: scenario.clone(),
             policy,
             engine: Engine::new(config, picker, clean),
@@ -240,8 +243,8 @@ impl Simulation {
             arena: Arena::new(array.memory_bytes),
             legs,
             leg_ops: LegOps::default(),
-            ready: (0..clients.len()).collect(),
             clients,
+            neighbours: Neighbours::default(),
             requests: Requests::default(),
             memory_waiters: VecDeque::new(),
             memory_freed: false,
@@ -261,13 +264,14 @@ impl Simulation {
             integrity: Integrity::default(),
             power: Power::new(scenario, clean),
             failure: None,
-        }
+        })
     }
 
     /// Goes on to the next moment at which something happens and does all of it; `false` when
     /// nothing is left to do.
     pub fn step(&mut self) -> bool {
-        if self.failure.is_some() || self.is_over() {
+        let is_broken = self.failure.is_some() || self.clients.error().is_some();
+        if is_broken || self.is_over() {
             return false;
         }
         // The first step begins with the clients, at the origin of time.
@@ -303,6 +307,10 @@ impl Simulation {
             self.inbox.push_back(Input::DeadlineReached);
             self.pump();
         }
+        if self.next_wake_at().is_some_and(|at| at <= self.now) {
+            self.clients.wake(self.now);
+            self.pump();
+        }
         self.end_when_all_is_moved();
         true
     }
@@ -332,7 +340,7 @@ impl Simulation {
             return Err(failure);
         }
         let (mut read, mut write) = (Moved::default(), Moved::default());
-        let foreground = self.scenario.jobs.iter().map(|job| !job.background);
+        let foreground = self.scenario.jobs.iter().map(Job::counts);
         for (job, _) in self
             .jobs
             .iter()
@@ -401,7 +409,22 @@ impl Simulation {
         let legs = self.legs.iter().filter_map(SimLeg::next_event_at);
         let persisted = self.persisting.map(|(at, _)| at);
         let power = self.power.next_event_at();
-        legs.chain(persisted).chain(deadline).chain(power).min()
+        legs.chain(persisted)
+            .chain(deadline)
+            .chain(power)
+            .chain(self.next_wake_at())
+            .min()
+    }
+
+    /// Whether clients may ask.
+    fn may_ask(&self) -> bool {
+        !self.power.is_off() && self.now < self.measured.ends_at && self.failure.is_none()
+    }
+
+    /// When a client wants to be woken, while clients may ask.
+    fn next_wake_at(&self) -> Option<Instant> {
+        let at = self.clients.next_wake_at();
+        at.filter(|at| *at < self.measured.ends_at)
     }
 
     /// Without a length of time the run ends when every foreground job has moved its size.
@@ -410,11 +433,8 @@ impl Simulation {
             return;
         }
         let jobs = &self.scenario.jobs;
-        let mut foreground = self
-            .clients
-            .iter()
-            .filter(|client| !jobs[client.job].background);
-        if foreground.all(Client::is_done) {
+        let mut clients = self.clients.iter();
+        if clients.all(|client| !jobs[client.job].counts() || client.is_done(self.now)) {
             // What ended just now counts.
             let after = self.now + Duration::from_ns(1);
             self.measured.ends_at = after.max(self.measured.begins_at);
@@ -428,14 +448,10 @@ impl Simulation {
                 self.feed(input);
             } else if std::mem::take(&mut self.memory_freed) {
                 self.submit_memory_waiters();
-            } else if let Some(&client) = self.ready.front() {
-                let is_on = !self.power.is_off();
-                let may_ask = is_on && self.now < self.measured.ends_at && self.failure.is_none();
-                let ask = may_ask.then(|| self.clients[client].next_ask()).flatten();
-                match ask {
-                    Some(ask) => self.ask(client, ask),
-                    None => drop(self.ready.pop_front()),
-                }
+            } else if !self.may_ask() {
+                return;
+            } else if let Some(step) = self.clients.poll(self.now) {
+                self.take_step(step);
             } else {
                 return;
             }
@@ -496,6 +512,10 @@ impl Simulation {
         id: LegOpId,
         result: Result<(), heliostat_types::ErrorKind>,
     ) {
+        if self.end_neighbours_op(id, result) {
+            self.pump();
+            return;
+        }
         let Some(ended) = self.leg_ops.remove(id) else {
             let is_from_before = self.power.cut_count > 0;
             assert!(is_from_before, "a device ends each operation once");
@@ -619,28 +639,26 @@ fn known_length(scenario: &Scenario) -> Option<Duration> {
     Some(scenario.seconds).filter(|length| *length > Duration::ZERO)
 }
 
-fn build_clients(scenario: &Scenario) -> Vec<Client> {
-    let until_done = scenario.seconds == Duration::ZERO;
-    let mut clients = Vec::new();
-    for (index, job) in scenario.jobs.iter().enumerate() {
-        for clone in 0..job.numjobs {
-            let id = ClientId(scenario.first_client + clients.len() as u64);
-            let array_bytes = scenario.array.size_bytes;
-            let seed = scenario.seed;
-            // Arrivals are keyed by the place in the scenario, so that another first client asks
-            // for the same.
-            let arrivals = RandomStream::new(seed, "job", clients.len() as u64);
-            clients.push(Client::new(
-                id,
-                job,
-                (index, clone),
-                array_bytes,
-                arrivals,
-                until_done && !job.background,
-            ));
-        }
-    }
-    clients
+fn build_clients(scenario: &Scenario) -> Result<Clients, RunError> {
+    let legs = &scenario.array.legs;
+    let leg_bytes: Vec<u64> = legs.iter().map(|leg| leg.params.size_bytes()).collect();
+    let around = Surroundings {
+        seed: scenario.seed,
+        first_client: scenario.first_client,
+        array_bytes: scenario.array.size_bytes,
+        leg_bytes: &leg_bytes,
+        begins_at: Instant::ZERO + scenario.warmup_seconds,
+        until_done: scenario.seconds == Duration::ZERO,
+    };
+    let open = scenario.traces.as_ref().map(TraceOpener::as_fn);
+    Clients::new(&scenario.jobs, &around, open).map_err(|error| trace_error(&error))
+}
+
+fn trace_error(error: &TraceError) -> RunError {
+    RunError::Scenario(ScenarioError {
+        place: "job".to_owned(),
+        text: error.to_string(),
+    })
 }
 
 fn empty_result(job: &Job) -> JobResult {
@@ -652,11 +670,11 @@ fn empty_result(job: &Job) -> JobResult {
 }
 
 /// The largest power of two, up to 1 MiB, that all requests begin and end at multiples of.
-fn granule_bytes(jobs: &[Job]) -> u64 {
-    let all = jobs.iter().fold(1u64 << 20, |all, job| {
-        all | job.bs_bytes | job.offset_bytes | job.offset_increment_bytes
-    });
-    1 << all.trailing_zeros()
+fn granule_bytes(scenario: &Scenario) -> u64 {
+    let array_bytes = scenario.array.size_bytes;
+    let jobs = scenario.jobs.iter().filter(|job| job.leg.is_none());
+    let granules = jobs.map(|job| job.granule_bytes(array_bytes));
+    granules.min().unwrap_or(1 << 20)
 }
 
 #[cfg(test)]

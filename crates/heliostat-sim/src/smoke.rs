@@ -119,6 +119,7 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         faults,
         first_client: prng.below(4),
         fidelity: Fidelity::Bytes,
+        traces: None,
     };
     (scenario, policy)
 }
@@ -183,13 +184,11 @@ fn random_job(prng: &mut dyn Prng, size_bytes: u64) -> Job {
         iodepth: 1 << prng.below(6),
         numjobs: 1 + u32::from(prng.below(3) == 0),
         direct: prng.below(4) > 0,
-        readahead_bytes: bs_bytes << prng.below(4),
+        readahead_bytes: bs_bytes.max(4096) << prng.below(4),
         offset_bytes: prng.below(places) * 512,
         size_bytes: region_bytes,
-        offset_increment_bytes: 0,
-        rwmixread: 50,
         fsync: pick(prng, &[0, 0, 1, 10]),
-        background: false,
+        ..Job::default()
     }
 }
 

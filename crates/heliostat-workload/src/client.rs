@@ -1,10 +1,15 @@
-//! One clone of a job: what it asks for next, in a closed loop.
+//! One clone of a job: what it asks for next, and when.
 
-use std::collections::BTreeSet;
+use heliostat_types::{ClientId, Duration, Extent, Instant, OpKind};
 
-use heliostat_types::{ClientId, Extent, OpKind, Prng, RandomStream};
-
-use crate::job::{Job, Rw};
+use crate::arrival::Arrivals;
+use crate::buffered::Buffered;
+use crate::cache::PageCache;
+use crate::defrag::Defrag;
+use crate::job::Job;
+use crate::ops::{Direction, Ops, Rate};
+use crate::replay::Replay;
+use crate::trace::TraceError;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,275 +43,311 @@ impl Ask {
     }
 }
 
-/// The largest read that a file system sends for read-ahead: 256 pages, what a bio of Linux held
-/// when the policies that we compare were measured.
-const READ_AHEAD_REQUEST_BYTES: u64 = 1 << 20;
+/// What a client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It asks.
+    Ask {
+        ask: Ask,
+        /// Names the request to the client when it is answered.
+        tag: u64,
+        /// From when on the client has waited for it: now, or when it was due.
+        since: Instant,
+    },
+    /// A program behind a page cache was served.
+    Served {
+        kind: OpKind,
+        len_bytes: u64,
+        response_time: Duration,
+    },
+    /// Nothing before a moment, unless something is answered.
+    WaitUntil(Instant),
+    /// Nothing before something is answered.
+    WaitForAnswer,
+    /// Nothing any more.
+    Done,
+}
 
-/// A client in a closed loop.
+impl Next {
+    pub(crate) const fn ask(ask: Ask, tag: u64, since: Instant) -> Self {
+        Self::Ask { ask, tag, since }
+    }
+}
+
+/// Requests that a clone with open arrivals has in flight at most; those that come while there are
+/// as many wait in the clone, and count as late.
+pub const OPEN_IN_FLIGHT_MAX: u32 = 65_536;
+
+/// What every loop has: an end, a rate, time to think, flushes.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// `None` where nothing is limited.
+    rate: Option<Rate>,
+    quota_bytes: u64,
+    asked_bytes: u64,
+    fsync: u32,
+    writes_since_flush: u32,
+    thinktime: Duration,
+    thinktime_blocks: u32,
+    done_since_thought: u32,
+    thinks_until: Option<Instant>,
+}
+
+impl Pace {
+    pub(crate) fn new(job: &Job, ops: &Ops, begins_at: Instant, quota_bytes: u64) -> Self {
+        Self {
+            rate: Some(Rate::new(job, ops, begins_at)).filter(Rate::is_limited),
+            quota_bytes,
+            asked_bytes: 0,
+            fsync: job.fsync,
+            writes_since_flush: 0,
+            thinktime: job.thinktime,
+            thinktime_blocks: job.thinktime_blocks,
+            done_since_thought: 0,
+            thinks_until: None,
+        }
+    }
+
+    /// Whether a flush is due; says so once.
+    pub(crate) const fn wants_flush(&mut self) -> bool {
+        if self.fsync == 0 || self.writes_since_flush < self.fsync {
+            return false;
+        }
+        self.writes_since_flush = 0;
+        true
+    }
+
+    pub(crate) const fn is_over(&self) -> bool {
+        self.asked_bytes >= self.quota_bytes
+    }
+
+    /// The direction of a request that may be sent now, with `in_flight` others.
+    ///
+    /// # Errors
+    /// What it waits for.
+    pub(crate) fn direction(
+        &mut self,
+        now: Instant,
+        ops: &mut Ops,
+        in_flight: u32,
+    ) -> Result<Direction, Next> {
+        if self.is_over() {
+            return Err(Next::Done);
+        }
+        if let Some(until) = self.thinks_until {
+            if now < until {
+                return Err(Next::WaitUntil(until));
+            }
+            self.thinks_until = None;
+            self.done_since_thought = 0;
+        } else if self.wants_to_think() && in_flight > 0 {
+            return Err(Next::WaitForAnswer);
+        }
+        match &mut self.rate {
+            None => Ok(ops.direction()),
+            Some(rate) => rate.direction(now, ops).map_err(Next::WaitUntil),
+        }
+    }
+
+    pub(crate) fn on_issue(&mut self, direction: Direction, len_bytes: u64) {
+        self.asked_bytes += len_bytes;
+        self.writes_since_flush += u32::from(direction == Direction::Write);
+        if let Some(rate) = &mut self.rate {
+            rate.on_issue(direction, len_bytes);
+        }
+    }
+
+    /// A request was answered, and `in_flight` are left.
+    pub(crate) fn on_done(&mut self, now: Instant, in_flight: u32) {
+        if self.thinktime == Duration::ZERO {
+            return;
+        }
+        self.done_since_thought = self.done_since_thought.saturating_add(1);
+        if self.wants_to_think() && in_flight == 0 {
+            self.thinks_until = Some(now + self.thinktime);
+        }
+    }
+
+    fn wants_to_think(&self) -> bool {
+        self.thinktime > Duration::ZERO && self.done_since_thought >= self.thinktime_blocks
+    }
+}
+
+/// A clone whose requests go to the array as they are.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    pub(crate) ops: Ops,
+    pub(crate) pace: Pace,
+    pub(crate) iodepth: u32,
+    /// `None` in a closed loop.
+    pub(crate) arrivals: Option<Arrivals>,
+    /// Requests that had to wait because too many were in flight.
+    pub(crate) late: u64,
+}
+
+impl Direct {
+    fn next(&mut self, now: Instant, in_flight: u32) -> Next {
+        let mut since = now;
+        match &self.arrivals {
+            None if in_flight >= self.iodepth => return Next::WaitForAnswer,
+            None => {}
+            Some(_) if self.pace.is_over() => return Next::Done,
+            Some(arrivals) if arrivals.next_at() > now => {
+                return Next::WaitUntil(arrivals.next_at());
+            }
+            Some(_) if in_flight >= OPEN_IN_FLIGHT_MAX => return Next::WaitForAnswer,
+            Some(arrivals) => since = arrivals.next_at(),
+        }
+        if self.pace.wants_flush() {
+            return Next::ask(Ask::Flush, 0, now);
+        }
+        let direction = match self.pace.direction(now, &mut self.ops, in_flight) {
+            Ok(direction) => direction,
+            Err(next) => return next,
+        };
+        let (extent, _) = self.ops.next(direction);
+        self.pace.on_issue(direction, extent.len());
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.advance();
+            self.late += u64::from(since < now);
+        }
+        let ask = match direction {
+            Direction::Read => Ask::Read(extent),
+            Direction::Write => Ask::Write(extent),
+        };
+        Next::ask(ask, 0, since)
+    }
+}
+
+/// What drives a clone.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Direct(Box<Direct>),
+    Buffered(Box<Buffered>),
+    Defrag(Box<Defrag>),
+    Replay(Box<Replay>),
+}
+
+/// A clone of a job.
 #[derive(Debug)]
 pub struct Client {
     /// Who it is to the array.
     pub id: ClientId,
     /// Index of its job.
     pub job: usize,
-    rw: Rw,
-    rwmixread: u64,
-    request_bytes: u64,
-    region: Extent,
-    arrivals: RandomStream,
-    pace: Pace,
-    in_flight: u32,
-    /// Bytes asked for, of which a sequential client takes its place.
-    asked_bytes: u64,
-    /// Bytes after which it stops.
-    quota_bytes: u64,
-    /// Writes between two flushes; 0: no flushes.
-    fsync: u32,
-    writes_since_flush: u32,
-    stopped: bool,
-}
-
-/// When a client may ask for more.
-#[derive(Debug)]
-enum Pace {
-    /// While fewer requests than this are in flight.
-    Depth(u32),
-    /// While what is asked for lies inside a window from the first byte that has not arrived yet.
-    Window {
-        window_bytes: u64,
-        arrived_bytes: u64,
-        /// Ends of what arrived out of order.
-        arrived_after: BTreeSet<(u64, u64)>,
-    },
+    /// The leg that it loads by itself, unseen by the array.
+    pub leg: Option<usize>,
+    pub(crate) start: Instant,
+    pub(crate) stop: Instant,
+    pub(crate) body: Body,
+    /// Index of the page cache of its stream.
+    pub(crate) cache: Option<usize>,
+    pub(crate) in_flight: u32,
+    pub(crate) stopped: bool,
 }
 
 impl Client {
-    /// Clone `clone` of `job`, which is number `job_index` of the scenario; it draws from
-    /// `arrivals`. `until_done` makes it stop after its size.
-    pub fn new(
-        id: ClientId,
-        job: &Job,
-        (job_index, clone): (usize, u32),
-        array_bytes: u64,
-        arrivals: RandomStream,
-        until_done: bool,
-    ) -> Self {
-        let is_buffered = !job.direct && job.rw == Rw::Read;
-        let start = job.offset_bytes + u64::from(clone) * job.offset_increment_bytes;
-        let region_bytes = job.region_bytes(array_bytes);
-        let (request_bytes, pace) = if is_buffered {
-            let window_bytes = job.readahead_bytes;
-            let blocks = window_bytes.min(READ_AHEAD_REQUEST_BYTES) / job.bs_bytes;
-            let window = Pace::Window {
-                window_bytes,
-                arrived_bytes: 0,
-                arrived_after: BTreeSet::new(),
-            };
-            (blocks.max(1) * job.bs_bytes, window)
-        } else {
-            (job.bs_bytes, Pace::Depth(job.iodepth))
-        };
-        // Whole blocks only, as fio.
-        let region = Extent::new(start, region_bytes / job.bs_bytes * job.bs_bytes);
-        Self {
-            id,
-            job: job_index,
-            rw: job.rw,
-            rwmixread: u64::from(job.rwmixread),
-            request_bytes,
-            region,
-            arrivals,
-            pace,
-            in_flight: 0,
-            asked_bytes: 0,
-            quota_bytes: if until_done { region.len() } else { u64::MAX },
-            fsync: job.fsync,
-            writes_since_flush: 0,
-            stopped: false,
+    /// What it does next; `index` is its own, `cache` that of its stream.
+    pub(crate) fn next(
+        &mut self,
+        now: Instant,
+        index: usize,
+        cache: Option<&mut PageCache>,
+    ) -> Next {
+        self.stopped |= cache.as_ref().is_some_and(|cache| cache.has_failed());
+        if self.has_ended(now) {
+            return Next::Done;
         }
+        if now < self.start {
+            return Next::WaitUntil(self.start);
+        }
+        let next = match &mut self.body {
+            Body::Direct(direct) => direct.next(now, self.in_flight),
+            Body::Buffered(buffered) => buffered.next(now, index, cache),
+            Body::Defrag(defrag) => defrag.next(now),
+            Body::Replay(replay) => replay.next(now, self.start, self.in_flight),
+        };
+        match next {
+            Next::Ask { .. } => self.in_flight += 1,
+            Next::WaitUntil(at) => return Next::WaitUntil(at.min(self.stop)),
+            Next::Served { .. } | Next::WaitForAnswer | Next::Done => {}
+        }
+        next
     }
 
-    /// What it asks for next, if it may ask now.
-    pub fn next_ask(&mut self) -> Option<Ask> {
-        if self.stopped || self.asked_bytes >= self.quota_bytes {
-            return None;
-        }
-        let place = self.asked_bytes;
-        let may_ask = match &self.pace {
-            Pace::Depth(depth) => self.in_flight < *depth,
-            Pace::Window {
-                window_bytes,
-                arrived_bytes,
-                ..
-            } => place + self.request_bytes <= arrived_bytes + window_bytes,
-        };
-        if !may_ask {
-            return None;
-        }
-        self.in_flight += 1;
-        if self.fsync > 0 && self.writes_since_flush == self.fsync {
-            self.writes_since_flush = 0;
-            return Some(Ask::Flush);
-        }
-        let extent = if self.rw.is_random() {
-            let block = self.arrivals.below(self.region.len() / self.request_bytes);
-            Extent::new(
-                self.region.offset() + block * self.request_bytes,
-                self.request_bytes,
-            )
-        } else {
-            let at = place % self.region.len();
-            let len_bytes = self.request_bytes.min(self.region.len() - at);
-            Extent::new(self.region.offset() + at, len_bytes)
-        };
-        self.asked_bytes += extent.len();
-        let is_read = match self.rw {
-            Rw::Read | Rw::RandRead => true,
-            Rw::Write | Rw::RandWrite => false,
-            Rw::Rw | Rw::RandRw => self.arrivals.below(100) < self.rwmixread,
-        };
-        if is_read {
-            return Some(Ask::Read(extent));
-        }
-        self.writes_since_flush += 1;
-        Some(Ask::Write(extent))
-    }
-
-    /// A request was answered.
-    pub fn on_answer(&mut self, ask: Ask, place_bytes: u64) {
+    /// A request was answered; those of its stream are told to its page cache by others.
+    pub(crate) fn on_answer(&mut self, now: Instant, ask: Ask, tag: u64) {
         self.in_flight -= 1;
-        let Ask::Read(extent) = ask else {
-            return;
-        };
-        if let Pace::Window {
-            arrived_bytes,
-            arrived_after,
-            ..
-        } = &mut self.pace
-        {
-            arrived_after.insert((place_bytes, place_bytes + extent.len()));
-            while let Some(&(start, end)) = arrived_after.first() {
-                if start != *arrived_bytes {
-                    break;
+        match &mut self.body {
+            Body::Direct(direct) => {
+                // A flush is no block.
+                if ask != Ask::Flush {
+                    direct.pace.on_done(now, self.in_flight);
                 }
-                arrived_after.pop_first();
-                *arrived_bytes = end;
             }
+            Body::Buffered(buffered) => buffered.on_answer(now, ask, tag),
+            Body::Defrag(defrag) => defrag.on_answer(ask),
+            Body::Replay(_) => {}
         }
     }
 
-    /// How many bytes it has asked for: names the place of the next request in its stream.
-    pub const fn asked_bytes(&self) -> u64 {
-        self.asked_bytes
+    /// Whether what counts are its requests: those of a program behind a page cache are not.
+    #[must_use]
+    pub const fn counts_requests(&self) -> bool {
+        !matches!(self.body, Body::Buffered(_))
+    }
+
+    /// Requests that had to wait in the client because too many were in flight already.
+    #[must_use]
+    pub const fn late(&self) -> u64 {
+        match &self.body {
+            Body::Direct(direct) => direct.late,
+            Body::Replay(replay) => replay.late,
+            Body::Buffered(_) | Body::Defrag(_) => 0,
+        }
     }
 
     /// Which share of its size it has asked for; `None` where it never stops.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub fn share_asked(&self) -> Option<f64> {
-        let is_limited = self.quota_bytes < u64::MAX;
-        is_limited.then(|| self.asked_bytes as f64 / self.quota_bytes as f64)
+        let pace = match &self.body {
+            Body::Direct(direct) => &direct.pace,
+            Body::Buffered(buffered) => &buffered.pace,
+            Body::Defrag(defrag) => return defrag.share_done(),
+            Body::Replay(_) => return None,
+        };
+        let is_limited = pace.quota_bytes < u64::MAX;
+        is_limited.then(|| pace.asked_bytes as f64 / pace.quota_bytes as f64)
     }
 
     /// It asks for nothing more: fio stops a job at its first error.
-    pub fn stop(&mut self) {
+    pub const fn stop(&mut self) {
         self.stopped = true;
     }
 
     /// Whether it will never ask again and has all its answers.
-    pub const fn is_done(&self) -> bool {
-        self.in_flight == 0 && (self.stopped || self.asked_bytes >= self.quota_bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use heliostat_types::{ClientId, Extent, RandomStream};
-
-    use super::{Ask, Client};
-    use crate::job::{Job, Rw};
-
-    const MIB: u64 = 1 << 20;
-
-    fn client(job: &Job, clone: u32, until_done: bool) -> Client {
-        let arrivals = RandomStream::new(1, "job", 0);
-        Client::new(ClientId(7), job, (0, clone), 64 * MIB, arrivals, until_done)
-    }
-
-    fn drain(client: &mut Client) -> Vec<Ask> {
-        std::iter::from_fn(|| client.next_ask()).collect()
-    }
-
-    #[test]
-    fn sequential_clones_wrap_at_the_end_of_their_region() {
-        let job = Job {
-            rw: Rw::Read,
-            bs_bytes: MIB,
-            iodepth: 4,
-            numjobs: 2,
-            offset_bytes: 8 * MIB,
-            size_bytes: 3 * MIB,
-            offset_increment_bytes: 16 * MIB,
-            ..Job::default()
+    #[must_use]
+    pub fn is_done(&self, now: Instant) -> bool {
+        let has_asked_all = match &self.body {
+            Body::Direct(direct) => direct.pace.is_over(),
+            Body::Buffered(buffered) => buffered.pace.is_over() && buffered.is_idle(),
+            Body::Defrag(defrag) => defrag.is_over(),
+            Body::Replay(replay) => replay.is_over(),
         };
-        let mut client = client(&job, 1, false);
-        let read = |mib| Ask::Read(Extent::new(mib * MIB, MIB));
-        let asked = drain(&mut client);
-        assert_eq!(asked, [read(24), read(25), read(26), read(24)]);
-        client.on_answer(read(24), 0);
-        assert_eq!(drain(&mut client), [read(25)]);
+        self.in_flight == 0 && (self.has_ended(now) || has_asked_all)
     }
 
-    #[test]
-    fn until_done_it_moves_its_region_once() {
-        let job = Job {
-            rw: Rw::RandWrite,
-            iodepth: 100,
-            size_bytes: 10 * 4096 + 512,
-            ..Job::default()
-        };
-        let mut client = client(&job, 0, true);
-        let asked = drain(&mut client);
-        assert_eq!(asked.len(), 10, "half a block is no block");
-        assert!(!client.is_done());
-        for ask in asked {
-            client.on_answer(ask, 0);
+    /// What is wrong with its trace.
+    #[must_use]
+    pub const fn error(&self) -> Option<&TraceError> {
+        match &self.body {
+            Body::Replay(replay) => replay.error(),
+            Body::Direct(_) | Body::Buffered(_) | Body::Defrag(_) => None,
         }
-        assert!(client.is_done());
     }
 
-    #[test]
-    fn a_buffered_reader_keeps_its_window_in_flight() {
-        let job = Job {
-            rw: Rw::Read,
-            bs_bytes: 64 << 10,
-            direct: false,
-            readahead_bytes: 4 * MIB,
-            ..Job::default()
-        };
-        let mut client = client(&job, 0, false);
-        let asked = drain(&mut client);
-        assert_eq!(asked.len(), 4);
-        // The second arrives first: the window stays where it is.
-        client.on_answer(asked[1], MIB);
-        assert_eq!(drain(&mut client), []);
-        client.on_answer(asked[0], 0);
-        assert_eq!(drain(&mut client).len(), 2);
-    }
-
-    #[test]
-    fn mixes_and_flushes() {
-        let job = Job {
-            rw: Rw::RandRw,
-            rwmixread: 70,
-            fsync: 10,
-            iodepth: 10_000,
-            ..Job::default()
-        };
-        let asked = drain(&mut client(&job, 0, false));
-        let count = |wanted: fn(&Ask) -> bool| asked.iter().filter(|ask| wanted(ask)).count();
-        let reads = count(|ask| matches!(ask, Ask::Read(_)));
-        let writes = count(|ask| matches!(ask, Ask::Write(_)));
-        let flushes = count(|ask| matches!(ask, Ask::Flush));
-        assert!((6_600..7_000).contains(&reads), "{reads}");
-        assert_eq!(flushes, writes / 10);
+    fn has_ended(&self, now: Instant) -> bool {
+        self.stopped || now >= self.stop
     }
 }

@@ -207,7 +207,7 @@ fn a_lost_write_is_caught() {
 fn legs_that_differ_in_the_end_are_caught() {
     let told = spoiled(&["ram", "ram"], small_job(Rw::Write), |simulation| {
         // Half of the bytes of the last block, which will not be written again.
-        simulation.clients[0].stop();
+        simulation.clients.client_mut(0).stop();
         let store = &mut simulation.legs[1].store;
         store.zero(Extent::new(60 << 10, 2048), |_| true);
     });
@@ -271,7 +271,7 @@ fn what_is_remembered_does_not_grow_with_time() {
             + simulation.trace.shown_count()
             + simulation.memory_waiters.len()
             + simulation.inbox.len()
-            + simulation.ready.len()
+            + simulation.clients.remembered_count()
             + shadow;
         let tenths = simulation.progress() * 10.0;
         let tenth = (0..9u8).find(|&tenth| tenths < f64::from(tenth) + 1.0);
