@@ -16,6 +16,7 @@ use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
 use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
+use crate::map::Map;
 use crate::read::{Piece, Read};
 use crate::record::Record;
 use crate::repair::Repair;
@@ -282,6 +283,12 @@ impl Engine {
     #[must_use]
     pub const fn in_sync(&self) -> LegSet {
         self.legs.in_sync
+    }
+
+    /// Where what lies.
+    #[must_use]
+    pub const fn map(&self) -> &Map {
+        &self.config.map
     }
 
     /// Where legs differ although no write is in flight, because a write failed; and the leg that

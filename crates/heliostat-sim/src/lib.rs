@@ -21,6 +21,7 @@ mod measure;
 mod medium;
 mod neighbours;
 mod oracle;
+mod placement;
 mod power;
 mod requests;
 mod result;

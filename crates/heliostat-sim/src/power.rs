@@ -3,9 +3,10 @@
 //! What the engine knew is gone but for the durable record, what clients waited for is gone, and so
 //! is what devices had not made durable. When the power is back, an array whose record says that
 //! its legs may differ is not served as it is: the operator copies, as `serve --copy-from` does,
-//! the first leg in role order that is not faulted over the others. Then clients ask anew.
+//! the first copy of everything that is on a leg which is not faulted over the others. Then clients
+//! ask anew.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_engine::{ArrayRecord, Engine, LegState};
 use heliostat_policy::{ArrayInfo, PolicySpec};
@@ -138,22 +139,27 @@ impl Simulation {
             .map_err(|text| format!("the record says clean, but {text}"))
     }
 
-    /// Copies what was ever written from the first good leg over the others, with its damage. How
-    /// many bytes that takes.
+    /// Copies what was ever written from its first copy on a good leg over the others, with its
+    /// damage. How many bytes that takes.
     fn copy_from_first_leg(&mut self) -> u64 {
-        let mut good = self.legs_on_record().iter();
-        let source = good.next().expect("the last leg is never faulted").index();
+        let good = self.legs_on_record();
+        let map = self.engine.map().clone();
+        let written = good.iter().flat_map(|leg| {
+            let store = &self.legs[leg.index()].store;
+            store.written().collect::<Vec<u64>>()
+        });
+        let written: BTreeSet<u64> = written.collect();
         let mut copied_bytes = 0;
-        for target in good {
-            let target = target.index();
-            let [one, other] = self
-                .legs
-                .get_disjoint_mut([source, target])
-                .expect("legs are two");
-            let sectors: Vec<u64> = one.store.written_with(&other.store).collect();
-            for sector in sectors {
-                let bytes = one.store.sector(sector);
-                other.copy_sector(sector, &bytes, one.is_damaged(sector));
+        for sector in written {
+            let places = map.places(sector * SECTOR_BYTES).into_iter();
+            let mut places = places.filter(|place| good.contains(place.leg));
+            let first = places.next().expect("every byte keeps a good leg");
+            let source = &self.legs[first.leg.index()];
+            let at = first.address / SECTOR_BYTES;
+            let (bytes, is_damaged) = (source.store.sector(at), source.is_damaged(at));
+            for place in places {
+                let target = &mut self.legs[place.leg.index()];
+                target.copy_sector(place.address / SECTOR_BYTES, &bytes, is_damaged);
                 copied_bytes += SECTOR_BYTES;
             }
         }
@@ -177,7 +183,8 @@ impl Simulation {
             faulted: self.power.durable.faulted,
         };
         self.power.durable = record;
-        let mut config = engine_config(&self.scenario, &self.legs);
+        let map = self.engine.map().clone();
+        let mut config = engine_config(&self.scenario, map, &self.legs);
         for leg in record.faulted {
             config.legs[leg.index()].state = LegState::Faulted;
         }

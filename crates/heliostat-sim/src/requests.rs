@@ -2,7 +2,7 @@
 
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
 use heliostat_types::{
-    Duration, ErrorKind, Extent, Instant, OpKind, RequestId, SECTOR_BYTES, StreamId,
+    Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES, StreamId,
 };
 use heliostat_workload::{Ask, Step};
 
@@ -260,15 +260,39 @@ impl Simulation {
         }
     }
 
-    /// A client must not notice anything while one leg has the data and does what it is asked.
+    /// A client must not notice anything while each part of what it asks for has a leg that holds
+    /// it and does what it is asked, and no leg that does not must stay for other bytes' sake.
     fn check_error(&mut self, ask: Ask, kind: ErrorKind) {
-        let in_sync = self.engine.in_sync();
-        let healthy = in_sync.iter().find(|leg| {
-            let mut faults = self.scenario.faults.iter();
-            !faults.any(|fault| fault.leg == Some(leg.index()) && fault.fails_operations())
-        });
-        if let Some(leg) = healthy {
-            self.fail(format!("{ask:?} failed ({kind}) although {leg} is healthy"));
+        let (in_sync, map) = (self.engine.in_sync(), self.engine.map().clone());
+        let failing: LegSet = in_sync
+            .iter()
+            .filter(|leg| {
+                let mut faults = self.scenario.faults.iter();
+                faults.any(|fault| fault.leg == Some(leg.index()) && fault.fails_operations())
+            })
+            .collect();
+        let must_stay = |leg: LegId| {
+            let others = in_sync.difference(LegSet::from_iter([leg]));
+            !map.is_covered_by(others)
+        };
+        let keeps_failing = |legs: LegSet| failing.intersection(legs).iter().any(must_stay);
+        let has_no_healthy = |holders: LegSet| {
+            let here = holders.intersection(in_sync);
+            here.difference(failing).is_empty()
+        };
+        let mut holders = map
+            .parts(ask.extent())
+            .map(|part| map.holders(part.offset()));
+        let may_fail = match ask {
+            Ask::Read(_) => holders.any(has_no_healthy),
+            Ask::Write(_) => holders.any(|legs| has_no_healthy(legs) || keeps_failing(legs)),
+            Ask::Flush => keeps_failing(in_sync),
+        };
+        if !may_fail {
+            let healthy = in_sync.difference(failing);
+            self.fail(format!(
+                "{ask:?} failed ({kind}) although {healthy:?} are healthy"
+            ));
         }
     }
 

@@ -4,14 +4,16 @@ use std::fmt;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 
-use heliostat_engine::Layout;
+use heliostat_engine::{Layout, Map};
 use heliostat_model::drive;
-use heliostat_types::{Duration, Instant, LEGS_MAX};
+use heliostat_types::{Duration, Instant, LEGS_MAX, LegId};
 use heliostat_workload::{Job, OpenTrace};
+use stdx::units::exact_size;
 
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::leg_spec::{HbaSpec, LegSpec};
+use crate::placement::place;
 
 /// One scenario. Times in it count from the start of measuring.
 #[derive(Clone, Debug)]
@@ -151,7 +153,10 @@ impl Scenario {
             self.check_job(job)
                 .map_err(|text| error(&format!("job '{}'", job.name), &text))?;
         }
-        let leg_bytes = vec![self.array.leg_bytes(); self.array.legs.len()];
+        let map = self.array.map()?;
+        let legs = (0..map.legs()).map(LegId::new);
+        // A device that holds nothing of the array may fail as well.
+        let leg_bytes: Vec<u64> = legs.map(|leg| map.leg_bytes(leg).max(4096)).collect();
         for (index, fault) in self.faults.iter().enumerate() {
             fault
                 .check(&leg_bytes)
@@ -208,9 +213,31 @@ impl ArraySpec {
     /// btrfs's largest chunk of data.
     pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
 
-    /// How many bytes of each leg hold data.
-    pub(crate) const fn leg_bytes(&self) -> u64 {
-        self.size_bytes
+    /// Where what lies: on as little of each leg as the size needs.
+    ///
+    /// # Errors
+    /// Where there is no such array.
+    pub fn map(&self) -> Result<Map, ScenarioError> {
+        let wrong = |text: String| error("array", &text);
+        if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
+            return Err(error("array", "it needs 1 to 16 legs"));
+        }
+        let count = self.legs.len();
+        if self.copies == 0 {
+            let map = Map::for_size(self.layout, count, self.size_bytes);
+            return map.map_err(|error| wrong(format!("layout: {}: {error}", self.layout)));
+        }
+        if self.layout != Layout::Mirror {
+            let text = "copies: they are placed in a mirror; a layout says itself where they are";
+            return Err(wrong(text.to_owned()));
+        }
+        let leg_bytes: Vec<u64> = self
+            .legs
+            .iter()
+            .map(|leg| leg.params.size_bytes())
+            .collect();
+        let (copies, chunk_bytes) = (self.copies as usize, self.copies_chunk_bytes);
+        place(&leg_bytes, self.size_bytes, copies, chunk_bytes).map_err(wrong)
     }
 
     /// Whether there can be such an array.
@@ -218,21 +245,21 @@ impl ArraySpec {
     /// # Errors
     /// Says the first thing that is wrong.
     pub fn check(&self) -> Result<(), ScenarioError> {
-        if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
-            return Err(error("array", "it needs 1 to 16 legs"));
-        }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(4096) {
             return Err(error("array", "its size is no multiple of 4 KiB"));
         }
-        if self.layout != Layout::Mirror || self.copies > 0 {
-            return Err(error("array", "layout and copies are not simulated yet"));
-        }
-        let is_too_small = |leg: &&LegSpec| leg.params.size_bytes() < self.size_bytes;
-        if let Some(leg) = self.legs.iter().find(is_too_small) {
-            return Err(error(
-                "array",
-                &format!("leg '{}' is smaller than the array", leg.model),
-            ));
+        let map = self.map()?;
+        for (index, leg) in self.legs.iter().enumerate() {
+            let wanted = map.leg_bytes(LegId::new(index));
+            if leg.params.size_bytes() < wanted {
+                let part = if map.is_mirror() {
+                    "the array".to_owned()
+                } else {
+                    format!("its part of the array, {}", exact_size(wanted))
+                };
+                let text = format!("leg '{}' is smaller than {part}", leg.model);
+                return Err(error("array", &text));
+            }
         }
         Ok(())
     }
@@ -247,7 +274,7 @@ fn error(place: &str, text: &str) -> ScenarioError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Effect, Fault, Job, Scenario};
+    use super::{Effect, Fault, Job, Layout, Scenario};
     use heliostat_types::Duration;
 
     fn scenario() -> Scenario {
@@ -269,6 +296,26 @@ mod tests {
         assert_eq!(
             told(&|scenario| scenario.array.size_bytes = 2 << 30),
             "array: leg 'ram' is smaller than the array"
+        );
+        let near = |scenario: &mut Scenario, copies| {
+            scenario.array.layout = Layout::parse("near=3").unwrap();
+            scenario.array.copies = copies;
+        };
+        assert_eq!(
+            told(&|scenario| near(scenario, 0)),
+            "array: layout: near=3: 3 copies on 2 legs; a layout takes 2 copies or more, each on a \
+             leg of its own"
+        );
+        assert_eq!(
+            told(&|scenario| near(scenario, 2)),
+            "array: copies: they are placed in a mirror; a layout says itself where they are"
+        );
+        assert_eq!(
+            told(&|scenario| {
+                scenario.array.layout = Layout::parse("far=2").unwrap();
+                scenario.array.size_bytes = (1 << 30) + (1 << 20);
+            }),
+            "array: leg 'ram' is smaller than its part of the array, 1025MiB"
         );
         assert_eq!(
             told(&|scenario| scenario.jobs[0].offset_bytes = 1 << 30),

@@ -191,7 +191,8 @@ impl Simulation {
         wrap: impl FnOnce(Box<dyn ReadPolicy>) -> Box<dyn ReadPolicy>,
     ) -> Result<Self, RunError> {
         scenario.check().map_err(RunError::Scenario)?;
-        let mut legs = build_legs(scenario);
+        let map = scenario.array.map().map_err(RunError::Scenario)?;
+        let mut legs = build_legs(scenario, &map);
         let picker: Box<dyn ReadPolicy> = match policy {
             SimPolicy::Registered(spec) => spec
                 .build(&ArrayInfo::new(scenario.array.legs.len()))
@@ -199,17 +200,19 @@ impl Simulation {
             SimPolicy::Oracle => Box::new(Oracle::watch(&mut legs)),
         };
         let picker = wrap(picker);
-        Self::with_legs(scenario, policy.to_string(), picker, legs)
+        Self::with_legs(scenario, map, policy.to_string(), picker, legs)
     }
 
     fn with_legs(
         scenario: &Scenario,
+        map: Map,
         policy: String,
         picker: Box<dyn ReadPolicy>,
         mut legs: Vec<SimLeg>,
     ) -> Result<Self, RunError> {
         let array = &scenario.array;
-        let config = engine_config(scenario, &legs);
+        let is_mirror = map.is_mirror();
+        let config = engine_config(scenario, map, &legs);
         let clean = ArrayRecord {
             generation: 0,
             dirty: false,
@@ -231,7 +234,8 @@ impl Simulation {
         };
         // What fails is repaired, which writes.
         let is_never_written = !has_writes && scenario.faults.is_empty();
-        let samples = is_never_written && scenario.fidelity == Fidelity::Stamps;
+        // Samples of a request are those of its parts only where both begin at the same sector.
+        let samples = is_never_written && scenario.fidelity == Fidelity::Stamps && is_mirror;
         for leg in &mut legs {
             leg.samples = samples;
         }
@@ -494,8 +498,16 @@ impl Simulation {
             self.fail(format!("an operation that no leg can do: {op:?}"));
             return;
         }
-        if op.kind == OpKind::Read && self.streams.on_read(op.extent, op.leg) {
-            self.legs[leg].result.stream_switches += u64::from(self.measured.contains(self.now));
+        if op.kind == OpKind::Read {
+            // A run is one of the array, wherever its parts lie.
+            let address = self.engine.map().array_address(op.leg, op.extent.offset());
+            let extent = Extent::new(
+                address.unwrap_or_else(|| op.extent.offset()),
+                op.extent.len(),
+            );
+            let switches = self.streams.on_read(extent, op.leg);
+            self.legs[leg].result.stream_switches +=
+                u64::from(switches && self.measured.contains(self.now));
         }
         let memory = op
             .memory
@@ -566,7 +578,7 @@ impl Simulation {
     }
 }
 
-fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
+fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
     let array = &scenario.array;
     let mut legs = Vec::new();
     for (index, spec) in array.legs.iter().enumerate() {
@@ -586,11 +598,11 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
         if !rules.is_empty() {
             model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
         }
-        let store = Store::new(array.size_bytes, scenario.fidelity);
+        let store = Store::new(map.clone(), LegId::new(index), scenario.fidelity);
         let faults = scenario.faults.iter();
         let medium = Medium::new(
             faults,
-            (index, array.leg_bytes()),
+            (index, map.leg_bytes(LegId::new(index)).max(4096)),
             begins_at,
             model.spec(),
             luck.clone().next_u64(),
@@ -602,12 +614,12 @@ fn build_legs(scenario: &Scenario) -> Vec<SimLeg> {
     legs
 }
 
-pub(crate) fn engine_config(scenario: &Scenario, legs: &[SimLeg]) -> Config {
+pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> Config {
     let array = &scenario.array;
     let specs = legs.iter().map(SimLeg::spec);
     Config {
         size_bytes: array.size_bytes,
-        map: Map::mirror(legs.len(), array.size_bytes),
+        map,
         block_bytes: specs
             .clone()
             .map(|spec| spec.logical_block_bytes)

@@ -5,9 +5,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use heliostat_engine::{CopyOrder, Layout, Raid10};
 use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
-use heliostat_types::{Duration, Prng, RandomStream, SECTOR_BYTES};
+use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream, SECTOR_BYTES};
 use heliostat_workload::{Job, Rw};
 
 use crate::contents::Fidelity;
@@ -80,41 +81,63 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
     let legs: Vec<LegSpec> = (0..leg_count)
         .map(|_| random_leg(prng, block_bytes))
         .collect();
-    let jobs = (0..1 + prng.below(3))
+    let mut jobs: Vec<Job> = (0..1 + prng.below(3))
         .map(|_| random_job(prng, size_bytes))
         .collect();
-    // Two of three scenarios leave one leg healthy: then no client may notice anything.
-    let healthy = (prng.below(3) > 0).then(|| prng.below(leg_count));
+    // Two of three scenarios leave one copy of everything healthy: then no client may notice
+    // anything.
+    let healthy = (prng.below(3) > 0).then(|| LegId::new(small(prng.below(leg_count))));
+    let mut array = ArraySpec {
+        size_bytes,
+        layout: Layout::Mirror,
+        copies: 0,
+        copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
+        legs,
+        memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
+        leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
+        hbas: Vec::new(),
+    };
+    let is_new = seed >= FIRST_WITH_ALL_FAULTS;
+    let mut failing = LegSet::first(small(leg_count));
+    if let Some(leg) = healthy {
+        failing.remove(leg);
+    }
+    if is_new {
+        let more = &mut RandomStream::new(seed, "layout", 0);
+        let copies = draw_layout(more, &mut array);
+        if healthy.is_some() {
+            failing = some_of(more, failing, copies - 1);
+        }
+        for job in &mut jobs {
+            job.offset_bytes += (array.size_bytes - size_bytes) * more.below(2);
+        }
+    }
+    let may_fail = |fault: &Fault| {
+        fault
+            .leg
+            .is_some_and(|leg| failing.contains(LegId::new(leg)))
+    };
     let mut faults: Vec<Fault> = (0..prng.below(5))
         .map(|_| random_fault(prng, leg_count, healthy.is_some()))
-        .filter(|fault| fault.leg.map(|leg| leg as u64) != healthy)
+        .filter(may_fail)
         .collect();
-    if seed >= FIRST_WITH_ALL_FAULTS {
+    if is_new {
         let more = &mut RandomStream::new(seed, "faults", 0);
-        let around = (leg_count, size_bytes, healthy);
-        faults.extend((0..more.below(4)).filter_map(|_| rare_fault(more, around)));
+        faults.extend(rare_faults(more, &array, may_fail));
         if more.below(3) == 0 {
             faults.extend(random_power_cuts(more));
         }
     }
     let policies: Vec<_> = all_policies().collect();
     let policy = PolicySpec::new(pick(prng, &policies));
+    // Above what any leg takes for the largest request: a healthy leg is never silent.
+    array.leg_timeout = Duration::from_ms(60 + prng.below(40));
     let scenario = Scenario {
         name: "random".to_owned(),
         seconds: LENGTH,
         warmup_seconds: Duration::ZERO,
         seed,
-        array: ArraySpec {
-            size_bytes,
-            layout: heliostat_engine::Layout::Mirror,
-            copies: 0,
-            copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
-            legs,
-            memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
-            // Above what any leg takes for the largest request: a healthy leg is never silent.
-            leg_timeout: Duration::from_ms(60 + prng.below(40)),
-            hbas: Vec::new(),
-        },
+        array,
         jobs,
         faults,
         first_client: prng.below(4),
@@ -137,6 +160,56 @@ fn pick<T: Copy>(prng: &mut dyn Prng, from: &[T]) -> T {
     from[index]
 }
 
+/// A number of legs.
+fn small(number: u64) -> usize {
+    usize::try_from(number).expect("at most 16")
+}
+
+/// Makes of a mirror of all legs, sometimes, a layout of RAID10 or one of some copies wherever
+/// there is space. How many copies each byte has.
+fn draw_layout(prng: &mut dyn Prng, array: &mut ArraySpec) -> usize {
+    let leg_count = array.legs.len() as u64;
+    let orders = [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset];
+    let copies = match prng.below(3) {
+        0 => {
+            array.copies_chunk_bytes = 4096 << prng.below(10);
+            let copies = small(1 + prng.below(leg_count));
+            array.copies = u32::try_from(copies).expect("at most 16");
+            copies
+        }
+        1 if leg_count > 1 => {
+            let copies = small(2 + prng.below(leg_count - 1));
+            array.layout = Layout::Raid10(Raid10 {
+                order: pick(prng, &orders),
+                copies: u32::try_from(copies).expect("at most 16"),
+                chunk_bytes: 4096 << prng.below(8),
+            });
+            copies
+        }
+        _ => return array.legs.len(),
+    };
+    // Not always whole chunks.
+    array.size_bytes += 4096 * prng.below(3);
+    copies
+}
+
+/// Any `count` of `legs`, or all where there are fewer.
+fn some_of(prng: &mut dyn Prng, legs: LegSet, count: usize) -> LegSet {
+    let mut left: Vec<LegId> = legs.iter().collect();
+    while left.len() > count {
+        let at = small(prng.below(left.len() as u64));
+        left.swap_remove(at);
+    }
+    left.into_iter().collect()
+}
+
+/// How much of the array every leg holds at least; something in any case.
+fn smallest_part(array: &ArraySpec) -> u64 {
+    let map = array.map().expect("a random array makes sense");
+    let parts = (0..map.legs()).map(|leg| map.leg_bytes(LegId::new(leg)));
+    parts.min().unwrap_or(0).max(4096)
+}
+
 /// Mostly memory of some slowness, so that a run has many requests; now and then a real drive.
 fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
     let drives: [&str; 4] = ["hdd-7200-2tb", "ssd-sata-256gb", "nvme-gen3", "net-ssd"];
@@ -144,7 +217,8 @@ fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
         LegSpec::on(drive(pick(prng, &drives)).expect("it is one of the named"))
     } else {
         let params = RamParams {
-            size_bytes: 64 << 20,
+            // An array in two far parts takes a little more than its size.
+            size_bytes: 72 << 20,
             logical_block_bytes: block_bytes,
             operation_time: Duration::from_us(100 << prng.below(6)),
             copy_bytes_per_s: 1_000_000_000,
@@ -210,12 +284,22 @@ fn random_fault(prng: &mut dyn Prng, leg_count: u64, may_last: bool) -> Fault {
     Fault::new(leg, effect).between(at, until)
 }
 
-/// A fault with more to say than [`random_fault`] has; none that fails or holds back operations of
-/// the `healthy` leg.
-fn rare_fault(
+/// Up to three faults that the first scenarios did not have; of those that fail or hold back
+/// operations, the ones that `may_fail`.
+fn rare_faults(
     prng: &mut dyn Prng,
-    (leg_count, size_bytes, healthy): (u64, u64, Option<u64>),
-) -> Option<Fault> {
+    array: &ArraySpec,
+    may_fail: impl Fn(&Fault) -> bool,
+) -> Vec<Fault> {
+    let (leg_count, leg_bytes) = (array.legs.len() as u64, smallest_part(array));
+    let rare = (0..prng.below(4)).map(|_| rare_fault(prng, leg_count, leg_bytes));
+    let rare = rare.filter(|(fault, harms_bytes_alone)| *harms_bytes_alone || may_fail(fault));
+    rare.map(|(fault, _)| fault).collect()
+}
+
+/// A fault with more to say than [`random_fault`] has, and whether it neither fails nor holds back
+/// operations.
+fn rare_fault(prng: &mut dyn Prng, leg_count: u64, leg_bytes: u64) -> (Fault, bool) {
     let leg = prng.below(leg_count);
     let (effect, harms_bytes_alone) = match prng.below(12) {
         0 => (
@@ -246,14 +330,14 @@ fn rare_fault(
         let rate = [1_000_000, 50_000_000, 500_000_000];
         fault.rate_per_billion = (prng.below(2) == 0).then(|| pick(prng, &rate));
         if effect != Effect::FlushLies && prng.below(3) == 0 {
-            let sectors = size_bytes / SECTOR_BYTES;
+            let sectors = leg_bytes / SECTOR_BYTES;
             let first = prng.below(sectors);
             fault.offset_bytes = Some(first * SECTOR_BYTES);
             fault.size_bytes = Some((1 + prng.below(sectors - first)) * SECTOR_BYTES);
         }
         fault.sticky = effect == Effect::Error(FailedKind::Read) && prng.below(2) == 0;
     }
-    (harms_bytes_alone || healthy != Some(leg)).then_some(fault)
+    (fault, harms_bytes_alone)
 }
 
 /// One to three power cuts, one after the other.

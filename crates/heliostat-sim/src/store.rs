@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use heliostat_types::{Extent, SECTOR_BYTES};
+use heliostat_engine::Map;
+use heliostat_types::{Extent, LegId, SECTOR_BYTES};
 
 use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
 
@@ -20,6 +21,8 @@ type Page = Option<Box<[u8]>>;
 pub(crate) struct Store {
     kept_bytes: usize,
     is_written: bool,
+    map: Map,
+    leg: LegId,
     tables: Vec<Option<Box<[Page]>>>,
 }
 
@@ -46,12 +49,16 @@ impl Span {
 }
 
 impl Store {
-    /// A leg of `size_bytes` that was never written.
-    pub(crate) fn new(size_bytes: u64, fidelity: Fidelity) -> Self {
+    /// A leg of an array that was never written.
+    pub(crate) fn new(map: Map, leg: LegId, fidelity: Fidelity) -> Self {
+        // A leg without any byte of the array has bytes that rot as well.
+        let size_bytes = map.leg_bytes(leg).max(PAGE_BYTES);
         let tables = size_bytes.div_ceil(PAGE_BYTES * TABLE_PAGES as u64);
         Self {
             kept_bytes: fidelity.kept_bytes(),
             is_written: false,
+            map,
+            leg,
             tables: vec![None; as_index(tables)],
         }
     }
@@ -65,7 +72,11 @@ impl Store {
         let first = extent.offset() / SECTOR_BYTES;
         for sector in sampled_sectors(extent) {
             let at = as_index(sector - first) * SECTOR;
-            fill_sector(&mut bytes[at..at + self.kept_bytes], sector, 0);
+            fill_sector(
+                &mut bytes[at..at + self.kept_bytes],
+                name(&self.map, self.leg, sector),
+                0,
+            );
         }
     }
 
@@ -79,7 +90,7 @@ impl Store {
                 let kept = &mut bytes[at..at + kept_bytes];
                 match page {
                     Some(page) => kept.copy_from_slice(&page[in_page * kept_bytes..][..kept_bytes]),
-                    None => fill_sector(kept, sector, 0),
+                    None => fill_sector(kept, name(&self.map, self.leg, sector), 0),
                 }
             }
         }
@@ -113,7 +124,7 @@ impl Store {
         self.kept_bytes
     }
 
-    /// The kept bytes of a sector.
+    /// The kept bytes of a sector of the leg.
     pub(crate) fn sector(&self, sector: u64) -> Vec<u8> {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
         let mut bytes = vec![0; SECTOR];
@@ -122,7 +133,7 @@ impl Store {
         bytes
     }
 
-    /// Makes a sector's kept bytes these.
+    /// Makes the kept bytes of a sector of the leg these.
     pub(crate) fn set_sector(&mut self, sector: u64, bytes: &[u8]) {
         let kept_bytes = self.kept_bytes;
         let in_page = as_index(sector) % PAGE_SECTORS;
@@ -130,41 +141,31 @@ impl Store {
         page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(bytes);
     }
 
-    /// The version of a sector; `None` where its bytes are no write's.
+    /// The version of a sector of the array, which this leg holds; `None` where its bytes are no
+    /// write's.
     pub(crate) fn version(&self, sector: u64) -> Option<u64> {
+        version_of_sector(&self.sector(self.place_of(sector)), sector)
+    }
+
+    /// The sector of the leg in which one of the array lies, which the leg holds.
+    pub(crate) fn place_of(&self, sector: u64) -> u64 {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
-        let mut bytes = [0; SECTOR];
-        self.read(extent, &mut bytes, |_| true);
-        version_of_sector(&bytes[..self.kept_bytes], sector)
+        self.map.on_leg(self.leg, extent).offset() / SECTOR_BYTES
     }
 
-    /// The first sector, of those that `counts` says, that `self` and `other` hold different bytes
-    /// of.
-    pub(crate) fn first_difference(
-        &self,
-        other: &Self,
-        counts: impl Fn(u64) -> bool,
-    ) -> Option<u64> {
-        self.written_with(other)
-            .find(|&sector| counts(sector) && self.sector(sector) != other.sector(sector))
-    }
-
-    /// The sectors that lie on pages of which `self` or `other` has bytes.
-    pub(crate) fn written_with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u64> {
-        let tables = self.tables.len().max(other.tables.len());
-        let pages = (0..tables).flat_map(|table| {
-            let is_written = |store: &Self| store.tables.get(table).is_some_and(Option::is_some);
-            let count = if is_written(self) || is_written(other) {
-                TABLE_PAGES as u64
-            } else {
-                0
-            };
-            let first = table as u64 * TABLE_PAGES as u64;
-            first..first + count
+    /// The sectors of the array on pages of this leg that were written.
+    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        let tables = (0..).zip(&self.tables);
+        let pages = tables.flat_map(|(table, pages)| {
+            let pages = (table * TABLE_PAGES as u64..).zip(pages.iter().flatten());
+            pages.filter_map(|(page, bytes)| bytes.as_ref().map(|_| page))
         });
-        pages
-            .filter(|page| self.page(*page).is_some() || other.page(*page).is_some())
-            .flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64)
+        let sectors =
+            pages.flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
+        sectors.filter_map(|sector| {
+            let address = self.map.array_address(self.leg, sector * SECTOR_BYTES);
+            address.map(|address| address / SECTOR_BYTES)
+        })
     }
 
     fn page(&self, page: u64) -> Option<&[u8]> {
@@ -183,11 +184,21 @@ impl Store {
             let mut bytes = vec![0; PAGE_SECTORS * kept_bytes].into_boxed_slice();
             let first = page * PAGE_SECTORS as u64;
             for (sector, kept) in (first..).zip(bytes.chunks_exact_mut(kept_bytes)) {
-                fill_sector(kept, sector, 0);
+                fill_sector(kept, name(&self.map, self.leg, sector), 0);
             }
             bytes
         })
     }
+}
+
+/// The sector of the array that lies in a sector of a leg: by this name its bytes call it. In what
+/// belongs to no byte of the array, a name that no client asks for.
+fn name(map: &Map, leg: LegId, sector: u64) -> u64 {
+    if map.is_mirror() {
+        return sector;
+    }
+    let address = map.array_address(leg, sector * SECTOR_BYTES);
+    address.map_or(sector | 1 << 63, |address| address / SECTOR_BYTES)
 }
 
 /// Table and index in it.
@@ -219,10 +230,15 @@ fn spans(extent: Extent) -> impl Iterator<Item = Span> {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::Extent;
+    use heliostat_engine::{Layout, Map};
+    use heliostat_types::{Extent, LegId};
 
     use super::{Store, as_index};
     use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
+
+    fn mirrored(size_bytes: u64, fidelity: Fidelity) -> Store {
+        Store::new(Map::mirror(1, size_bytes), LegId::new(0), fidelity)
+    }
 
     fn written(sectors: std::ops::Range<u64>, version: u64) -> (Extent, Vec<u8>) {
         let extent = Extent::from_range(sectors.start * 512, sectors.end * 512);
@@ -236,7 +252,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_the_rest_as_never_written() {
         for fidelity in [Fidelity::Bytes, Fidelity::Stamps] {
-            let mut store = Store::new(1 << 40, fidelity);
+            let mut store = mirrored(1 << 40, fidelity);
             let (extent, bytes) = written(13..31, 5);
             store.write(extent, &bytes, |_| true);
             assert_eq!(store.version(12), Some(0));
@@ -251,7 +267,7 @@ mod tests {
 
     #[test]
     fn samples_show_what_is_misplaced_or_missing() {
-        let store = Store::new(1 << 30, Fidelity::Stamps);
+        let store = mirrored(1 << 30, Fidelity::Stamps);
         let extent = Extent::new(1 << 20, 256 << 10);
         let mut bytes = vec![0xdb; 256 << 10];
         // What a check of the whole read says of each sample.
@@ -276,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_torn_write_lands_in_part() {
-        let mut store = Store::new(1 << 20, Fidelity::Bytes);
+        let mut store = mirrored(1 << 20, Fidelity::Bytes);
         let (extent, bytes) = written(0..8, 1);
         store.write(extent, &bytes, |sector| sector % 2 == 0);
         let versions: Vec<_> = (0..4).map(|sector| store.version(sector)).collect();
@@ -284,18 +300,20 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_found() {
-        let mut one = Store::new(1 << 30, Fidelity::Stamps);
-        let mut other = Store::new(1 << 30, Fidelity::Stamps);
-        let (extent, bytes) = written(1_000_000..1_000_008, 0);
-        one.write(extent, &bytes, |_| true);
-        assert_eq!(
-            one.first_difference(&other, |_| true),
-            None,
-            "as never written"
+    fn bytes_are_called_by_the_sector_of_the_array() {
+        let layout = Layout::parse("offset=2").unwrap();
+        let map = Map::for_size(layout, 4, 16 << 20).unwrap();
+        let mut store = Store::new(map, LegId::new(1), Fidelity::Bytes);
+        // Its second chunk is a copy of the array's first one.
+        let (extent, bytes) = written(8..16, 3);
+        store.write(
+            Extent::new((512 << 10) + extent.offset(), 4096),
+            &bytes,
+            |_| true,
         );
-        let (extent, bytes) = written(1_000_003..1_000_004, 9);
-        other.write(extent, &bytes, |_| true);
-        assert_eq!(one.first_difference(&other, |_| true), Some(1_000_003));
+        assert_eq!(store.version(8), Some(3));
+        assert_eq!(store.version(16), Some(0));
+        assert_eq!(store.version(1024), Some(0), "in its first chunk");
+        assert!(store.written().eq(8..16));
     }
 }

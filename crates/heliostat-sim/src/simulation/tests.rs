@@ -1,5 +1,6 @@
+use heliostat_engine::{Layout, Map};
 use heliostat_policy::{PolicySpec, all_policies};
-use heliostat_types::{Duration, Extent};
+use heliostat_types::{Duration, Extent, LegId};
 use heliostat_workload::{Job, Rw};
 
 use super::{RunError, Simulation, run};
@@ -197,7 +198,7 @@ fn damaged_bytes_are_caught_by_whoever_reads_them() {
 #[test]
 fn a_lost_write_is_caught() {
     let told = spoiled(&["ram", "ram"], small_job(Rw::RandRw), |simulation| {
-        let never_written = Store::new(64 << 10, Fidelity::Bytes);
+        let never_written = Store::new(Map::mirror(1, 64 << 10), LegId::new(0), Fidelity::Bytes);
         simulation.legs[0].store = never_written;
     });
     assert!(told.contains("overwritten before"), "{told}");
@@ -282,4 +283,102 @@ fn what_is_remembered_does_not_grow_with_time() {
     assert!(result.event_count > 100_000, "{}", result.event_count);
     // Peaks of versions in flight differ a little from one tenth to the next.
     assert!(most[1] > 0 && most[9] * 10 <= most[1] * 11, "{most:?}");
+}
+
+fn over_four_disks(layout: &str, job: Job) -> RunResult {
+    let mut scenario = scenario(&["hdd-7200-2tb"; 4], 5, job);
+    scenario.array.size_bytes = 64 << 30;
+    scenario.array.layout = Layout::parse(layout).unwrap();
+    play(&scenario, "md")
+}
+
+#[test]
+fn a_deep_stream_is_as_fast_as_its_layout() {
+    // Far copies lie elsewhere, so that a stream is striped over all legs; in the other layouts
+    // every leg passes over the copies that it is not asked for.
+    for (layout, disks) in [
+        ("mirror", 1.0),
+        ("near=2", 2.0),
+        ("offset=2", 2.0),
+        ("near=4", 1.0),
+        ("far=2", 4.0),
+        ("far=4", 4.0),
+    ] {
+        let job = Job {
+            rw: Rw::Read,
+            bs_bytes: 1 << 20,
+            iodepth: 32,
+            ..Job::default()
+        };
+        let result = over_four_disks(layout, job);
+        let rate = result.read.bw_bytes(result.seconds) / 228e6;
+        assert!((rate / disks - 1.0).abs() < 0.03, "{layout}: {rate}");
+    }
+}
+
+#[test]
+fn random_reads_use_all_disks_whatever_the_layout() {
+    let job = Job {
+        iodepth: 32,
+        ..Job::default()
+    };
+    let mut one = scenario(&["hdd-7200-2tb"], 5, job.clone());
+    one.array.size_bytes = 64 << 30;
+    let one = play(&one, "md");
+    let one = one.read.iops(one.seconds);
+    for layout in ["near=2", "far=2", "offset=2"] {
+        let result = over_four_disks(layout, job.clone());
+        let iops = result.read.iops(result.seconds);
+        // Less than four times as many: each has a queue a quarter as deep to choose from.
+        assert!((2.5..4.0).contains(&(iops / one)), "{layout}: {iops}");
+        for leg in &result.legs {
+            let share = leg.reads as f64 / result.read.ios as f64;
+            assert!((0.22..0.28).contains(&share), "{layout}: {share}");
+        }
+    }
+}
+
+#[test]
+fn copies_are_written_to_as_many_legs() {
+    let mut legs = vec!["hdd-7200-2tb"; 3];
+    legs.push("hdd-7200-1tb");
+    let job = Job {
+        rw: Rw::RandWrite,
+        iodepth: 8,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&legs, 5, job);
+    scenario.array.size_bytes = 2 << 40;
+    scenario.array.copies = 2;
+    let result = play(&scenario, "queue");
+    let written: u64 = result.legs.iter().map(|leg| leg.writes).sum();
+    let each = written as f64 / result.write.ios as f64;
+    assert!((1.95..2.05).contains(&each), "{each}");
+    assert!(
+        result.legs[3].writes < result.legs[0].writes,
+        "the small leg is not among those with most free space"
+    );
+    scenario.array.copies = 4;
+    let told = scenario.check().unwrap_err().to_string();
+    assert!(told.contains("4 copies fit 931 times 1GiB"), "{told}");
+}
+
+#[test]
+fn an_array_that_is_no_multiple_of_a_stripe_is_read_to_its_end() {
+    let job = Job {
+        rw: Rw::Rw,
+        bs_bytes: 4096,
+        iodepth: 4,
+        ..Job::default()
+    };
+    for layout in ["near=2", "far=3", "offset=2"] {
+        let mut scenario = scenario(&["ram"; 3], 0, job.clone());
+        scenario.warmup_seconds = Duration::ZERO;
+        scenario.array.size_bytes = (5 << 20) - 12_288;
+        scenario.array.layout = Layout::parse(layout).unwrap();
+        scenario.jobs[0].size_bytes = scenario.array.size_bytes;
+        let result = play(&scenario, "round-robin");
+        let moved = result.read.bytes + result.write.bytes;
+        assert_eq!(moved, scenario.array.size_bytes, "{layout}");
+    }
 }
