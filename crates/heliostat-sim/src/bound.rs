@@ -1,9 +1,9 @@
 //! What no policy can exceed: an analytic bound on the throughput of a scenario.
 //!
-//! Three things hold whatever chooses the legs. Every request is present for at least as long as
+//! Some things hold whatever chooses the legs. Every request is present for at least as long as
 //! its operation takes a device that has nothing else to do, so the requests outstanding limit how
 //! many are done (Little's law). No device does more than it does saturated. Every write is done by
-//! every leg. The bound is the most that satisfies all three: the fastest leg is filled to its
+//! every leg. The bound is the most that satisfies all: the fastest leg is filled to its
 //! capacity, then the next, and writes take their part of each. Service times and capacities are
 //! measured on the models themselves, at the scenario's block size, region and mix; see
 //! docs/bounds.md for the formulas and for what makes it true on devices with an arm.
@@ -14,7 +14,7 @@ use std::fmt;
 
 use heliostat_model::ModelParams;
 use heliostat_types::{Extent, OpKind};
-use heliostat_workload::{Job, Rw};
+use heliostat_workload::{Arrival, Distribution, Job, Kind, Rw};
 
 use crate::scenario::Scenario;
 use measure::{Asked, ServiceTimes, saturated, service_times};
@@ -24,7 +24,7 @@ use measure::{Asked, ServiceTimes, saturated, service_times};
 pub struct Bound {
     /// All foreground jobs together.
     pub total: JobBound,
-    /// One for each job of the scenario, as if it were alone.
+    /// One for each job that asks the array, as if it were alone.
     pub jobs: Vec<JobBound>,
     /// What was assumed, a sentence each.
     pub assumptions: Vec<&'static str>,
@@ -59,6 +59,8 @@ pub enum Limit {
     Writes,
     /// The host adapter that all reads pass, or writes once for each leg.
     Adapter,
+    /// Clients, which ask for no more.
+    Sent,
 }
 
 impl Limit {
@@ -70,6 +72,7 @@ impl Limit {
             Self::Capacity => "capacity of the legs",
             Self::Writes => "writes of the slowest leg",
             Self::Adapter => "host adapter",
+            Self::Sent => "clients that ask for no more",
         }
     }
 }
@@ -90,7 +93,8 @@ pub fn bound(scenario: &Scenario) -> Result<Bound, String> {
     let outstanding: f64 = scenario.jobs.iter().map(|job| Shape::of(job).depth).sum();
     let mut jobs = Vec::new();
     let mut total = JobBound::default();
-    for job in &scenario.jobs {
+    // What a leg is loaded with unseen only takes from it.
+    for job in scenario.jobs.iter().filter(|job| job.leg.is_none()) {
         let mut alone = of_job(scenario, job, outstanding);
         if !job.background {
             total.read_iops += alone.read_iops;
@@ -137,12 +141,62 @@ impl Shape {
         } else {
             (job.bs_bytes, u64::from(job.iodepth))
         };
+        let depth = match job.arrival {
+            Arrival::Closed => depth as f64,
+            Arrival::Fixed { .. } | Arrival::Poisson { .. } | Arrival::Burst { .. } => OPEN_DEPTH,
+        };
         Self {
-            depth: depth as f64 * f64::from(job.numjobs),
+            depth: depth * f64::from(job.numjobs),
             len_bytes,
             read_share,
         }
     }
+}
+
+/// Requests outstanding of clients that do not wait: more than any closed loop has.
+const OPEN_DEPTH: f64 = 1e6;
+
+/// Requests per second that a job sends at most.
+fn sent_most(job: &Job, shape: &Shape) -> f64 {
+    let arrivals = match job.arrival {
+        Arrival::Fixed { per_s } | Arrival::Poisson { per_s } | Arrival::Burst { per_s, .. } => {
+            per_s
+        }
+        Arrival::Closed => f64::INFINITY,
+    };
+    let shares = [shape.read_share, 1.0 - shape.read_share];
+    let limits = job.rate_iops.iter().zip(shares);
+    let limits = limits.filter(|(limit, share)| **limit > 0 && *share > 0.0);
+    let limited = limits.map(|(limit, share)| *limit as f64 / share);
+    limited.fold(arrivals, f64::min) * f64::from(job.numjobs)
+}
+
+/// Why nothing can be said of a job; `None` where it can.
+fn unknown(job: &Job) -> Option<&'static str> {
+    let sizes_differ = job
+        .bs_write_bytes
+        .is_some_and(|bytes| bytes != job.bs_bytes);
+    let rules = [
+        (
+            job.trace.is_some(),
+            "what a trace asks for is not known in advance",
+        ),
+        (job.kind != Kind::Fio, "it is no loop over its region"),
+        (
+            sizes_differ || job.bssplit.iter().any(|sizes| !sizes.is_empty()),
+            "its requests are of several sizes",
+        ),
+        (
+            job.shared_cache || (!job.direct && job.rw != Rw::Read),
+            "a page cache of the client's stands between",
+        ),
+        (
+            job.rw.is_random() && job.random_distribution != Distribution::Random,
+            "some blocks are wanted more often than others, and may be cached",
+        ),
+    ];
+    let mut rules = rules.into_iter();
+    rules.find(|(applies, _)| *applies).map(|(_, why)| why)
 }
 
 /// Whether anything can be said.
@@ -158,6 +212,11 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     }
     if array.legs.iter().any(|leg| leg.cache.hit_permille > 0) {
         return Err("what a cache below a leg hits is not known in advance".to_owned());
+    }
+    for job in scenario.jobs.iter().filter(|job| job.leg.is_none()) {
+        if let Some(why) = unknown(job) {
+            return Err(format!("job '{}': {why}", job.name));
+        }
     }
     let mut params = array.legs.iter().map(|leg| &leg.params);
     if params.any(|params| matches!(params, ModelParams::Hdd(_))) {
@@ -324,6 +383,10 @@ fn of_job(scenario: &Scenario, job: &Job, outstanding: f64) -> JobBound {
     if adapter < rate {
         (rate, limit) = (adapter, Limit::Adapter);
     }
+    let sent = sent_most(job, &shape);
+    if sent < rate {
+        (rate, limit) = (sent, Limit::Sent);
+    }
     let (read_iops, write_iops) = (rate * shape.read_share, rate * (1.0 - shape.read_share));
     JobBound {
         name: String::new(),
@@ -428,4 +491,88 @@ fn too_many(rate: f64, shape: &Shape, legs: &[LegAtBest]) -> Option<Limit> {
     } else {
         Limit::Capacity
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_workload::{Arrival, Job, Rw};
+
+    use super::{Bound, Limit, bound};
+    use crate::{Effect, Fault, Scenario};
+
+    fn told(legs: &[&str], job: Job, change: fn(&mut Scenario)) -> Result<Bound, String> {
+        let mut scenario = Scenario::new("test", legs, 200 << 30).unwrap();
+        scenario.jobs.push(job);
+        change(&mut scenario);
+        bound(&scenario)
+    }
+
+    #[test]
+    fn each_limit_is_named() {
+        let deep = |job: Job| Job { iodepth: 64, ..job };
+        let ssds = ["ssd-sata-256gb"; 2];
+        let limit = |job| told(&ssds, job, |_| ()).unwrap().total.limit;
+        assert_eq!(limit(Job::default()), Limit::Outstanding);
+        let far_deeper = Job {
+            iodepth: 4096,
+            ..Job::default()
+        };
+        assert_eq!(limit(far_deeper), Limit::Capacity);
+        let writes = Job {
+            rw: Rw::RandWrite,
+            ..Job::default()
+        };
+        assert_eq!(
+            limit(Job {
+                iodepth: 4096,
+                ..writes
+            }),
+            Limit::Writes
+        );
+        let few = Job {
+            arrival: Arrival::Fixed { per_s: 100.0 },
+            ..Job::default()
+        };
+        assert_eq!(limit(few.clone()), Limit::Sent);
+        let iops = told(&ssds, few, |_| ()).unwrap().total.read_iops;
+        assert!((iops - 100.0).abs() < 1e-6, "{iops}");
+        let behind = told(&ssds, deep(Job::default()), |scenario| {
+            let mut hba = crate::HbaSpec::default();
+            hba.set("name", "slow").unwrap();
+            hba.set("bw", "4096kB/s").unwrap();
+            scenario.array.hbas.push(hba);
+            for leg in &mut scenario.array.legs {
+                leg.hba = "slow".to_owned();
+            }
+        });
+        let behind = behind.unwrap().total;
+        assert_eq!(behind.limit, Limit::Adapter);
+        assert!((behind.read_iops - 1000.0).abs() < 1e-6, "{behind:?}");
+    }
+
+    #[test]
+    fn why_there_is_none_is_said() {
+        let ssds = ["ssd-sata-256gb"; 2];
+        let fault = told(&ssds, Job::default(), |scenario| {
+            scenario.faults.push(Fault {
+                effect: Some(Effect::Dead),
+                ..Fault::default()
+            });
+        });
+        assert_eq!(fault.unwrap_err(), "faults change the legs on the way");
+        let small = Job {
+            size_bytes: 1 << 30,
+            ..Job::default()
+        };
+        let cached = told(&["hdd-7200-2tb"], small, |_| ());
+        let wanted = "job 'job' may read what a disk's own cache holds";
+        assert_eq!(cached.unwrap_err(), wanted);
+        let buffered = Job {
+            rw: Rw::Write,
+            direct: false,
+            ..Job::default()
+        };
+        let why_not = told(&ssds, buffered, |_| ()).unwrap_err();
+        assert!(why_not.contains("page cache"), "{why_not}");
+    }
 }
