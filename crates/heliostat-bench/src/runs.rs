@@ -64,6 +64,9 @@ impl Run {
                 steps = 0;
             }
         }
+        if let Some(error) = simulation.input_error() {
+            return Some(Err(error));
+        }
         // Called what its user called it, in good times and bad.
         let name = self.contender.to_string();
         Some(match simulation.finish() {

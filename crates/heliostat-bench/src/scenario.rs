@@ -50,6 +50,9 @@ const FILE_MAX_BYTES: u64 = 16 << 20;
 /// Longer than any run, and short enough that sums of a few do not overflow.
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
 
+/// More requests at once than any array sees, and few enough for the memory of any machine.
+const IN_FLIGHT_MAX: u64 = 1 << 20;
+
 /// Where nothing is said, the time that is measured; the warm-up before it is none.
 const SECONDS_DEFAULT: Duration = Duration::from_secs(60);
 
@@ -211,6 +214,7 @@ fn trace_opener(path: &Path) -> TraceOpener {
 }
 
 fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, ScenarioFileError> {
+    let mut in_flight = 0;
     let mut jobs = Vec::new();
     for (index, (at, table)) in top.tables("job")?.into_iter().enumerate() {
         let name = named(table).unwrap_or_else(|| format!("job{index}"));
@@ -231,6 +235,13 @@ fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, Scenar
         scenario
             .check_job(&job)
             .map_err(|text| section.error_of_all(text))?;
+        in_flight += u64::from(job.numjobs) * u64::from(job.iodepth);
+        if in_flight > IN_FLIGHT_MAX {
+            let text = format_args!(
+                "numjobs and iodepth: with it there are more than {IN_FLIGHT_MAX} requests at once"
+            );
+            return Err(section.error_of_all(text));
+        }
         jobs.push(job);
     }
     Ok(jobs)

@@ -161,8 +161,8 @@ pub fn run<P: Copy + Into<SimPolicy>>(
         }
         progress(simulation.progress());
     }
-    if let Some(error) = simulation.clients.error() {
-        return Err(trace_error(error));
+    if let Some(error) = simulation.input_error() {
+        return Err(error);
     }
     simulation
         .finish()
@@ -330,6 +330,12 @@ impl Simulation {
             shares.fold(1.0, f64::min)
         };
         share.clamp(0.0, 1.0)
+    }
+
+    /// What was wrong with a trace that a job plays, where the run ended because of it.
+    #[must_use]
+    pub fn input_error(&self) -> Option<RunError> {
+        self.clients.error().map(trace_error)
     }
 
     /// Checks what can only be checked at the end, and gives the figures.

@@ -2,12 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use heliostat_sim::RunError;
+use heliostat_sim::{RunError, Scenario};
+use heliostat_types::{Extent, Instant};
 
 use super::{Progress, Run, Shard, run_all};
-use crate::{Contender, ScenarioFile};
+use crate::{Contender, Decision, Listener, ScenarioFile};
 
 const TEXT: &str = r#"
 seconds = 0.02
@@ -69,6 +71,85 @@ fn threads_and_shards_change_nothing() {
     }
     let sharded: Vec<(String, u64)> = sharded.into_iter().map(Option::unwrap).collect();
     assert_eq!(sharded, alone);
+}
+
+/// What clients asked for, and when, under a policy.
+fn arrivals(scenario: &Arc<Scenario>, contender: Contender) -> Vec<(u64, u64, Extent)> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ears = Arc::clone(&heard);
+    let tell = move |decision: Decision<'_>| {
+        let request = decision.request;
+        let arrival = (decision.at.as_ns(), request.client.0, request.extent);
+        ears.lock().unwrap().push(arrival);
+        ControlFlow::Continue(())
+    };
+    let run = Run {
+        scenario: Arc::clone(scenario),
+        contender,
+    };
+    let result = run.run(
+        |picker| Box::new(Listener::new(picker, Instant::ZERO, tell)),
+        &AtomicBool::new(false),
+        |_| (),
+    );
+    assert!(result.unwrap().unwrap().read.ios > 0);
+    std::mem::take(&mut heard.lock().unwrap())
+}
+
+#[test]
+fn all_policies_see_the_same_arrivals() {
+    let text = r#"
+        seconds = 0.05
+        [array]
+        legs = ["ram", "nvme-gen4", "hdd-7200-1tb"]
+        size = "1GiB"
+        [[job]]
+        rw = "randread"
+        numjobs = 2
+        arrival = "poisson:2000"
+        [[job]]
+        rw = "read"
+        arrival = "fixed:1000"
+    "#;
+    let file = ScenarioFile::parse(Path::new("test.toml"), text).unwrap();
+    let scenario = Arc::new(file.scenario);
+    let mut all = Contender::parse_list("all").unwrap().into_iter();
+    let first = arrivals(&scenario, all.next().unwrap());
+    assert!(first.len() > 200, "{}", first.len());
+    for contender in all {
+        let name = contender.to_string();
+        assert!(
+            arrivals(&scenario, contender) == first,
+            "{name} sees others"
+        );
+    }
+    let other_luck = Scenario {
+        seed: 2,
+        ..(*scenario).clone()
+    };
+    let other = arrivals(&Arc::new(other_luck), Contender::parse("pid").unwrap());
+    assert!(other != first, "another seed, other arrivals");
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_an_error_of_its_run() {
+    let text = r#"
+        seconds = 0.01
+        [array]
+        legs = ["ram"]
+        [[job]]
+        trace = "nowhere.csv"
+    "#;
+    let file = ScenarioFile::parse(Path::new("test.toml"), text).unwrap();
+    let run = Run {
+        scenario: Arc::new(file.scenario),
+        contender: Contender::default_policy(),
+    };
+    run_all(&[run], 1, &|_| (), |_, result| {
+        let told = result.unwrap_err().to_string();
+        assert!(told.contains("nowhere.csv"), "{told}");
+        ControlFlow::Continue(())
+    });
 }
 
 #[test]

@@ -152,7 +152,12 @@ fn set(
     let wrong = |text: String| section.error(entry, format_args!("{key}: {text}"));
     let size = || parse_size(&text).map_err(|error| wrong(error.to_string()));
     match key {
-        "size" => array.size_bytes = size()?,
+        "size" => {
+            array.size_bytes = size()?;
+            if array.size_bytes > SIZE_MAX_BYTES {
+                return Err(wrong(format!("'{text}' is more than 4096TiB")));
+            }
+        }
         "copies" => {
             let copies = parse_count(key, &text, 0, u64::from(u32::MAX));
             let copies = copies.map_err(|error| section.error(entry, error))?;
@@ -188,6 +193,9 @@ fn set(
     Ok(())
 }
 
+/// What 16 of the largest drives hold.
+const SIZE_MAX_BYTES: u64 = 4 << 50;
+
 /// Room for two of the largest requests.
 const MEMORY_MIN_BYTES: u64 = 64 << 20;
 
@@ -217,13 +225,14 @@ fn size_up(
         map = Map::for_size(layout, legs.len(), array.size_bytes).map_err(wrong)?;
     }
     let needed = map.leg_bytes(heliostat_types::LegId::new(0));
-    let fitted = legs.into_iter().map(|mut leg| {
+    for mut leg in legs {
         if leg.is_elastic && needed > leg.spec.params.size_bytes() {
             leg.spec.params = leg.spec.params.with_size(needed);
+            let checked = leg.spec.params.check();
+            checked.map_err(|error| section.error_of_all(error))?;
         }
-        leg.spec
-    });
-    array.legs = fitted.collect();
+        array.legs.push(leg.spec);
+    }
     Ok(())
 }
 

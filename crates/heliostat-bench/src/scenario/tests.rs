@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
+use heliostat_sim::{RunError, run};
 use heliostat_types::Duration;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
@@ -251,6 +252,9 @@ fn legs_and_jobs_that_make_no_sense_are_named_with_their_line() {
             ("\"randread\"", "'read'\nbs = 1000"),
             ("\"randread\"", "'read'\niodepth = 1.5"),
             ("\"randread\"", "'read'\nsize = '2GiB'"),
+            ("\"randread\"", "'read'\niodepth = 65536\nnumjobs = 17"),
+            ("legs =", "size = '8388608TiB'\nlegs ="),
+            ("legs =", "size = '512TiB'\nlegs ="),
             ("rw =", "bs ="),
         ],
         &expect![[r#"
@@ -272,6 +276,10 @@ fn legs_and_jobs_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:11: job 'reader': iodepth: '1.5' is not a whole number from 1 to
             65536
             dir/mixed.toml:8: job 'reader': its region ends beyond the array
+            dir/mixed.toml:8: job 'reader': numjobs and iodepth: with it there are more than
+            1048576 requests at once
+            dir/mixed.toml:6: array: size: '8388608TiB' is more than 4096TiB
+            dir/mixed.toml:5: array: size: '512TiB' is not from 512 to 256TiB
             dir/mixed.toml:10: job 'reader': bs: 'randread' is not a size: a number, then
             nothing, k, m, g, t, KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers
             of 1000)
@@ -415,6 +423,25 @@ proptest! {
         text.push_str(&lines.join("\n"));
         if let Err(told) = parse(&text) {
             assert!(told.starts_with("dir/mixed.toml:"), "{told}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// What is accepted can be run, however odd.
+    #[test]
+    fn what_passes_runs(lines in prop::collection::vec(line(), 0..4)) {
+        let text = format!("{GOOD}{}", lines.join("\n"));
+        if let Ok(file) = parse(&text) {
+            let mut scenario = file.scenario;
+            scenario.warmup_seconds = Duration::ZERO;
+            scenario.seconds = Duration::from_us(20);
+            let result = run(&scenario, &file.policies[0].policy(), &mut |_| ());
+            // A trace that is named need not be there.
+            let is_well = matches!(result, Ok(_) | Err(RunError::Scenario(_)));
+            assert!(is_well, "{text}\n{result:?}");
         }
     }
 }

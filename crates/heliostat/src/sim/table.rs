@@ -271,3 +271,6 @@ fn draw(columns: &[Column]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

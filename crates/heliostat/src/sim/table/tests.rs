@@ -1,0 +1,79 @@
+//! Tables fit, and leave out what says least.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use heliostat_bench::{Contender, Run, ScenarioFile, run_all};
+
+use super::ScenarioTable;
+
+const TEXT: &str = r#"# Memory beside flash.
+name = "two"
+seconds = 0.005
+[array]
+legs = ["ram", "ssd-sata-1tb"]
+size = "1GiB"
+policies = ["queue", "round-robin:65536"]
+[[job]]
+rw = "randrw"
+iodepth = 4
+"#;
+
+fn table() -> ScenarioTable {
+    let file = ScenarioFile::parse(Path::new("two.toml"), TEXT).unwrap();
+    let scenario = Arc::new(file.scenario.clone());
+    let run = |contender: &Contender| Run {
+        scenario: Arc::clone(&scenario),
+        contender: contender.clone(),
+    };
+    let runs: Vec<Run> = file.policies.iter().map(run).collect();
+    let mut table = ScenarioTable::new(&file, None);
+    run_all(&runs, 1, &|_| (), |_, result| {
+        table.add(result.unwrap());
+        ControlFlow::Continue(())
+    });
+    table
+}
+
+#[test]
+fn a_table_is_as_narrow_as_the_terminal() {
+    let table = table();
+    for width in [200, 120, 100, 80, 60] {
+        let shown = table.show(width);
+        let widest = shown.lines().map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= width, "{width}:\n{shown}");
+        for word in ["Memory beside flash.", "queue", "read", "write", "IOPS"] {
+            assert!(shown.contains(word), "{width}: {word}:\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn hashes_are_always_shown_and_maxima_where_there_is_room() {
+    let table = table();
+    let hashes = table
+        .results
+        .iter()
+        .map(|result| format!("{:016x}", result.trace_hash));
+    for hash in hashes {
+        for width in [200, 80] {
+            assert!(table.show(width).contains(&hash), "{width}");
+        }
+    }
+    assert!(table.show(200).contains("max") && !table.show(60).contains("max"));
+    assert!(table.show(80).contains("p99"));
+}
+
+#[test]
+fn the_sum_of_what_legs_read_is_all() {
+    let table = table();
+    for result in &table.results {
+        let shares = super::shares(result);
+        let sum: u32 = shares
+            .split('/')
+            .map(|share| share.parse::<u32>().unwrap())
+            .sum();
+        assert!((99..=101).contains(&sum), "{shares}");
+    }
+}
