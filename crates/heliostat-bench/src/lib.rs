@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod contender;
+pub mod data_sheet;
 mod decisions;
 mod json;
 pub mod plot;

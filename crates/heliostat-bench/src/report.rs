@@ -6,12 +6,14 @@
 mod directory;
 mod facts;
 pub mod format;
+mod model;
 mod page;
 mod sim;
 mod table;
 
 pub use directory::{check_directory, default_directory, write_directory};
 pub use facts::Facts;
+pub use model::write_model_report;
 pub use page::{Page, escaped};
 pub use sim::{SimRun, write_sim_report};
 pub use table::{TableStyle, TextCell, TextTable};

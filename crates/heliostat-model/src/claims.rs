@@ -30,8 +30,8 @@ impl Figure {
             Self::ReadIopsDepth32 => "random 4 KiB reads, depth 32",
             Self::ReadIopsMax => "random 4 KiB reads, any depth",
             Self::WriteIopsMax => "random 4 KiB writes, any depth",
-            Self::ReadBandwidth => "sequential reads, outer edge",
-            Self::WriteBandwidth => "sequential writes, outer edge",
+            Self::ReadBandwidth => "sequential reads from the start",
+            Self::WriteBandwidth => "sequential writes from the start",
             Self::SeekMean => "mean seek",
         }
     }

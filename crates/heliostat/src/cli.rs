@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{demo, policy, serve, sim, stats};
+use crate::{demo, model, policy, serve, sim, stats};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -35,6 +35,8 @@ enum Command {
     /// The engine that serves disks, on device models: hours in seconds, and the same figures on
     /// every machine. docs/sim.md says how to write a scenario.
     Sim(sim::SimArgs),
+    /// List device models, show what they are made of, or measure what they do.
+    Model(model::ModelArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
     /// Show what each leg of an array that is being served was asked, and how it answered.
@@ -74,6 +76,7 @@ impl ControlArgs {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Stats(args) => stats::run(&args),
