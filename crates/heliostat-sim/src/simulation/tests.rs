@@ -1,3 +1,5 @@
+use std::io::{self, BufRead};
+
 use heliostat_engine::{Layout, Map};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent, LegId};
@@ -7,7 +9,7 @@ use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::result::RunResult;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, TraceOpener};
 use crate::store::Store;
 
 const MIXED: [&str; 3] = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
@@ -381,4 +383,49 @@ fn an_array_that_is_no_multiple_of_a_stripe_is_read_to_its_end() {
         let moved = result.read.bytes + result.write.bytes;
         assert_eq!(moved, scenario.array.size_bytes, "{layout}");
     }
+}
+
+#[test]
+fn a_neighbour_slows_its_leg_and_counts_nowhere_else() {
+    let mut alone = scenario(&["hdd-7200-2tb"; 2], 5, Job::default());
+    alone.first_client = 0;
+    let mut beside = alone.clone();
+    beside.jobs.push(Job {
+        name: "neighbour".to_owned(),
+        iodepth: 4,
+        leg: Some(0),
+        offset_bytes: 500 << 30,
+        ..Job::default()
+    });
+    let (alone, beside) = (play(&alone, "pid"), play(&beside, "pid"));
+    assert!(beside.read.ios * 2 < alone.read.ios, "{}", beside.read.ios);
+    assert_eq!(beside.read.ios, beside.jobs[0].read.ios);
+    assert_eq!(beside.legs[0].reads, beside.read.ios);
+    assert!(beside.jobs[1].read.ios > 100);
+    assert!(beside.legs[0].busy_fraction > 0.99);
+}
+
+#[test]
+fn a_trace_is_played_and_what_is_wrong_with_it_ends_the_run() {
+    let job = Job {
+        trace: Some("t".to_owned()),
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ram", "ram"], 0, job);
+    scenario.warmup_seconds = Duration::ZERO;
+    let mut with = |text: &'static str| {
+        let open =
+            move |_: &str| -> io::Result<Box<dyn BufRead + Send>> { Ok(Box::new(text.as_bytes())) };
+        scenario.traces = Some(TraceOpener::new(open));
+        let policy = PolicySpec::parse("queue").unwrap();
+        run(&scenario, &policy, &mut |_| ())
+    };
+    let result = with("7,W,4096,4096,100\n7,R,4096,4096,150\n7,R,0,512,1000100\n").unwrap();
+    assert_eq!((result.read.ios, result.write.ios), (2, 1));
+    assert!(result.seconds > Duration::from_secs(1));
+    let error = with("7,W,4096,4096,100\n7,X,4096,4096,150\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "job: trace 't', line 2: opcode 'X' is neither R nor W"
+    );
 }
