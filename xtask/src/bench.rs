@@ -3,6 +3,7 @@
 mod environment;
 mod nbd;
 mod servers;
+mod sim;
 mod table;
 
 use std::fs;
@@ -51,15 +52,51 @@ pub(crate) fn nbd(root: &Path, effort: Effort, save: bool) -> Result<()> {
     let summary = table::summary(&samples, plan);
     println!("\n{summary}");
     if save {
-        let environment = environment::read(root)?;
-        let name = format!("{}-nbd-{}", environment.date, environment.machine);
-        let directory = root.join("bench/runs").join(name);
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("creating {}", directory.display()))?;
-        fs::write(directory.join("env.json"), environment.to_json(plan)?)?;
-        fs::write(directory.join("raw.csv"), table::csv(&samples))?;
-        fs::write(directory.join("summary.md"), summary)?;
-        println!("kept in {}", directory.display());
+        let seconds = plan.time.as_secs_f64();
+        let csv = table::csv(&samples);
+        keep(root, "nbd", (plan.repeats, seconds), &csv, &summary)?;
     }
+    Ok(())
+}
+
+/// Measures the simulator, prints the figures, and keeps them as [`nbd`] does.
+///
+/// # Errors
+/// Where it does not build or fails.
+pub(crate) fn sim(root: &Path, effort: Effort, save: bool) -> Result<()> {
+    // On shared machines single runs differ by a fifth, medians of five by a few percent.
+    let repeats = match effort {
+        Effort::Quick => 1,
+        Effort::Full => 5,
+    };
+    let samples = sim::run(root, repeats)?;
+    let summary = sim::summary(&samples, repeats);
+    println!("\n{summary}");
+    if save {
+        let seconds = samples.iter().map(|sample| sample.real_s).sum();
+        let csv = sim::csv(&samples);
+        keep(root, "sim", (repeats, seconds), &csv, &summary)?;
+    }
+    Ok(())
+}
+
+/// Keeps the figures of a benchmark and where they come from below `bench/runs`.
+fn keep(
+    root: &Path,
+    what: &str,
+    (repeats, seconds): (usize, f64),
+    csv: &str,
+    summary: &str,
+) -> Result<()> {
+    let environment = environment::read(root)?;
+    let name = format!("{}-{what}-{}", environment.date, environment.machine);
+    let directory = root.join("bench/runs").join(name);
+    fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
+    let command = format!("cargo xtask bench {what} --save");
+    let json = environment.to_json(&command, repeats, seconds)?;
+    fs::write(directory.join("env.json"), json)?;
+    fs::write(directory.join("raw.csv"), csv)?;
+    fs::write(directory.join("summary.md"), summary)?;
+    println!("kept in {}", directory.display());
     Ok(())
 }

@@ -30,6 +30,8 @@ usage: cargo xtask COMMAND
   ci [STEP...]         everything that a change must pass; with names, these steps alone
   bench nbd [--quick] [--save]
                        CPU time per request beside nbdkit and a QEMU quorum
+  bench sim [--quick] [--save]
+                       requests per second of the simulator, and virtual over real time
   e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
@@ -74,7 +76,8 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["ci", steps @ ..] => ci::run(&root(), steps)?,
-        ["bench", "nbd", options @ ..] => bench_nbd(options)?,
+        ["bench", "nbd", options @ ..] => bench(bench::nbd, options)?,
+        ["bench", "sim", options @ ..] => bench(bench::sim, options)?,
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,
@@ -97,7 +100,10 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn bench_nbd(options: &[&str]) -> Result<(), Failure> {
+fn bench(
+    measure: fn(&Path, Effort, bool) -> anyhow::Result<()>,
+    options: &[&str],
+) -> Result<(), Failure> {
     let (mut effort, mut save) = (Effort::Full, false);
     for option in options {
         match *option {
@@ -106,7 +112,7 @@ fn bench_nbd(options: &[&str]) -> Result<(), Failure> {
             other => return Err(Failure::Usage(format!("no such option: {other}"))),
         }
     }
-    Ok(bench::nbd(&root(), effort, save)?)
+    Ok(measure(&root(), effort, save)?)
 }
 
 /// The directory of the workspace: the one above this crate.

@@ -1,7 +1,9 @@
 //! How fast the simulator is: simulated requests per second of one core, and virtual time over
 //! real time, on a few mirrors.
 //!
-//!     cargo run --release -p heliostat-sim --example sim_speed [FACTOR] [POLICY] [ONLY]
+//!     cargo run --release -p heliostat-sim --example sim_speed [--csv] [FACTOR] [POLICY] [ONLY]
+//!
+//! `cargo xtask bench sim` runs it several times and keeps what it says.
 //!
 //! FACTOR lengthens the runs, ONLY is a part of the names of those that are wanted.
 #![expect(
@@ -22,15 +24,23 @@ use heliostat_types::Duration;
 type Case = (&'static str, &'static [&'static str], Job, f64);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let csv = arguments.first().is_some_and(|first| first == "--csv");
+    if csv {
+        arguments.remove(0);
+    }
     let factor: f64 = arguments.first().map_or(Ok(1.0), |text| text.parse())?;
     let policy = PolicySpec::parse(arguments.get(1).map_or("queue", String::as_str))?;
     let only = arguments.get(2).map_or("", String::as_str);
-    println!("mirror, job, checked                        virtual   real  x real    requests/s");
+    if !csv {
+        println!(
+            "mirror, job, checked                        virtual   real  x real    requests/s"
+        );
+    }
     for case in &cases() {
         for fidelity in [Fidelity::Bytes, Fidelity::Stamps] {
             if format!("{} {fidelity:?}", case.0).contains(only) {
-                measure(case, factor, &policy, fidelity)?;
+                measure(case, factor, &policy, fidelity, csv)?;
             }
         }
     }
@@ -80,6 +90,7 @@ fn measure(
     factor: f64,
     policy: &PolicySpec,
     fidelity: Fidelity,
+    csv: bool,
 ) -> Result<(), Box<dyn Error>> {
     let size_bytes = if legs[0] == "ram" { 1 << 30 } else { 200 << 30 };
     let mut scenario = Scenario::new(name, legs, size_bytes)?;
@@ -92,6 +103,10 @@ fn measure(
     let real = started.elapsed().as_secs_f64();
     let virtual_seconds = result.seconds.as_secs_f64();
     let requests = (result.read.ios + result.write.ios) as f64;
+    if csv {
+        println!("{name}, {fidelity:?};{virtual_seconds};{real};{requests}");
+        return Ok(());
+    }
     println!(
         "{name:34} {fidelity:?} {virtual_seconds:>8.2} s {real:>5.2} s {:>7.1} {:>13.0}",
         virtual_seconds / real,

@@ -8,8 +8,6 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use xshell::{Shell, cmd};
 
-use super::nbd::Plan;
-
 /// What is kept beside the figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Environment {
@@ -78,7 +76,7 @@ impl Environment {
     ///
     /// # Errors
     /// Never in practice: everything in it is text and numbers.
-    pub(super) fn to_json(&self, plan: Plan) -> Result<String> {
+    pub(super) fn to_json(&self, command: &str, repeats: usize, seconds: f64) -> Result<String> {
         let versions: serde_json::Map<_, _> = self
             .versions
             .iter()
@@ -94,9 +92,9 @@ impl Environment {
             "commit": self.commit,
             "modified": self.is_modified,
             "versions": versions,
-            "command": "cargo xtask bench nbd --save",
-            "repeats": plan.repeats,
-            "seconds": plan.time.as_secs(),
+            "command": command,
+            "repeats": repeats,
+            "seconds": seconds,
         });
         Ok(serde_json::to_string_pretty(&value)? + "\n")
     }
