@@ -223,8 +223,8 @@ fn shares(result: &RunResult) -> String {
     result.legs.iter().map(share).collect::<Vec<_>>().join("/")
 }
 
-/// Blanks between two columns.
-const GAP: usize = 2;
+/// Blanks between two columns: the padding of both, and the line that is not drawn.
+const GAP: usize = 3;
 
 /// How wide a table of `columns` is.
 fn text_width(columns: &[Column]) -> usize {
