@@ -82,7 +82,9 @@ pub static DRIVES: [Drive; 9] = [
 /// (linux-btrfs, February 2021), so the outer rate is 228 MB/s; the inner one is 0.48 of it, as on
 /// other drives of its generation. The data sheets of the family say 8.5 ms for a mean seek, but
 /// random reads of desktop drives take 13 to 15 ms where that would give 12.7: the seek times are
-/// 0.7 ms longer than the sheet's. The drive is shingled; that is not modelled.
+/// 0.7 ms longer than the sheet's. A quarter of the cache for writes is an assumption. The drive is
+/// shingled: that its media cache has 20 GiB and a band 16 MiB are assumptions, of the order that
+/// Aghayev and Desnoyers report of other shingled drives ("Skylight", FAST 2015), not measured here.
 const HDD_7200_2TB: HddParams = HddParams {
     size_bytes: 2_000_398_934_016,
     logical_block_bytes: 512,
@@ -102,11 +104,15 @@ const HDD_7200_2TB: HddParams = HddParams {
     read_ahead_max_bytes: 4 << 20,
     read_ahead_min_bytes: READ_AHEAD_MIN_BYTES,
     write_bytes_per_s_max: 0,
+    write_cache: true,
+    write_cache_bytes: 64 << 20,
+    media_cache_bytes: 20 << 30,
+    band_bytes: 16 << 20,
 };
 
 /// Product manual 100516232 (Constellation ES, 2010): 7200 rpm, 140 MB/s sustained at the outer
 /// edge, 1,953,525,168 sectors of 512 bytes, 3 Gb/s, 32 MB cache. Inner rate 0.5 of the outer one,
-/// seeks as above.
+/// a quarter of the cache for writes, seeks as above: assumptions.
 const HDD_7200_1TB: HddParams = HddParams {
     size_bytes: 1_000_204_886_016,
     logical_block_bytes: 512,
@@ -115,6 +121,8 @@ const HDD_7200_1TB: HddParams = HddParams {
     inner_bytes_per_s: 70_000_000,
     link_bytes_per_s: 300_000_000,
     read_ahead_max_bytes: 2 << 20,
+    write_cache_bytes: 8 << 20,
+    media_cache_bytes: 0,
     ..HDD_7200_2TB
 };
 
@@ -140,6 +148,10 @@ const HDD_5400_OLD: HddParams = HddParams {
     read_ahead_max_bytes: 1 << 20,
     read_ahead_min_bytes: READ_AHEAD_MIN_BYTES,
     write_bytes_per_s_max: 0,
+    write_cache: true,
+    write_cache_bytes: 2 << 20,
+    media_cache_bytes: 0,
+    band_bytes: 16 << 20,
 };
 
 /// What is left of 6 Gb/s after 8b/10b coding.

@@ -5,22 +5,31 @@
 //! long as it takes to come round; nothing is drawn at random but where the platter stood at the
 //! origin of time. See docs/models/hdd.md for the formulas.
 //!
-//! Not modelled: a write cache (writes are answered from the platter), shingled tracks, head and
-//! track skew apart from the sustained rate, reallocated sectors, recalibration.
+//! Writes are answered from a volatile cache and reach the platter in the background, between
+//! reads; a shingled disk has a media cache besides, a log for writes that come in no order.
+//!
+//! Not modelled: head and track skew apart from the sustained rate, reallocated sectors,
+//! recalibration, and that data in the media cache is read from there.
 
 mod geometry;
+mod media_cache;
 mod params;
+mod reading;
 mod seek;
 mod segments;
+mod write_cache;
+mod writing;
 
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prng};
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
-use crate::timing::{Gate, TimeQueue, earlier, transfer_time};
+use crate::timing::{Gate, TimeQueue, earlier};
 use geometry::Geometry;
+use media_cache::{MediaCache, log_bytes};
 pub use params::HddParams;
 use seek::SeekCurve;
 use segments::Segments;
+use write_cache::WriteCache;
 
 /// A hard disk.
 #[derive(Clone, Debug)]
@@ -34,28 +43,59 @@ pub struct Hdd {
     /// Waiting for the arm, oldest first.
     queue: Vec<Queued>,
     activity: Activity,
+    /// When the arm was last set free.
+    free_since: Instant,
     /// Where the arm stands, in spiral time, while it does not read ahead.
     head_ns: u64,
     /// Closed runs; the one being read is in `activity` or `read_ahead`.
     segments: Segments,
     read_ahead: Option<ReadAhead>,
+    write_cache: WriteCache<Target>,
+    media_cache: MediaCache,
+    /// Operations served since the last band was cleaned while writes waited for that.
+    served_since_cleaning: u32,
+    /// The way of written bytes into the cache.
+    link_gate: Gate,
+    /// The cap on writes.
     write_gate: Gate,
     completions: TimeQueue<LegOpId>,
 }
 
+/// What the arm may turn to.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    kind: OpKind,
+    extent: Extent,
+    /// Spiral time of the extent's start, and its track.
+    place_ns: u64,
+    track: u64,
+    arrived_at: Instant,
+    /// Not before this does the arm turn to it.
+    ready_at: Instant,
+    /// For a read: the end of the cached run that holds its start, or its start.
+    cached_until: u64,
+}
+
+/// An operation of the host that waits for the arm.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     op: LegOpId,
-    kind: OpKind,
-    extent: Extent,
-    /// Spiral time of the extent's start.
-    place_ns: u64,
-    arrived_at: Instant,
+    target: Target,
     /// When the cap on its direction has let it through; it does not end before.
     let_through_at: Instant,
 }
 
-/// How a request would be served if the arm turned to it.
+/// The arm at a moment at which it may turn to something.
+#[derive(Clone, Copy, Debug)]
+struct Arm {
+    at: Instant,
+    /// Where it is.
+    head_ns: u64,
+    /// What reading ahead has filled.
+    run: Option<Extent>,
+}
+
+/// How a target would be served if the arm turned to it.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     /// Until when the arm does what it did before.
@@ -66,6 +106,15 @@ struct Plan {
     begins_at: Instant,
     /// Whether the head gets there by reading ahead.
     is_read_ahead: bool,
+    /// Whether it is a write that goes to the media cache.
+    in_log: bool,
+}
+
+/// What is chosen: by its index, in the queue or among the runs of the write cache.
+#[derive(Clone, Copy, Debug)]
+enum Pick {
+    Queued(usize),
+    Dirty(usize),
 }
 
 /// What the arm is held for.
@@ -84,9 +133,18 @@ enum Activity {
         transferred_at: Instant,
         /// When the operation ends: the electronics may be slower.
         ends_at: Instant,
+        in_log: bool,
+    },
+    /// Writing a run of the write cache.
+    Draining {
+        extent: Extent,
+        ends_at: Instant,
+        in_log: bool,
     },
     /// Reading ahead although others wait.
     FinishingReadAhead { until: Instant },
+    /// Reading a band and writing it anew, with what the media cache has for it.
+    Cleaning { until: Instant },
 }
 
 /// The head streams on behind a read, into the run that ends where it reads.
@@ -99,9 +157,18 @@ struct ReadAhead {
     from: u64,
     from_ns: u64,
     since: Instant,
-    /// Where it stops.
+    /// Where it stops, and the spiral time of that.
     limit_byte: u64,
+    limit_ns: u64,
 }
+
+/// How long a shingled disk is idle before it cleans its media cache. An assumption: long enough
+/// that it does not happen between the requests of one burst.
+const CLEANING_DELAY: Duration = Duration::from_secs(1);
+
+/// How many operations are served between two bands while writes wait for room in the media cache:
+/// reads stay bearable, and writes get somewhere. An assumption.
+const SERVED_PER_CLEANING: u32 = 8;
 
 impl Hdd {
     /// A drive that turns, with nothing in flight and nothing cached.
@@ -119,6 +186,12 @@ impl Hdd {
             params.outer_bytes_per_s,
             params.inner_bytes_per_s,
         );
+        let seek = SeekCurve::new(
+            params.seek_track_to_track,
+            params.seek_mean,
+            params.seek_full,
+        );
+        let write_cache = WriteCache::new(params.volatile_bytes());
         Self {
             params,
             spec: DeviceSpec {
@@ -128,21 +201,21 @@ impl Hdd {
                 rotational: true,
                 queue_depth: params.queue_depth,
                 optimal_io_bytes: 0,
-                volatile_cache: false,
+                volatile_cache: write_cache.is_on(),
             },
             geometry,
-            seek: SeekCurve::new(
-                params.seek_track_to_track,
-                params.seek_mean,
-                params.seek_full,
-            )
-            .expect("a longer seek takes no less time"),
+            seek: seek.expect("a longer seek takes no less time"),
             phase_ns: prng.below(turn_ns),
             queue: Vec::new(),
             activity: Activity::Free,
+            free_since: Instant::ZERO,
             head_ns: 0,
             segments: Segments::new(params.segment_count as usize, params.read_ahead_max_bytes),
             read_ahead: None,
+            write_cache,
+            media_cache: MediaCache::new(params.media_cache_bytes, params.band_bytes),
+            served_since_cleaning: 0,
+            link_gate: Gate::new(params.link_bytes_per_s),
             write_gate: Gate::new(params.write_bytes_per_s_max),
             completions: TimeQueue::new(),
         }
@@ -151,142 +224,89 @@ impl Hdd {
     /// How long the platter turns from `at` on until a place is under the head.
     fn turn_until(&self, place_ns: u64, at: Instant) -> Duration {
         let turn_ns = self.geometry.turn_ns();
+        let place_angle_ns = place_ns % turn_ns;
         let angle_ns = (at.as_ns() + self.phase_ns) % turn_ns;
-        Duration::from_ns((place_ns % turn_ns + turn_ns - angle_ns) % turn_ns)
+        Duration::from_ns(if place_angle_ns >= angle_ns {
+            place_angle_ns - angle_ns
+        } else {
+            place_angle_ns + turn_ns - angle_ns
+        })
     }
 
-    /// Where the arm is at `at`, in spiral time.
-    fn head_at(&self, at: Instant) -> u64 {
-        match &self.read_ahead {
-            Some(ahead) => self.read_ahead_at(ahead, at),
-            None => self.head_ns,
+    /// How the arm gets to an extent that arrived at `now` and is to be served from `ready_at` on.
+    fn target(&self, kind: OpKind, extent: Extent, now: Instant, ready_at: Instant) -> Target {
+        let place_ns = self.geometry.spiral_ns(extent.offset());
+        Target {
+            kind,
+            extent,
+            place_ns,
+            track: place_ns / self.geometry.turn_ns(),
+            arrived_at: now,
+            ready_at,
+            cached_until: self.segments.cached_until(extent.offset()),
         }
     }
 
-    /// How far reading ahead has come by `at`, in spiral time.
-    fn read_ahead_at(&self, ahead: &ReadAhead, at: Instant) -> u64 {
-        let streamed = at.saturating_since(ahead.since).as_ns();
-        let limit_ns = self.geometry.spiral_ns(ahead.limit_byte);
-        (ahead.from_ns + streamed).min(limit_ns)
-    }
-
-    /// The run that reading ahead has filled by `at`.
-    fn read_ahead_run(&self, ahead: &ReadAhead, at: Instant) -> Extent {
-        let place_ns = self.read_ahead_at(ahead, at);
-        // Bytes are shorter than nanoseconds: without the bounds, rounding could lose the last one.
-        let end = self.geometry.byte_at(place_ns);
-        Extent::from_range(ahead.run_start, end.clamp(ahead.from, ahead.limit_byte))
-    }
-
-    /// When the head, reading ahead, comes to `byte`, where it does so within a turn after `at`. A
-    /// read that skips a little is passed over like this, whatever the electronics do meanwhile.
-    fn read_ahead_reaches(&self, byte: u64, place_ns: u64, at: Instant) -> Option<Instant> {
-        let ahead = self.read_ahead.as_ref()?;
-        let is_ahead = self.read_ahead_run(ahead, at).end() <= byte && byte < ahead.limit_byte;
-        let reached_at = ahead.since + Duration::from_ns(place_ns.checked_sub(ahead.from_ns)?);
-        let turn = Duration::from_ns(self.geometry.turn_ns());
-        (is_ahead && reached_at.saturating_since(at) < turn).then_some(reached_at)
-    }
-
-    /// Ends reading ahead at `at`: what it filled is an ordinary cached run from now on.
-    fn stop_read_ahead(&mut self, at: Instant) {
-        if let Some(ahead) = self.read_ahead {
-            self.head_ns = self.read_ahead_at(&ahead, at);
-            self.segments.put(self.read_ahead_run(&ahead, at));
-            self.read_ahead = None;
+    /// Where the arm is and what it has read ahead at `at`.
+    fn arm_at(&self, at: Instant) -> Arm {
+        Arm {
+            at,
+            head_ns: self.head_at(at),
+            run: self.read_ahead.map(|ahead| self.read_ahead_run(&ahead, at)),
         }
     }
 
-    /// Reads ahead of `end` as far as allowed, from `at` on; resumes where it had stopped.
-    fn extend_read_ahead(&mut self, end: u64, at: Instant) {
-        let Some(mut ahead) = self.read_ahead else {
-            return;
-        };
-        let limit_byte = (end + self.params.read_ahead_max_bytes).min(self.params.size_bytes);
-        if limit_byte <= ahead.limit_byte {
-            return;
-        }
-        let stopped_ns = self.geometry.spiral_ns(ahead.limit_byte);
-        if self.read_ahead_at(&ahead, at) == stopped_ns {
-            ahead.from = ahead.limit_byte;
-            ahead.from_ns = stopped_ns;
-            ahead.since = at + self.turn_until(stopped_ns, at);
-        }
-        ahead.limit_byte = limit_byte;
-        ahead.run_start = ahead.run_start.max(self.oldest_kept(end));
-        self.read_ahead = Some(ahead);
-    }
-
-    /// The first byte that is kept of a run when `end` was last asked for.
-    fn oldest_kept(&self, end: u64) -> u64 {
-        end.saturating_sub(self.params.read_ahead_max_bytes)
-    }
-
-    /// From where on a read must be fetched from the platter: behind what is cached.
-    fn fetch_from(&self, extent: Extent, at: Instant) -> u64 {
-        let mut from = self.segments.cached_until(extent.offset());
-        if let Some(ahead) = &self.read_ahead {
-            let run = self.read_ahead_run(ahead, at);
-            if run.offset() <= extent.offset() && extent.offset() <= run.end() {
-                from = from.max(run.end());
-            }
-        }
-        from.min(extent.end())
-    }
-
-    /// Answers a read from the cache, where all of it is there.
-    fn answer_from_cache(&mut self, request: &Queued, at: Instant) -> bool {
-        if request.kind != OpKind::Read
-            || self.fetch_from(request.extent, at) < request.extent.end()
-        {
-            return false;
-        }
-        let ready_at = at.max(request.arrived_at + self.params.command_time);
-        let sent = transfer_time(request.extent.len(), self.params.link_bytes_per_s);
-        self.completions.push(ready_at + sent, request.op);
-        let continues = self.read_ahead.as_ref().is_some_and(|ahead| {
-            let run = self.read_ahead_run(ahead, at);
-            run.contains(request.extent)
-        });
-        if continues {
-            self.extend_read_ahead(request.extent.end(), at);
-        }
-        true
-    }
-
-    /// How `request` would be served if the arm turned to it at `at`.
-    fn plan(&self, request: &Queued, at: Instant) -> Plan {
-        let ready_at = at.max(request.arrived_at + self.params.command_time);
-        let (mut from, mut from_ns) = (request.extent.offset(), request.place_ns);
-        if request.kind == OpKind::Read {
-            let fetched_from = self.fetch_from(request.extent, at);
+    /// How `target` would be served if the arm turned to it; `None` where the way there alone takes
+    /// `too_long`.
+    fn plan(&self, target: &Target, arm: &Arm, too_long: i128) -> Option<Plan> {
+        let leaves_at = arm.at.max(target.ready_at);
+        let (mut from_ns, mut track) = (target.place_ns, target.track);
+        if target.kind == OpKind::Read {
+            let mut from = target.extent.offset();
+            let fetched_from = fetch_from(target, arm.run);
             if fetched_from > from {
                 from = fetched_from;
                 from_ns = self.geometry.spiral_ns(from);
+                track = from_ns / self.geometry.turn_ns();
             }
-            if let Some(begins_at) = self.read_ahead_reaches(from, from_ns, at) {
-                return Plan {
-                    leaves_at: at,
+            if let Some(begins_at) = self.read_ahead_reaches(from, from_ns, arm) {
+                return Some(Plan {
+                    leaves_at: arm.at,
                     from_ns,
                     begins_at,
                     is_read_ahead: true,
-                };
+                    in_log: false,
+                });
             }
         }
-        let arrives_at = ready_at + self.way(request.kind, self.head_at(ready_at), from_ns);
-        Plan {
-            leaves_at: ready_at,
+        let in_log = self.goes_to_log(target);
+        if in_log {
+            from_ns = self.geometry.spiral_ns(self.log_byte());
+            track = from_ns / self.geometry.turn_ns();
+        }
+        let head_ns = if leaves_at == arm.at {
+            arm.head_ns
+        } else {
+            self.head_at(leaves_at)
+        };
+        let arrives_at = leaves_at + self.way(target.kind, head_ns, from_ns, track);
+        if i128::from((arrives_at - arm.at).as_ns()) >= too_long {
+            return None;
+        }
+        Some(Plan {
+            leaves_at,
             from_ns,
             begins_at: arrives_at + self.turn_until(from_ns, arrives_at),
             is_read_ahead: false,
-        }
+            in_log,
+        })
     }
 
-    /// How long the arm takes from one place to the track of another.
-    fn way(&self, kind: OpKind, from_ns: u64, to_ns: u64) -> Duration {
+    /// How long the arm takes from one place to another, which lies on `to_track`.
+    fn way(&self, kind: OpKind, from_ns: u64, to_ns: u64, to_track: u64) -> Duration {
         let turn_ns = self.geometry.turn_ns();
         let is_next = to_ns >= from_ns && to_ns - from_ns < turn_ns;
-        if is_next || from_ns / turn_ns == to_ns / turn_ns {
+        if is_next || from_ns / turn_ns == to_track {
             // The spiral leads there within a turn, or it is the same track.
             return Duration::ZERO;
         }
@@ -297,62 +317,117 @@ impl Hdd {
         }
     }
 
-    /// Turns the arm to the queued operation that can begin soonest, age counted in.
+    /// Turns the arm to what can begin soonest, age counted in.
     fn choose(&mut self, at: Instant) {
         self.answer_queued_from_cache(at);
-        let looked_at = self.queue.len().min(self.params.queue_depth as usize);
-        let best = (0..looked_at).min_by_key(|&index| {
-            let request = &self.queue[index];
-            let positioning = self.plan(request, at).begins_at.saturating_since(at);
-            let age = at.saturating_since(request.arrived_at);
+        let arm = self.arm_at(at);
+        let depth = self.params.queue_depth as usize;
+        let mut best: Option<(i128, Pick, Plan)> = None;
+        let mut consider = |target: &Target, handicap: Duration, pick: Pick| {
+            let age = at.saturating_since(target.arrived_at);
             let forgiven = age / 1000 * u64::from(self.params.ageing_permille);
-            i128::from(positioning.as_ns()) - i128::from(forgiven.as_ns())
-        });
-        match best {
-            Some(index) => self.serve(index, at),
-            None => self.activity = Activity::Free,
+            let worth = i128::from(handicap.as_ns()) - i128::from(forgiven.as_ns());
+            let least = best.map_or(i128::MAX, |(least, ..)| least);
+            let Some(plan) = self.plan(target, &arm, least.saturating_sub(worth)) else {
+                return;
+            };
+            let positioning = plan.begins_at.saturating_since(at);
+            let key = i128::from(positioning.as_ns()) + worth;
+            if key < least {
+                best = Some((key, pick, plan));
+            }
+        };
+        let mut blocked = false;
+        for (index, request) in self.queue.iter().take(depth).enumerate() {
+            if self.is_blocked(&request.target) {
+                blocked = true;
+            } else {
+                consider(&request.target, Duration::ZERO, Pick::Queued(index));
+            }
         }
+        // Nobody waits for a run to be written while there is room: what is asked for goes first,
+        // until a run is older by what the longest way takes.
+        let handicap = if self.queue.is_empty() || self.write_cache.is_pressed() {
+            Duration::ZERO
+        } else {
+            self.params.seek_full + Duration::from_ns(self.geometry.turn_ns())
+        };
+        for (index, run) in self.write_cache.dirty().iter().take(depth).enumerate() {
+            if self.is_blocked(&run.target) {
+                blocked = true;
+            } else {
+                consider(&run.target, handicap, Pick::Dirty(index));
+            }
+        }
+        let best = best.map(|(_, pick, plan)| (pick, plan));
+        self.turn_to(best, blocked, at);
     }
 
-    fn answer_queued_from_cache(&mut self, at: Instant) {
-        let mut index = 0;
-        while index < self.queue.len() {
-            let request = self.queue[index];
-            if self.answer_from_cache(&request, at) {
-                self.queue.remove(index);
-            } else {
-                index += 1;
+    /// Does what was chosen, or cleans a band where writes are blocked.
+    fn turn_to(&mut self, best: Option<(Pick, Plan)>, blocked: bool, at: Instant) {
+        match best {
+            Some(_) if blocked && self.served_since_cleaning >= SERVED_PER_CLEANING => {
+                self.clean(at);
+            }
+            Some((Pick::Queued(index), plan)) => self.serve(index, plan, at),
+            Some((Pick::Dirty(index), plan)) => self.drain(index, plan, at),
+            None if blocked => self.clean(at),
+            None => {
+                self.activity = Activity::Free;
+                self.free_since = at;
             }
         }
     }
 
     /// Begins the queued operation at `index`.
-    fn serve(&mut self, index: usize, at: Instant) {
-        let request = self.queue[index];
-        let plan = self.plan(&request, at);
-        self.queue.remove(index);
-        let extent = request.extent;
+    fn serve(&mut self, index: usize, plan: Plan, at: Instant) {
+        self.served_since_cleaning = self.served_since_cleaning.saturating_add(1);
+        let request = self.queue.remove(index);
+        let extent = request.target.extent;
         let run_start = if plan.is_read_ahead {
             self.read_ahead.take().map(|ahead| ahead.run_start)
         } else {
             self.stop_read_ahead(plan.leaves_at);
-            let extended = if request.kind == OpKind::Read {
-                self.segments.take_extendable(extent.offset())
+            let extended = if request.target.kind == OpKind::Read {
+                self.take_extendable(extent.offset())
             } else {
                 None
             };
             extended.map(Extent::offset)
         };
-        let transfer_ns = self.geometry.spiral_ns(extent.end()) - plan.from_ns;
-        let transferred_at = plan.begins_at + Duration::from_ns(transfer_ns);
-        let ready_at = request.arrived_at + self.params.command_time;
+        let transferred_at = plan.begins_at + self.transfer(extent, &plan);
         self.activity = Activity::Serving {
             request,
             run: Extent::from_range(run_start.unwrap_or_else(|| extent.offset()), extent.end()),
             continues: run_start.is_some(),
             transferred_at,
-            ends_at: transferred_at.max(ready_at).max(at),
+            ends_at: transferred_at.max(request.target.ready_at).max(at),
+            in_log: plan.in_log,
         };
+    }
+
+    /// Begins to write a run of the write cache.
+    fn drain(&mut self, index: usize, plan: Plan, at: Instant) {
+        self.served_since_cleaning = self.served_since_cleaning.saturating_add(1);
+        self.stop_read_ahead(plan.leaves_at);
+        let run = self.write_cache.start_draining(index);
+        let transferred_at = plan.begins_at + self.transfer(run.extent, &plan);
+        self.activity = Activity::Draining {
+            extent: run.extent,
+            ends_at: transferred_at.max(at),
+            in_log: plan.in_log,
+        };
+    }
+
+    /// How long the bytes of an extent pass under the head, from where the plan begins.
+    fn transfer(&self, extent: Extent, plan: &Plan) -> Duration {
+        let end_ns = if plan.in_log {
+            let end = (self.log_byte() + log_bytes(extent)).min(self.params.size_bytes);
+            self.geometry.spiral_ns(end)
+        } else {
+            self.geometry.spiral_ns(extent.end())
+        };
+        Duration::from_ns(end_ns.saturating_sub(plan.from_ns))
     }
 
     /// A read is done at `at`: the head streams on.
@@ -360,15 +435,17 @@ impl Hdd {
         let end = run.end();
         let end_ns = self.geometry.spiral_ns(end);
         let size_bytes = self.params.size_bytes;
+        let limit_byte = (end + self.params.read_ahead_max_bytes).min(size_bytes);
         self.read_ahead = Some(ReadAhead {
             run_start: run.offset().max(self.oldest_kept(end)),
             from: end,
             from_ns: end_ns,
             since: transferred_at,
-            limit_byte: (end + self.params.read_ahead_max_bytes).min(size_bytes),
+            limit_byte,
+            limit_ns: self.geometry.spiral_ns(limit_byte),
         });
         if continues && !self.queue.is_empty() && !self.is_next_queued(end) {
-            let stop = (end + self.params.read_ahead_min_bytes).min(size_bytes);
+            let stop = (end + self.params.read_ahead_min_bytes).min(limit_byte);
             let way = Duration::from_ns(self.geometry.spiral_ns(stop) - end_ns);
             let until = (transferred_at + way).max(at);
             self.activity = Activity::FinishingReadAhead { until };
@@ -377,17 +454,54 @@ impl Hdd {
         }
     }
 
-    /// A write is done at `at`.
-    fn finish_write(&mut self, written: Extent, at: Instant) {
-        self.head_ns = self.geometry.spiral_ns(written.end());
-        self.segments.invalidate(written);
+    /// A write is on the platter at `at`.
+    fn finish_write(&mut self, written: Extent, in_log: bool, at: Instant) {
+        let end = if in_log {
+            (self.log_byte() + log_bytes(written)).min(self.params.size_bytes)
+        } else {
+            written.end()
+        };
+        self.head_ns = self.geometry.spiral_ns(end);
+        self.media_cache.wrote(written, in_log);
+        self.invalidate(written);
         self.choose(at);
     }
 
-    /// Whether a queued read begins at `byte`.
-    fn is_next_queued(&self, byte: u64) -> bool {
-        let mut queued = self.queue.iter();
-        queued.any(|request| request.kind == OpKind::Read && request.extent.offset() == byte)
+    /// A run of the write cache is on the platter: there is room for others, and flushes may be
+    /// done.
+    fn finish_drain(&mut self, written: Extent, in_log: bool, at: Instant) {
+        self.write_cache.finish_draining();
+        while let Some((op, extent)) = self.write_cache.next_with_room() {
+            self.admit(op, extent, at, at);
+        }
+        while let Some(op) = self.write_cache.next_flushed() {
+            self.completions.push(at, op);
+        }
+        self.finish_write(written, in_log, at);
+    }
+
+    /// Takes a write into the write cache, as soon as its bytes are over the link.
+    fn admit(&mut self, op: LegOpId, extent: Extent, at: Instant, let_through_at: Instant) {
+        let received_at = self.link_gate.pass(at, extent.len());
+        self.completions.push(received_at.max(let_through_at), op);
+        self.forget_read(extent, at);
+        let Self {
+            write_cache,
+            geometry,
+            ..
+        } = self;
+        write_cache.admit(extent, |run, before| {
+            let place_ns = geometry.spiral_ns(run.offset());
+            Target {
+                kind: OpKind::Write,
+                extent: run,
+                place_ns,
+                track: place_ns / geometry.turn_ns(),
+                arrived_at: before.map_or(at, |target| target.arrived_at),
+                ready_at: before.map_or(received_at, |target| target.ready_at),
+                cached_until: run.offset(),
+            }
+        });
     }
 
     /// Does all that happens up to `now`.
@@ -400,20 +514,36 @@ impl Hdd {
                     continues,
                     transferred_at,
                     ends_at,
+                    in_log,
                 } if ends_at <= now => {
                     self.activity = Activity::Free;
                     let ended_at = ends_at.max(request.let_through_at);
                     self.completions.push(ended_at, request.op);
-                    if request.kind == OpKind::Read {
+                    if request.target.kind == OpKind::Read {
                         self.finish_read(run, continues, transferred_at, ends_at);
                     } else {
-                        self.finish_write(request.extent, ends_at);
+                        self.finish_write(request.target.extent, in_log, ends_at);
                     }
                 }
-                Activity::FinishingReadAhead { until } if until <= now => self.choose(until),
-                Activity::Free | Activity::Serving { .. } | Activity::FinishingReadAhead { .. } => {
-                    return;
+                Activity::Draining {
+                    extent,
+                    ends_at,
+                    in_log,
+                } if ends_at <= now => {
+                    self.activity = Activity::Free;
+                    self.finish_drain(extent, in_log, ends_at);
                 }
+                Activity::FinishingReadAhead { until } if until <= now => self.choose(until),
+                Activity::Cleaning { until } if until <= now => self.finish_cleaning(until),
+                Activity::Free if self.cleans_from().is_some_and(|from| from <= now) => {
+                    let from = self.cleans_from().expect("it was there a line ago");
+                    self.clean(from);
+                }
+                Activity::Free
+                | Activity::Serving { .. }
+                | Activity::Draining { .. }
+                | Activity::FinishingReadAhead { .. }
+                | Activity::Cleaning { .. } => return,
             }
         }
     }
@@ -433,26 +563,30 @@ impl DeviceModel for Hdd {
         _prng: &mut dyn Prng,
     ) {
         self.advance(now);
+        let ready_at = now + self.params.command_time;
+        match kind {
+            OpKind::Read | OpKind::WriteZeroes => {}
+            OpKind::Write if self.write_cache.is_on() => {
+                self.take_write(op, extent, now);
+                return;
+            }
+            OpKind::Write => {}
+            OpKind::Flush if self.write_cache.flush(op) => return,
+            // A disk has nothing to trim.
+            OpKind::Flush | OpKind::Trim | OpKind::BlockStatus => {
+                self.completions.push(ready_at, op);
+                return;
+            }
+        }
         let request = Queued {
             op,
-            kind,
-            extent,
-            place_ns: self.geometry.spiral_ns(extent.offset()),
-            arrived_at: now,
+            target: self.target(kind, extent, now, ready_at),
             let_through_at: if kind == OpKind::Write {
                 self.write_gate.pass(now, extent.len())
             } else {
                 now
             },
         };
-        match kind {
-            OpKind::Read | OpKind::Write | OpKind::WriteZeroes => {}
-            // Without a write cache a flush has nothing to do, and a disk has nothing to trim.
-            OpKind::Flush | OpKind::Trim | OpKind::BlockStatus => {
-                self.completions.push(now + self.params.command_time, op);
-                return;
-            }
-        }
         if self.answer_from_cache(&request, now) {
             return;
         }
@@ -463,10 +597,18 @@ impl DeviceModel for Hdd {
     }
 
     fn next_event_at(&self) -> Option<Instant> {
+        // What goes on in the background alone is caught up with when the next operation comes.
+        let awaited = !self.queue.is_empty() || self.write_cache.is_awaited();
         let arm = match self.activity {
             Activity::Serving { ends_at, .. } => Some(ends_at),
-            Activity::FinishingReadAhead { until } => Some(until),
-            Activity::Free => None,
+            Activity::Draining { ends_at, .. } if awaited => Some(ends_at),
+            Activity::FinishingReadAhead { until } | Activity::Cleaning { until } if awaited => {
+                Some(until)
+            }
+            Activity::Free
+            | Activity::Draining { .. }
+            | Activity::FinishingReadAhead { .. }
+            | Activity::Cleaning { .. } => None,
         };
         earlier(arm, self.completions.next_at())
     }
@@ -480,6 +622,20 @@ impl DeviceModel for Hdd {
     fn clone_box(&self) -> Box<dyn DeviceModel> {
         Box::new(self.clone())
     }
+}
+
+/// From where on a read must be fetched from the platter: behind what is cached, by closed runs or
+/// by `run`, which is being read ahead.
+fn fetch_from(target: &Target, run: Option<Extent>) -> u64 {
+    let start = target.extent.offset();
+    let mut from = target.cached_until;
+    if let Some(run) = run
+        && run.offset() <= start
+        && start <= run.end()
+    {
+        from = from.max(run.end());
+    }
+    from.min(target.extent.end())
 }
 
 #[cfg(test)]

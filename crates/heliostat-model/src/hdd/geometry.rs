@@ -96,6 +96,9 @@ impl Geometry {
 
 /// `value * numerator / denominator`, rounded down.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    if let Some(product) = value.checked_mul(numerator) {
+        return product / denominator;
+    }
     let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator);
     u64::try_from(wide).expect("places on a disk are below 584 years of turning")
 }

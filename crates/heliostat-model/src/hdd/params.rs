@@ -51,6 +51,14 @@ pub struct HddParams {
     pub read_ahead_min_bytes: u64,
     /// The most bytes per second that writes get, whatever the media could do; 0: no such cap.
     pub write_bytes_per_s_max: u64,
+    /// Whether writes are answered from a volatile cache.
+    pub write_cache: bool,
+    /// How much of its memory the drive gives to writes, where it does.
+    pub write_cache_bytes: u64,
+    /// The log of a shingled drive for writes that come in no order; 0: it is not shingled.
+    pub media_cache_bytes: u64,
+    /// The shingled tracks that can only be written together.
+    pub band_bytes: u64,
 }
 
 impl HddParams {
@@ -75,7 +83,20 @@ impl HddParams {
         read_ahead_max_bytes: 2 << 20,
         read_ahead_min_bytes: 512 << 10,
         write_bytes_per_s_max: 0,
+        write_cache: true,
+        write_cache_bytes: 16 << 20,
+        media_cache_bytes: 0,
+        band_bytes: 16 << 20,
     };
+
+    /// How many bytes of answered writes a power cut may undo.
+    pub(super) const fn volatile_bytes(&self) -> u64 {
+        if self.write_cache {
+            self.write_cache_bytes
+        } else {
+            0
+        }
+    }
 
     /// Another outer rate, and the inner one in proportion.
     fn scale_rates(&mut self, outer_bytes_per_s: u64) {
@@ -213,6 +234,34 @@ impl Tabled for HddParams {
             access: Access::Size(|p| &mut p.read_ahead_min_bytes),
             min: 0,
             max: CACHE_MAX,
+        },
+        Param {
+            key: "write_cache",
+            meaning: "whether writes are answered from a volatile cache",
+            access: Access::Switch(|p| &mut p.write_cache),
+            min: 0,
+            max: 1,
+        },
+        Param {
+            key: "write_cache_bytes",
+            meaning: "how much memory that cache has",
+            access: Access::Size(|p| &mut p.write_cache_bytes),
+            min: 64 << 10,
+            max: 1 << 30,
+        },
+        Param {
+            key: "media_cache_bytes",
+            meaning: "log of a shingled drive for scattered writes; 0: not shingled",
+            access: Access::Size(|p| &mut p.media_cache_bytes),
+            min: 0,
+            max: CACHE_MAX,
+        },
+        Param {
+            key: "band_bytes",
+            meaning: "shingled tracks that are written together",
+            access: Access::Size(|p| &mut p.band_bytes),
+            min: 1 << 20,
+            max: 1 << 30,
         },
         Param {
             key: "logical_block_bytes",

@@ -40,20 +40,26 @@ impl Segments {
             .unwrap_or(start)
     }
 
-    /// Puts a run in as the newest one, cut to a segment's size from its front.
-    pub(super) fn put(&mut self, run: Extent) {
+    /// Puts a run in as the newest one, cut to a segment's size from its front; returns what is
+    /// kept of it, and whether an old run had to go.
+    pub(super) fn put(&mut self, run: Extent) -> (Extent, bool) {
         let start = run
             .offset()
             .max(run.end().saturating_sub(self.segment_bytes));
-        self.segments.push(Extent::from_range(start, run.end()));
-        if self.segments.len() > self.count_max {
+        let kept = Extent::from_range(start, run.end());
+        self.segments.push(kept);
+        let is_full = self.segments.len() > self.count_max;
+        if is_full {
             self.segments.remove(0);
         }
+        (kept, is_full)
     }
 
-    /// Forgets whatever a write overlaps.
-    pub(super) fn invalidate(&mut self, written: Extent) {
+    /// Forgets whatever a write overlaps; whether there was any.
+    pub(super) fn invalidate(&mut self, written: Extent) -> bool {
+        let before = self.segments.len();
         self.segments.retain(|segment| !segment.overlaps(written));
+        self.segments.len() < before
     }
 }
 

@@ -112,7 +112,8 @@ fn writes_are_as_fast_as_the_slowest_leg_and_reach_all() {
     };
     let result = play(&scenario(&MIXED, 10, job), "queue");
     let iops = result.write.iops(result.seconds);
-    assert!((100.0..300.0).contains(&iops), "{iops}");
+    // The flash leg alone does 80,000; the media cache of the shingled one 3,500.
+    assert!((3_000.0..4_000.0).contains(&iops), "{iops}");
     for leg in &result.legs {
         let share = leg.writes as f64 / result.write.ios as f64;
         assert!((0.9..1.1).contains(&share), "{}: {share}", leg.model);
