@@ -84,7 +84,7 @@ pub static DRIVES: [Drive; 9] = [
 /// random reads of desktop drives take 13 to 15 ms where that would give 12.7: the seek times are
 /// 0.7 ms longer than the sheet's. A quarter of the cache for writes is an assumption. The drive is
 /// shingled: that its media cache has 20 GiB and a band 16 MiB are assumptions, of the order that
-/// Aghayev and Desnoyers report of other shingled drives ("Skylight", FAST 2015), not measured here.
+/// Aghayev and Desnoyers report of other shingled drives ("Skylight", FAST 2015).
 const HDD_7200_2TB: HddParams = HddParams {
     size_bytes: 2_000_398_934_016,
     logical_block_bytes: 512,
@@ -167,9 +167,15 @@ const AGEING_PERMILLE: u32 = 20;
 /// A third of a track: less than what a missed turn costs.
 const READ_AHEAD_MIN_BYTES: u64 = 512 << 10;
 
+/// Defaults of the simulator MQSim for the flash of about 2014; blocks of 256 units are an
+/// assumption. Drives on SATA are assumed to erase without interruption, those on NVMe to make way.
+const ERASE_TIME: Duration = Duration::from_us(3_800);
+const ERASE_SUSPEND_TIME: Duration = Duration::from_us(700);
+
 /// Data sheet: 550 MB/s reads, 500 MB/s writes, 90,000 random reads and 80,000 random writes per
 /// second: that is the controller's time. Read time and fixed time together are fitted to 8,900
-/// reads at depth 1, the program time to 500 MB/s.
+/// reads at depth 1, the program time to 500 MB/s. Spare flash, here and below: what is left of the
+/// next power of two. All legs of a mirror are full once it was made, so the drives are too.
 const SSD_SATA_256GB: FlashParams = FlashParams {
     size_bytes: 256_060_514_304,
     queue_depth: 32,
@@ -184,17 +190,29 @@ const SSD_SATA_256GB: FlashParams = FlashParams {
     link_full_duplex: false,
     write_buffer_bytes: 16 << 20,
     power_loss_protection: false,
+    garbage_collection: true,
+    spare_permille: 73,
+    filled_percent: 100,
+    block_units: 256,
+    erase_time: ERASE_TIME,
+    erase_suspend_time: Duration::ZERO,
+    slc_cache_bytes: 0,
+    slc_program_time: Duration::ZERO,
     read_bytes_per_s_max: 0,
     write_bytes_per_s_max: 0,
 };
 
 /// Data sheet: 550 MB/s reads, 520 MB/s writes, 98,000 random reads and 90,000 random writes per
-/// second at depth 32, 10,000 reads at depth 1. More dies than the link can use.
+/// second at depth 32, 10,000 reads at depth 1. More dies than the link can use. The first 42 GB go
+/// into fast cells ("TurboWrite"), at 500 MB/s without them.
 const SSD_SATA_1TB: FlashParams = FlashParams {
     size_bytes: 1_000_204_886_016,
     die_count: 64,
     read_time: Duration::from_us(63),
-    program_time: Duration::from_us(2_016),
+    program_time: Duration::from_us(2_097),
+    spare_permille: 99,
+    slc_cache_bytes: 42_000_000_000,
+    slc_program_time: Duration::from_us(2_016),
     read_command_time: Duration::from_us(10),
     write_command_time: Duration::from_us(11),
     fixed_time: Duration::from_us(20),
@@ -219,17 +237,28 @@ const NVME_GEN3: FlashParams = FlashParams {
     link_full_duplex: true,
     write_buffer_bytes: 64 << 20,
     power_loss_protection: false,
+    garbage_collection: true,
+    spare_permille: 73,
+    filled_percent: 100,
+    block_units: 256,
+    erase_time: ERASE_TIME,
+    erase_suspend_time: ERASE_SUSPEND_TIME,
+    slc_cache_bytes: 0,
+    slc_program_time: Duration::ZERO,
     read_bytes_per_s_max: 0,
     write_bytes_per_s_max: 0,
 };
 
 /// Data sheet: 7 GB/s reads, 5 GB/s writes, 1,000,000 random reads and writes per second, 22,000
-/// reads at depth 1.
+/// reads at depth 1. The first 114 GB go into fast cells, at 2 GB/s without them.
 const NVME_GEN4: FlashParams = FlashParams {
     size_bytes: 1_000_204_886_016,
     die_count: 128,
     read_time: Duration::from_us(40),
-    program_time: Duration::from_us(410),
+    program_time: Duration::from_us(1_049),
+    spare_permille: 99,
+    slc_cache_bytes: 114_000_000_000,
+    slc_program_time: Duration::from_us(410),
     read_command_time: Duration::from_us(1),
     write_command_time: Duration::from_us(1),
     fixed_time: Duration::from_ns(3_900),

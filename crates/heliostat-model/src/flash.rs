@@ -7,8 +7,11 @@
 //! at a time per die, and reads that meet a program wait for it. That is where the tail of mixed
 //! loads on flash comes from.
 //!
-//! Not modelled: garbage collection, erases, wear, fast cell modes, and reading ahead.
+//! Where too little flash is erased, dies move what is valid and erase blocks between the programs.
+//!
+//! Not modelled: wear, heat, reading ahead, and collection and reads that meet while nobody writes.
 
+mod collection;
 mod params;
 
 use std::collections::VecDeque;
@@ -17,6 +20,7 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, Prn
 
 use crate::api::{DeviceModel, DeviceSpec, assert_size};
 use crate::timing::{Gate, TimeQueue, earlier, transfer_time};
+use collection::{Chore, Collection};
 pub use params::FlashParams;
 
 /// Block sizes of drives that people buy.
@@ -35,9 +39,14 @@ pub struct Flash {
     gates: [Gate; 2],
     /// When each die has done what it was asked for.
     die_free_at: Vec<Instant>,
+    /// The last thing that each die was asked for, where that is an erase: when it begins.
+    erases_from: Vec<Option<Instant>>,
     /// Dies that are not programming, in the order in which they will be given a unit.
     idle_dies: VecDeque<u32>,
     buffer: WriteBuffer,
+    collection: Collection,
+    /// When the last unit was programmed.
+    programmed_at: Instant,
     events: TimeQueue<Event>,
     /// Reads whose units are being fetched.
     reads: Slots,
@@ -57,6 +66,8 @@ enum Event {
     FlushPassed { op: LegOpId },
     /// A die has programmed bytes from the buffer.
     Programmed { die: u32, len_bytes: u32 },
+    /// A die has moved a unit or erased a block.
+    Collected { die: u32 },
 }
 
 /// Writes between the link and the dies.
@@ -107,8 +118,11 @@ impl Flash {
                 Gate::new(params.write_bytes_per_s_max),
             ],
             die_free_at: vec![Instant::ZERO; params.die_count as usize],
+            erases_from: vec![None; params.die_count as usize],
             idle_dies: (0..params.die_count).collect(),
             buffer: WriteBuffer::default(),
+            collection: Collection::new(&params),
+            programmed_at: Instant::ZERO,
             events: TimeQueue::new(),
             reads: Slots::default(),
             completions: TimeQueue::new(),
@@ -136,9 +150,32 @@ impl Flash {
 
     /// When a die that is asked at `now` has worked for `length`; what came before goes first.
     fn occupy_die(&mut self, die: u32, now: Instant, length: Duration) -> Instant {
+        self.erases_from[die as usize] = None;
         let free_at = &mut self.die_free_at[die as usize];
         *free_at = (*free_at).max(now) + length;
         *free_at
+    }
+
+    /// When a die that is asked at `now` has fetched a unit. An erase makes way, where it can, and
+    /// ends later by that.
+    fn fetch_from_die(&mut self, die: u32, now: Instant) -> Instant {
+        let suspend_time = self.params.erase_suspend_time;
+        let index = die as usize;
+        let free_at = self.die_free_at[index];
+        let Some(from) = self.erases_from[index].filter(|_| suspend_time > Duration::ZERO) else {
+            return self.occupy_die(die, now, self.params.read_time);
+        };
+        let begins_at = if now <= from {
+            from
+        } else {
+            (now + suspend_time).min(free_at.max(now))
+        };
+        let fetched_at = begins_at + self.params.read_time;
+        // The erase goes on where it was; another read waits for this one.
+        let left = free_at.saturating_since(begins_at);
+        self.die_free_at[index] = fetched_at + left;
+        self.erases_from[index] = (left > Duration::ZERO).then_some(fetched_at);
+        fetched_at
     }
 
     /// Cuts a read into units and asks their dies.
@@ -151,7 +188,7 @@ impl Flash {
             let end = ((unit + 1) * unit_bytes).min(extent.end());
             let die = u32::try_from(unit % u64::from(self.params.die_count))
                 .expect("below the number of dies");
-            let fetched_at = self.occupy_die(die, passed_at, self.params.read_time);
+            let fetched_at = self.fetch_from_die(die, passed_at);
             let len_bytes = u32::try_from(end - start).expect("at most a unit");
             self.reads.add_part(slot);
             self.events
@@ -181,6 +218,7 @@ impl Flash {
                     .push(received_at, Event::WriteReceived { op, len_bytes });
             }
             Event::WriteReceived { op, len_bytes } => {
+                self.rest_until(at);
                 self.buffer.waiting.push_back((op, len_bytes));
                 self.fill_buffer(at);
             }
@@ -197,11 +235,28 @@ impl Flash {
             }
             Event::Programmed { die, len_bytes } => {
                 self.buffer.programmed_bytes += u64::from(len_bytes);
+                self.programmed_at = at;
                 self.idle_dies.push_back(die);
                 self.answer_flushes(at);
                 self.fill_buffer(at);
                 self.start_programs(at);
             }
+            Event::Collected { die } => {
+                self.programmed_at = at;
+                self.idle_dies.push_back(die);
+                self.start_programs(at);
+            }
+        }
+    }
+
+    /// What a drive that has nothing to program does until a write comes.
+    fn rest_until(&mut self, at: Instant) {
+        if self.buffer.admitted_bytes == self.buffer.programmed_bytes {
+            let idle = at.saturating_since(self.programmed_at);
+            let copy_time = self.params.read_time + self.params.program_time;
+            let (die_count, erase_time) = (self.params.die_count, self.params.erase_time);
+            self.collection.rest(idle, die_count, copy_time, erase_time);
+            self.programmed_at = at;
         }
     }
 
@@ -241,12 +296,38 @@ impl Flash {
             let Some(die) = self.idle_dies.pop_front() else {
                 return;
             };
+            if let Some(chore) = self.collection.next_chore() {
+                self.start_chore(at, die, chore);
+                continue;
+            }
             let len_bytes = u32::try_from(waiting_bytes.min(unit_bytes)).expect("at most a unit");
             self.buffer.handed_bytes += u64::from(len_bytes);
-            let done_at = self.occupy_die(die, at, self.params.program_time);
+            let program_time = if self.collection.take_unit(len_bytes.into()) {
+                self.params.slc_program_time
+            } else {
+                self.params.program_time
+            };
+            let done_at = self.occupy_die(die, at, program_time);
             self.events
                 .push(done_at, Event::Programmed { die, len_bytes });
         }
+    }
+
+    /// Has a die collect before it programs.
+    fn start_chore(&mut self, at: Instant, die: u32, chore: Chore) {
+        let done_at = match chore {
+            Chore::Copy => {
+                let length = self.params.read_time + self.params.program_time;
+                self.occupy_die(die, at, length)
+            }
+            Chore::Erase => {
+                let begins_at = self.die_free_at[die as usize].max(at);
+                let done_at = self.occupy_die(die, at, self.params.erase_time);
+                self.erases_from[die as usize] = Some(begins_at);
+                done_at
+            }
+        };
+        self.events.push(done_at, Event::Collected { die });
     }
 
     fn answer_flushes(&mut self, at: Instant) {
@@ -286,6 +367,7 @@ impl DeviceModel for Flash {
         match kind {
             OpKind::Read => self.start_read(passed_at, op, extent),
             OpKind::Write => {
+                self.collection.note_write(extent);
                 let len_bytes = extent.len();
                 self.events
                     .push(passed_at, Event::WritePassed { op, len_bytes });

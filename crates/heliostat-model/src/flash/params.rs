@@ -39,6 +39,22 @@ pub struct FlashParams {
     /// Whether what is in the write buffer survives a power cut (capacitors); a flush then returns
     /// at once.
     pub power_loss_protection: bool,
+    /// Whether room for writes has to be made by moving what is valid and erasing blocks.
+    pub garbage_collection: bool,
+    /// Flash beyond the capacity, in thousandths of it.
+    pub spare_permille: u32,
+    /// How much of the capacity holds data, from the beginning on.
+    pub filled_percent: u32,
+    /// How many units are erased together, on one die.
+    pub block_units: u32,
+    /// How long a die takes to erase a block.
+    pub erase_time: Duration,
+    /// How long a read waits at most until an erase makes way for it; 0: it waits for its end.
+    pub erase_suspend_time: Duration,
+    /// Writes that go into cells with one bit each, which are fast; 0: there are none.
+    pub slc_cache_bytes: u64,
+    /// How long a die takes to program a unit of these.
+    pub slc_program_time: Duration,
     /// The most bytes per second that reads get; 0: no cap of their own.
     pub read_bytes_per_s_max: u64,
     /// The most bytes per second that writes get; 0: no cap of their own.
@@ -62,6 +78,14 @@ impl FlashParams {
         link_full_duplex: false,
         write_buffer_bytes: 32 << 20,
         power_loss_protection: false,
+        garbage_collection: true,
+        spare_permille: 73,
+        filled_percent: 100,
+        block_units: 256,
+        erase_time: Duration::from_us(3_800),
+        erase_suspend_time: Duration::ZERO,
+        slc_cache_bytes: 0,
+        slc_program_time: Duration::from_us(300),
         read_bytes_per_s_max: 0,
         write_bytes_per_s_max: 0,
     };
@@ -176,6 +200,62 @@ impl Tabled for FlashParams {
             access: Access::Switch(|p| &mut p.power_loss_protection),
             min: 0,
             max: 1,
+        },
+        Param {
+            key: "garbage_collection",
+            meaning: "whether room for writes has to be made by moving and erasing",
+            access: Access::Switch(|p| &mut p.garbage_collection),
+            min: 0,
+            max: 1,
+        },
+        Param {
+            key: "spare_permille",
+            meaning: "flash beyond the capacity, in thousandths of it",
+            access: Access::Count(|p| &mut p.spare_permille),
+            min: 10,
+            max: 1000,
+        },
+        Param {
+            key: "filled_percent",
+            meaning: "how much of the capacity holds data, from the beginning on",
+            access: Access::Count(|p| &mut p.filled_percent),
+            min: 0,
+            max: 100,
+        },
+        Param {
+            key: "block_units",
+            meaning: "units that are erased together, on one die",
+            access: Access::Count(|p| &mut p.block_units),
+            min: 1,
+            max: 65536,
+        },
+        Param {
+            key: "erase_time",
+            meaning: "how long a die takes to erase a block",
+            access: Access::Time(|p| &mut p.erase_time),
+            min: 0,
+            max: TIME_MAX.as_ns(),
+        },
+        Param {
+            key: "erase_suspend_time",
+            meaning: "how long a read waits at most for an erase to make way; 0ns: for its end",
+            access: Access::Time(|p| &mut p.erase_suspend_time),
+            min: 0,
+            max: TIME_MAX.as_ns(),
+        },
+        Param {
+            key: "slc_cache_bytes",
+            meaning: "writes that go into fast cells with one bit each; 0: there are none",
+            access: Access::Size(|p| &mut p.slc_cache_bytes),
+            min: 0,
+            max: SIZE_MAX,
+        },
+        Param {
+            key: "slc_program_time",
+            meaning: "how long a die takes to program a unit of these",
+            access: Access::Time(|p| &mut p.slc_program_time),
+            min: 0,
+            max: TIME_MAX.as_ns(),
         },
     ];
 
