@@ -112,7 +112,7 @@ impl ModelParams {
         match *self {
             Self::Hdd(params) => Box::new(Hdd::new(params, prng)),
             Self::Flash(params) => Box::new(Flash::new(params)),
-            Self::Network(params) => Box::new(NetworkDisk::new(params)),
+            Self::Network(params) => Box::new(NetworkDisk::new(params, prng)),
             Self::Ram(params) => Box::new(Ram::new(params)),
         }
     }

@@ -72,6 +72,8 @@ struct Target {
     arrived_at: Instant,
     /// Not before this does the arm turn to it.
     ready_at: Instant,
+    /// Whether it is a write that goes to the media cache.
+    in_log: bool,
     /// For a read: the end of the cached run that holds its start, or its start.
     cached_until: u64,
 }
@@ -243,6 +245,7 @@ impl Hdd {
             track: place_ns / self.geometry.turn_ns(),
             arrived_at: now,
             ready_at,
+            in_log: false,
             cached_until: self.segments.cached_until(extent.offset()),
         }
     }
@@ -279,8 +282,7 @@ impl Hdd {
                 });
             }
         }
-        let in_log = self.goes_to_log(target);
-        if in_log {
+        if target.in_log {
             from_ns = self.geometry.spiral_ns(self.log_byte());
             track = from_ns / self.geometry.turn_ns();
         }
@@ -298,7 +300,7 @@ impl Hdd {
             from_ns,
             begins_at: arrives_at + self.turn_until(from_ns, arrives_at),
             is_read_ahead: false,
-            in_log,
+            in_log: target.in_log,
         })
     }
 
@@ -462,7 +464,9 @@ impl Hdd {
             written.end()
         };
         self.head_ns = self.geometry.spiral_ns(end);
-        self.media_cache.wrote(written, in_log);
+        if in_log {
+            self.media_cache.append(written);
+        }
         self.invalidate(written);
         self.choose(at);
     }
@@ -485,6 +489,7 @@ impl Hdd {
         let received_at = self.link_gate.pass(at, extent.len());
         self.completions.push(received_at.max(let_through_at), op);
         self.forget_read(extent, at);
+        let in_log = self.media_cache.takes(extent);
         let Self {
             write_cache,
             geometry,
@@ -499,6 +504,7 @@ impl Hdd {
                 track: place_ns / geometry.turn_ns(),
                 arrived_at: before.map_or(at, |target| target.arrived_at),
                 ready_at: before.map_or(received_at, |target| target.ready_at),
+                in_log: before.map_or(in_log, |target| target.in_log),
                 cached_until: run.offset(),
             }
         });
@@ -578,9 +584,13 @@ impl DeviceModel for Hdd {
                 return;
             }
         }
+        let mut target = self.target(kind, extent, now, ready_at);
+        if kind != OpKind::Read {
+            target.in_log = self.media_cache.takes(extent);
+        }
         let request = Queued {
             op,
-            target: self.target(kind, extent, now, ready_at),
+            target,
             let_through_at: if kind == OpKind::Write {
                 self.write_gate.pass(now, extent.len())
             } else {

@@ -129,7 +129,8 @@ impl Collection {
     }
 
     /// Nothing was written for `idle`: the drive has collected and emptied its fast cells
-    /// meanwhile, as far as `die_count` dies come that take `copy` to move a unit and `erase` for a block.
+    /// meanwhile, as far as `die_count` dies come that take `copy` to move a unit and `erase` for
+    /// a block.
     pub(super) fn rest(&mut self, idle: Duration, die_count: u32, copy: Duration, erase: Duration) {
         let work = idle.as_secs_f64() * f64::from(die_count);
         if self.is_on && self.erased_units < self.rested_units {

@@ -40,9 +40,21 @@ impl MediaCache {
         }
     }
 
-    /// Whether a write goes to the log: on a shingled disk what goes on where no stream ended.
-    pub(super) fn takes(&self, written: Extent) -> bool {
-        self.capacity_bytes > 0 && !self.stream_ends.contains(&written.offset())
+    /// A write has come. Whether it goes to the log: on a shingled disk what goes on where no
+    /// stream of writes had come to.
+    pub(super) fn takes(&mut self, written: Extent) -> bool {
+        if self.capacity_bytes == 0 {
+            return false;
+        }
+        let followed = |end: &u64| *end == written.offset();
+        let stream = self.stream_ends.iter().position(followed);
+        if let Some(index) = stream {
+            self.stream_ends.remove(index);
+        } else if self.stream_ends.len() == STREAM_COUNT_MAX {
+            self.stream_ends.remove(0);
+        }
+        self.stream_ends.push(written.end());
+        stream.is_none()
     }
 
     /// Whether the log has room for a write.
@@ -60,29 +72,17 @@ impl MediaCache {
         self.head
     }
 
-    /// A write is on the platter, in the log or where it belongs.
-    pub(super) fn wrote(&mut self, written: Extent, in_log: bool) {
-        if self.capacity_bytes == 0 {
-            return;
+    /// A write is in the log.
+    pub(super) fn append(&mut self, written: Extent) {
+        let bytes = log_bytes(written);
+        self.used_bytes += bytes;
+        self.head = (self.head + bytes) % self.capacity_bytes;
+        let band = written.offset() / self.band_bytes;
+        let held = self.bands.entry(band).or_insert(0);
+        if *held == 0 {
+            self.order.push_back(band);
         }
-        if in_log {
-            let bytes = log_bytes(written);
-            self.used_bytes += bytes;
-            self.head = (self.head + bytes) % self.capacity_bytes;
-            let band = written.offset() / self.band_bytes;
-            let held = self.bands.entry(band).or_insert(0);
-            if *held == 0 {
-                self.order.push_back(band);
-            }
-            *held += bytes;
-        }
-        let followed = |end: &u64| *end == written.offset();
-        if let Some(index) = self.stream_ends.iter().position(followed) {
-            self.stream_ends.remove(index);
-        } else if self.stream_ends.len() == STREAM_COUNT_MAX {
-            self.stream_ends.remove(0);
-        }
-        self.stream_ends.push(written.end());
+        *held += bytes;
     }
 
     /// The band to write anew: the one whose writes have been in the log for longest.
@@ -119,7 +119,7 @@ mod tests {
         for offset in [5 << 20, 1 << 20, (5 << 20) + 8192, 9 << 20] {
             let written = Extent::new(offset, 4096);
             assert!(cache.takes(written) && cache.has_room(written));
-            cache.wrote(written, true);
+            cache.append(written);
         }
         let next = Extent::new(7 << 20, 4096);
         assert!(cache.takes(next) && !cache.has_room(next));
@@ -139,16 +139,14 @@ mod tests {
     #[test]
     fn streams_go_past_it() {
         let mut cache = MediaCache::new(1 << 30, 1 << 20);
-        cache.wrote(Extent::new(0, 4096), true);
-        let next = Extent::new(4096, 4096);
-        assert!(!cache.takes(next));
-        cache.wrote(next, false);
-        assert!(!cache.takes(Extent::new(8192, 1)));
+        assert!(cache.takes(Extent::new(0, 4096)));
+        assert!(!cache.takes(Extent::new(4096, 4096)));
         assert!(cache.takes(Extent::new(4096, 1)), "not where it ended");
+        assert!(!cache.takes(Extent::new(8192, 4096)));
         for n in 1..=8 {
-            cache.wrote(Extent::new(n << 20, 4096), true);
+            assert!(cache.takes(Extent::new(n << 20, 4096)));
         }
-        assert!(cache.takes(Extent::new(8192, 1)), "forgotten");
+        assert!(cache.takes(Extent::new(12_288, 1)), "forgotten");
         assert!(!MediaCache::new(0, 1).takes(Extent::new(0, 1)));
     }
 }

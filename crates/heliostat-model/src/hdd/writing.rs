@@ -19,15 +19,9 @@ impl Hdd {
         }
     }
 
-    /// Whether a target is a write that goes to the media cache.
-    pub(super) fn goes_to_log(&self, target: &Target) -> bool {
-        let is_write = matches!(target.kind, OpKind::Write | OpKind::WriteZeroes);
-        is_write && self.media_cache.takes(target.extent)
-    }
-
     /// Whether a target has to wait until the media cache has room.
     pub(super) fn is_blocked(&self, target: &Target) -> bool {
-        self.goes_to_log(target) && !self.media_cache.has_room(target.extent)
+        target.in_log && !self.media_cache.has_room(target.extent)
     }
 
     /// Where the log goes on: at the outer edge, where a shingled disk has its other tracks.
