@@ -2,7 +2,14 @@
 
 use heliostat_types::{Extent, LegId, LegSet, SECTOR_BYTES};
 
+use crate::result::LegResult;
 use crate::simulation::Simulation;
+
+/// What hedges and probes may cost, of the reads that clients need,
+const EXTRA_READS_PERCENT: u64 = 3;
+
+/// and what they may cost however short the run: one on each leg.
+const EXTRA_READS_ALWAYS: u64 = 16;
 
 impl Simulation {
     /// Notes the first thing that does not hold.
@@ -11,6 +18,7 @@ impl Simulation {
             Self::check_everything_ended,
             Self::check_memory_is_back,
             Self::check_littles_law,
+            Self::check_extra_reads,
             Self::check_legs_converge,
             Self::check_no_write_is_lost,
         ];
@@ -53,6 +61,22 @@ impl Simulation {
                 self.littles
             ))
         }
+    }
+
+    /// Reads that legs were asked for only to be faster, or to learn, stay within their budget.
+    fn check_extra_reads(&mut self) -> Result<(), String> {
+        let sum = |count: fn(&LegResult) -> u64| -> u64 {
+            self.legs.iter().map(|leg| count(&leg.result)).sum()
+        };
+        let extra = sum(|leg| leg.hedge_reads + leg.probe_reads);
+        let needed = sum(|leg| leg.reads).saturating_sub(extra);
+        let budget = EXTRA_READS_ALWAYS + needed * EXTRA_READS_PERCENT / 100;
+        if extra > budget {
+            return Err(format!(
+                "{extra} reads beyond what clients needed ({needed})"
+            ));
+        }
+        Ok(())
     }
 
     fn check_legs_converge(&mut self) -> Result<(), String> {

@@ -20,6 +20,8 @@ pub(crate) struct SimLeg {
     pub(crate) store: Store,
     /// What is wrong with the bytes; `None` where nothing will ever be.
     pub(crate) medium: Option<Box<Medium>>,
+    /// A bug on purpose: flushes make nothing durable.
+    pub(crate) forgets_flushes: bool,
     /// The device's luck.
     luck: RandomStream,
     /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
@@ -38,7 +40,7 @@ pub(crate) struct LegOpInFlight {
     pub(crate) op: LegOp,
     pub(crate) dispatched_at: Instant,
     /// Where its bytes lie in the arena; empty where it has none.
-    memory: (usize, usize),
+    pub(crate) memory: (usize, usize),
     fate: Fate,
 }
 
@@ -100,6 +102,7 @@ impl SimLeg {
             model,
             store,
             medium: None,
+            forgets_flushes: false,
             luck,
             samples: false,
             next_event_at: None,
@@ -246,7 +249,8 @@ impl SimLeg {
             Err(_) => {}
         }
         if let Some(medium) = &mut self.medium {
-            medium.end(&op, fate, result.is_ok());
+            let is_forgotten = self.forgets_flushes && op.kind == OpKind::Flush;
+            medium.end(&op, fate, result.is_ok() && !is_forgotten);
         }
         self.finish_unseen(now, measured);
         if result.is_ok() && measured.contains(now) {

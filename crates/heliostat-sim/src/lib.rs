@@ -22,6 +22,7 @@ mod medium;
 mod neighbours;
 mod oracle;
 mod placement;
+mod planted;
 mod power;
 mod requests;
 mod result;
@@ -40,6 +41,8 @@ pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
 pub use leg_spec::{HbaSpec, LegSpec};
+#[doc(hidden)]
+pub use planted::{planted, run_planted};
 pub use result::{Hedges, Integrity, JobResult, LegResult, Moved, RunResult};
 pub use scenario::{ArraySpec, Scenario, ScenarioError, TraceOpener};
 pub use series::{Series, SeriesMoved, SeriesPoint};

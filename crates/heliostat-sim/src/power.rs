@@ -16,6 +16,7 @@ use heliostat_types::{
 
 use crate::faults::Effect;
 use crate::leg::LegOps;
+use crate::planted::Planted;
 use crate::requests::Pending;
 use crate::scenario::Scenario;
 use crate::simulation::{Simulation, engine_config};
@@ -111,6 +112,9 @@ impl Simulation {
         }
         if let Some(shadow) = &mut self.shadow {
             shadow.cut_power();
+        }
+        if self.has(Planted::CleanTooEarly) {
+            self.power.durable.dirty = false;
         }
         if let Err(text) = self.check_record() {
             self.fail(text);

@@ -7,6 +7,7 @@ use heliostat_types::{
 use heliostat_workload::{Ask, Step};
 
 use crate::contents::{SECTOR, fill_sector, sampled_sectors, version_of_sector};
+use crate::planted::Planted;
 use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
 use crate::simulation::Simulation;
@@ -195,7 +196,8 @@ impl Simulation {
             return;
         };
         let response_time = self.now - pending.arrived_at;
-        self.littles.on_answer(self.now, response_time);
+        let lost_time = Duration::from_ns(u64::from(self.has(Planted::LostTime)));
+        self.littles.on_answer(self.now, response_time + lost_time);
         let client = self.clients.client(pending.client).id.0;
         let error = result.as_ref().err().copied();
         self.record(What::Answered { client, error }, pending.ask, id.0);
@@ -254,7 +256,10 @@ impl Simulation {
         };
         match pending.ask {
             Ask::Read(_) => shadow.end_read(pending.began),
-            Ask::Write(extent) => shadow.end_write(extent, pending.began, result.is_ok()),
+            Ask::Write(extent) => {
+                shadow.end_write(extent, pending.began, result.is_ok());
+                self.spoil_write(extent.offset() / SECTOR_BYTES);
+            }
             Ask::Flush if result.is_ok() => shadow.end_flush(pending.began),
             Ask::Flush => {}
         }
@@ -297,6 +302,9 @@ impl Simulation {
     }
 
     fn release(&mut self, buffer: BufferId) {
+        if self.shows(Planted::LeakedMemory, 20) {
+            return;
+        }
         self.inbox.push_back(Input::Release { buffer });
     }
 

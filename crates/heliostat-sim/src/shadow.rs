@@ -45,8 +45,8 @@ pub(crate) struct Shadow {
     flushed: Moment,
 }
 
-/// More versions than any device has unflushed ones of a sector.
-const VERSIONS_MAX: usize = 16;
+/// More overwritten versions of a sector than any device can bring back.
+const DEAD_VERSIONS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -128,12 +128,16 @@ impl Shadow {
             // What was overwritten before every read in flight began can be no one's answer, unless
             // a power cut brings it back.
             let oldest_read = oldest_read.min(NOT_YET - 1);
-            let is_many = versions.len() > VERSIONS_MAX;
-            let comes_back = self.keeps_unflushed && !is_many;
-            let flushed = self.flushed;
-            versions.retain(|version| {
-                version.overwritten > oldest_read || comes_back && version.superseded > flushed
-            });
+            let is_dead = |version: &Version| version.overwritten <= oldest_read;
+            let (keeps, flushed) = (self.keeps_unflushed, self.flushed);
+            versions.retain(|version| !is_dead(version) || keeps && version.superseded > flushed);
+            let dead = versions.iter().filter(|version| is_dead(version));
+            if dead.clone().count() > DEAD_VERSIONS_MAX {
+                let oldest = dead
+                    .map(|version| (version.overwritten, version.version))
+                    .min();
+                versions.retain(|version| Some((version.overwritten, version.version)) != oldest);
+            }
             versions.push(Version {
                 version,
                 ended: NOT_YET,

@@ -24,6 +24,7 @@ use crate::measure::{Littles, Period};
 use crate::medium::Medium;
 use crate::neighbours::Neighbours;
 use crate::oracle::Oracle;
+use crate::planted::Planted;
 use crate::power::Power;
 use crate::requests::Requests;
 use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
@@ -78,6 +79,9 @@ pub struct Simulation {
     /// What clients have seen of damaged bytes.
     pub(crate) integrity: Integrity,
     pub(crate) power: Power,
+    /// A bug on purpose, and how often it could have shown.
+    pub(crate) plant: Option<Planted>,
+    pub(crate) plant_count: u64,
     pub(crate) failure: Option<CheckFailure>,
 }
 
@@ -267,6 +271,8 @@ impl Simulation {
             errors: 0,
             integrity: Integrity::default(),
             power: Power::new(scenario, clean),
+            plant: None,
+            plant_count: 0,
             failure: None,
         })
     }
@@ -481,9 +487,21 @@ impl Simulation {
             match output {
                 Output::Dispatch(op) => self.dispatch(op),
                 Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.arena),
-                Output::Complete { id, result } => self.answer(id, result),
+                Output::Complete { id, result } => {
+                    if self.shows(Planted::NeverAnswered, 20) {
+                        continue;
+                    }
+                    if self.shows(Planted::AnsweredTwice, 20) {
+                        self.answer(id, result.clone());
+                    }
+                    self.answer(id, result);
+                }
                 Output::Persist(record) => {
-                    self.persisting = Some((self.now + PERSIST_TIME, record));
+                    let mut persist_time = PERSIST_TIME;
+                    if let Some(Planted::Nondeterminism { run }) = self.plant {
+                        persist_time += Duration::from_ns(run);
+                    }
+                    self.persisting = Some((self.now + persist_time, record));
                 }
                 Output::Event(event) => self.on_event(event),
                 Output::MemoryFreed => self.memory_freed = true,
@@ -552,6 +570,9 @@ impl Simulation {
         });
         let arena = &mut self.arena;
         self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
+        if self.plant.is_some() && result.is_ok() {
+            self.spoil_operation(&ended);
+        }
         if result.is_ok() && op.kind == OpKind::Read && self.measured.contains(self.now) {
             self.series.on_leg_read(self.now, leg.index());
         }

@@ -14,6 +14,7 @@ use heliostat_workload::{Job, Rw};
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::leg_spec::LegSpec;
+use crate::planted::Planted;
 use crate::result::RunResult;
 use crate::scenario::{ArraySpec, Scenario};
 use crate::simulation::{CheckFailure, Simulation};
@@ -37,23 +38,43 @@ pub fn kept_seeds() -> Vec<u64> {
 pub fn smoke(seeds: impl IntoIterator<Item = u64>) -> Result<u64, Box<CheckFailure>> {
     let mut answered = 0;
     for seed in seeds {
-        let first = play(seed)?;
-        let second = play(seed)?;
-        if first.trace_hash != second.trace_hash {
-            let (scenario, policy) = random_scenario(seed);
-            let mut simulation = simulation_of(&scenario, &policy);
-            simulation.fail("two runs of it differ".to_owned());
-            simulation.finish().map_err(Box::new)?;
-        }
-        answered += first.read.ios + first.write.ios;
+        answered += play_twice(seed, [None; 2])?;
     }
     Ok(answered)
 }
 
+/// Plays the scenario of a seed with a bug.
+pub(crate) fn play_planted(seed: u64, planted: Planted) -> Result<(), Box<CheckFailure>> {
+    let of_run = |run| {
+        if matches!(planted, Planted::Nondeterminism { .. }) {
+            Some(Planted::Nondeterminism { run })
+        } else {
+            Some(planted)
+        }
+    };
+    play_twice(seed, [of_run(0), of_run(1)]).map(drop)
+}
+
+/// Plays the scenario of a seed twice and compares the two; how many requests were answered.
+fn play_twice(seed: u64, plant: [Option<Planted>; 2]) -> Result<u64, Box<CheckFailure>> {
+    let first = play(seed, plant[0])?;
+    let second = play(seed, plant[1])?;
+    if first.trace_hash != second.trace_hash {
+        let (scenario, policy) = random_scenario(seed);
+        let mut simulation = simulation_of(&scenario, &policy);
+        simulation.fail("two runs of it differ".to_owned());
+        simulation.finish().map_err(Box::new)?;
+    }
+    Ok(first.read.ios + first.write.ios)
+}
+
 /// Plays the scenario of a seed to its end.
-fn play(seed: u64) -> Result<RunResult, Box<CheckFailure>> {
+fn play(seed: u64, plant: Option<Planted>) -> Result<RunResult, Box<CheckFailure>> {
     let (scenario, policy) = random_scenario(seed);
     let mut simulation = simulation_of(&scenario, &policy);
+    if let Some(planted) = plant {
+        simulation.plant(planted);
+    }
     // An assertion that fails somewhere inside must not take the seed and the events with it.
     let steps = AssertUnwindSafe(|| while simulation.step() {});
     if let Err(panic) = catch_unwind(steps) {

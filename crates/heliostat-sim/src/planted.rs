@@ -1,0 +1,220 @@
+//! Bugs on purpose, one for each checker: whether the checkers find what they are there for.
+
+use heliostat_types::{LegId, OpKind, SECTOR_BYTES};
+
+use crate::contents::{SECTOR, fill_sector};
+use crate::leg::LegOpInFlight;
+use crate::simulation::{CheckFailure, Simulation};
+use crate::smoke::play_planted;
+
+/// A bug that a simulation has on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    /// Now and then a leg reads a byte that nobody wrote.
+    WrongBytes,
+    /// Now and then a leg reads what was there before anything was written.
+    StaleRead,
+    /// Now and then what was just written is gone from all legs.
+    LostWrite,
+    /// Now and then a write is gone from one leg.
+    LegsDiffer,
+    /// A read's memory is not given back.
+    LeakedMemory,
+    /// An operation of a leg stays on the books.
+    NeverEnded,
+    /// A request is never answered.
+    NeverAnswered,
+    /// A request is answered twice.
+    AnsweredTwice,
+    /// Requests take longer than they were there.
+    LostTime,
+    /// Devices answer flushes and make nothing durable.
+    FlushedLost,
+    /// The record says *clean* while the legs may differ.
+    CleanTooEarly,
+    /// One of ten reads is asked of a second leg.
+    ExtraReads,
+    /// Something that is no part of the scenario changes the run.
+    Nondeterminism {
+        /// Number of the run.
+        run: u64,
+    },
+}
+
+/// Each bug's name, the bug, and what the checker that finds it says.
+const PLANTED: [(&str, Planted, &str); 13] = [
+    ("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
+    (
+        "stale-read",
+        Planted::StaleRead,
+        "a version that was overwritten",
+    ),
+    (
+        "lost-write",
+        Planted::LostWrite,
+        "holds a version that was overwritten",
+    ),
+    ("legs-differ", Planted::LegsDiffer, "differ in sector"),
+    (
+        "leaked-memory",
+        Planted::LeakedMemory,
+        "memory were never given back",
+    ),
+    ("never-ended", Planted::NeverEnded, "still in flight"),
+    (
+        "never-answered",
+        Planted::NeverAnswered,
+        "a request was never answered",
+    ),
+    ("answered-twice", Planted::AnsweredTwice, "answered twice"),
+    (
+        "lost-time",
+        Planted::LostTime,
+        "spent other time than they were there",
+    ),
+    ("flushed-lost", Planted::FlushedLost, "after the power cut"),
+    (
+        "clean-too-early",
+        Planted::CleanTooEarly,
+        "the record says clean, but",
+    ),
+    (
+        "extra-reads",
+        Planted::ExtraReads,
+        "reads beyond what clients needed",
+    ),
+    (
+        "nondeterminism",
+        Planted::Nondeterminism { run: 0 },
+        "two runs of it differ",
+    ),
+];
+
+/// The names of the bugs that [`run_planted`] can plant.
+#[doc(hidden)]
+#[must_use]
+pub fn planted() -> Vec<&'static str> {
+    PLANTED.iter().map(|(name, ..)| *name).collect()
+}
+
+/// Plays the random scenarios of `seeds` with a bug until the checker that is there for it finds
+/// it: what that says.
+///
+/// # Errors
+/// Where there is no bug of this name, or nobody finds it.
+#[doc(hidden)]
+pub fn run_planted(
+    name: &str,
+    seeds: impl IntoIterator<Item = u64>,
+) -> Result<Box<CheckFailure>, String> {
+    let mut known = PLANTED.iter();
+    let (_, bug, told) = known.find(|(known, ..)| *known == name).ok_or_else(|| {
+        format!(
+            "no bug is called '{name}'; there are {}",
+            planted().join(", ")
+        )
+    })?;
+    let mut count = 0u64;
+    for seed in seeds {
+        count += 1;
+        if let Err(failure) = play_planted(seed, *bug)
+            && failure.text.contains(told)
+        {
+            return Ok(failure);
+        }
+    }
+    Err(format!(
+        "no checker has found '{name}' in {count} random scenarios"
+    ))
+}
+
+impl Simulation {
+    /// Gives it a bug before its first moment.
+    pub(crate) fn plant(&mut self, planted: Planted) {
+        self.plant = Some(planted);
+        for leg in &mut self.legs {
+            leg.forgets_flushes = planted == Planted::FlushedLost;
+        }
+    }
+
+    /// Whether it has this bug.
+    pub(crate) fn has(&self, planted: Planted) -> bool {
+        self.plant == Some(planted)
+    }
+
+    /// Whether it has this bug and it shows now: at every `nth` occasion.
+    pub(crate) fn shows(&mut self, planted: Planted, nth: u64) -> bool {
+        if !self.has(planted) {
+            return false;
+        }
+        self.plant_count += 1;
+        self.plant_count.is_multiple_of(nth)
+    }
+
+    /// A leg has ended an operation: what the bug makes of its bytes.
+    pub(crate) fn spoil_operation(&mut self, ended: &LegOpInFlight) {
+        let op = ended.op;
+        let first = op.extent.offset() / SECTOR_BYTES;
+        let kept_bytes = self.scenario.fidelity.kept_bytes();
+        if self.has(Planted::NeverEnded) && self.now >= self.measured.ends_at {
+            self.leg_ops.insert(*ended);
+        } else if op.kind == OpKind::Read && self.shows(Planted::WrongBytes, 50) {
+            self.arena.bytes[ended.memory.0 + 9] ^= 1;
+            self.arena.bytes[ended.memory.0] ^= 1;
+        } else if op.kind == OpKind::Read && self.shows(Planted::StaleRead, 5) {
+            let bytes = &mut self.arena.bytes[ended.memory.0..ended.memory.1];
+            for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR)) {
+                fill_sector(&mut bytes[..kept_bytes], sector, 0);
+            }
+        } else if op.kind == OpKind::Write
+            && op.leg == LegId::new(0)
+            && self.shows(Planted::LegsDiffer, 10)
+        {
+            self.lose(0..1, first);
+        } else if op.kind == OpKind::Read && self.shows(Planted::ExtraReads, 10) {
+            self.legs[op.leg.index()].result.hedge_reads += 1;
+        }
+    }
+
+    /// A write was answered: what the bug makes of it.
+    pub(crate) fn spoil_write(&mut self, first_sector: u64) {
+        if self.shows(Planted::LostWrite, 10) {
+            self.lose(0..self.legs.len(), first_sector);
+        }
+    }
+
+    /// A sector of some legs is as it was before anything was written.
+    fn lose(&mut self, legs: std::ops::Range<usize>, sector: u64) {
+        let mut bytes = vec![0; self.scenario.fidelity.kept_bytes()];
+        fill_sector(&mut bytes, sector, 0);
+        for leg in &mut self.legs[legs] {
+            leg.store.set_sector(sector, &bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{planted, run_planted};
+
+    /// Enough for a volatile cache, a power cut and a client that flushes to meet.
+    const SEEDS: std::ops::Range<u64> = 1_000..1_200;
+
+    #[test]
+    fn every_checker_finds_its_bug() {
+        let missed: Vec<String> = planted()
+            .into_iter()
+            .filter_map(|name| run_planted(name, SEEDS).err())
+            .collect();
+        assert_eq!(missed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn there_is_no_other_bug() {
+        let told = run_planted("typo", 0..1).unwrap_err();
+        assert!(
+            told.starts_with("no bug is called 'typo'; there are wrong-bytes, "),
+            "{told}"
+        );
+    }
+}
