@@ -134,6 +134,9 @@ impl Medium {
             .clone()
             .any(|fault| is_cut(&fault))
             .then(|| WriteCache::new(spec, RandomStream::new(luck, "power", 0)));
+        // What one leg has damaged, the engine may copy to the others.
+        let is_harm = |fault: &Fault| fault.effect.and_then(Harm::of).is_some();
+        let is_harmed = faults.clone().any(is_harm);
         let mine = faults.filter(|fault| fault.leg == Some(leg));
         let mut data_faults = Vec::new();
         for (index, fault) in (0..).zip(mine) {
@@ -153,7 +156,7 @@ impl Medium {
                 luck: RandomStream::new(luck, "data", index),
             });
         }
-        (cache.is_some() || !data_faults.is_empty()).then(|| Self {
+        (cache.is_some() || is_harmed).then(|| Self {
             faults: data_faults,
             damaged: BTreeSet::new(),
             cache,
