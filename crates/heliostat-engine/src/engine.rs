@@ -163,9 +163,9 @@ impl Engine {
         }
     }
 
-    /// Goes on where `before` ended without a word, as in a power cut: its policy chooses on and has
-    /// to learn anew, and operations are numbered on, so that a late completion of one of its own is
-    /// never taken for one of ours.
+    /// Goes on where `before` ended without a word, as in a power cut: its policy chooses on and
+    /// has to learn anew, and operations are numbered on, so that a late completion of one of its
+    /// own is never taken for one of ours.
     pub fn follow(&mut self, before: Self) {
         self.ops_begun = before.ops_begun;
         self.policy = before.policy;
