@@ -22,6 +22,8 @@ pub(crate) struct SimLeg {
     pub(crate) medium: Option<Box<Medium>>,
     /// A bug on purpose: flushes make nothing durable.
     pub(crate) forgets_flushes: bool,
+    /// Whether other legs lie on the device, so that what they do changes what comes of it.
+    pub(crate) is_shared: bool,
     /// The device's luck.
     luck: RandomStream,
     /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
@@ -103,6 +105,7 @@ impl SimLeg {
             store,
             medium: None,
             forgets_flushes: false,
+            is_shared: false,
             luck,
             samples: false,
             next_event_at: None,
@@ -208,12 +211,15 @@ impl SimLeg {
     }
 
     pub(crate) fn next_event_at(&self) -> Option<Instant> {
+        if self.is_shared {
+            return self.model.next_event_at();
+        }
         self.next_event_at
     }
 
     /// The next operation that has ended by `now`.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(LegOpId, Result<(), ErrorKind>)> {
-        if self.next_event_at.is_none_or(|at| at > now) {
+        if self.next_event_at().is_none_or(|at| at > now) {
             return None;
         }
         let ended = self.model.poll_completion(now);

@@ -29,6 +29,7 @@ mod result;
 mod scenario;
 mod series;
 mod shadow;
+mod sharing;
 mod sim_policy;
 mod simulation;
 mod smoke;

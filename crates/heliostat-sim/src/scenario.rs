@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use heliostat_engine::{Layout, Map};
 use heliostat_model::drive;
-use heliostat_types::{Duration, Instant, LEGS_MAX, LegId};
+use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId};
 use heliostat_workload::{Job, OpenTrace};
 use stdx::units::exact_size;
 
@@ -210,6 +210,53 @@ impl Scenario {
 }
 
 impl ArraySpec {
+    /// The legs that lie on the same drive as leg number `leg`, in role order, and which part of it
+    /// each of them is: whole MiB, one behind the other. A leg with a drive of its own has all.
+    pub(crate) fn partitions(&self, map: &Map, leg: usize) -> Vec<(usize, Extent)> {
+        let device = &self.legs[leg].device;
+        if device.is_empty() {
+            return vec![(leg, Extent::new(0, self.legs[leg].params.size_bytes()))];
+        }
+        let mut end = 0;
+        let legs = self.legs.iter().enumerate();
+        legs.filter(|(_, spec)| spec.device == *device)
+            .map(|(index, _)| {
+                let wanted = map.leg_bytes(LegId::new(index)).max(4096);
+                let part = Extent::new(end, wanted.next_multiple_of(1 << 20));
+                end = part.end();
+                (index, part)
+            })
+            .collect()
+    }
+
+    /// Whether partitions fit onto their drives, and host adapters are there.
+    fn check_sharing(&self, map: &Map) -> Result<(), ScenarioError> {
+        for (index, leg) in self.legs.iter().enumerate() {
+            let parts = self.partitions(map, index);
+            let drive = &self.legs[parts[0].0];
+            let (_, last) = parts[parts.len() - 1];
+            if !leg.device.is_empty() && last.end() > drive.params.size_bytes() {
+                let text = format!(
+                    "device '{}' ('{}') has no room for {} legs: {} bytes are needed",
+                    leg.device,
+                    drive.model,
+                    parts.len(),
+                    last.end()
+                );
+                return Err(error("array", &text));
+            }
+            let is_known = self.hbas.iter().any(|hba| hba.name == leg.hba);
+            if !leg.hba.is_empty() && !is_known {
+                let text = format!("leg {index}: there is no hba '{}'", leg.hba);
+                return Err(error("array", &text));
+            }
+        }
+        match self.hbas.iter().find(|hba| hba.bw_bytes_per_s == 0) {
+            Some(hba) => Err(error("array", &format!("hba '{}' has no bw", hba.name))),
+            None => Ok(()),
+        }
+    }
+
     /// btrfs's largest chunk of data.
     pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
 
@@ -249,6 +296,7 @@ impl ArraySpec {
             return Err(error("array", "its size is no multiple of 4 KiB"));
         }
         let map = self.map()?;
+        self.check_sharing(&map)?;
         for (index, leg) in self.legs.iter().enumerate() {
             let wanted = map.leg_bytes(LegId::new(index));
             if leg.params.size_bytes() < wanted {

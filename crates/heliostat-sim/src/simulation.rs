@@ -3,7 +3,7 @@
 //! One input goes into the engine, all outputs come out and are carried out, then the next input:
 //! as the runtime does it. Nothing here decides anything that the engine should.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use heliostat_engine::{
@@ -31,6 +31,7 @@ use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError, TraceOpener};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
+use crate::sharing::{Linked, Partition, shared_link};
 use crate::sim_policy::SimPolicy;
 use crate::store::Store;
 use crate::streams::Streams;
@@ -607,28 +608,13 @@ impl Simulation {
 
 fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
     let array = &scenario.array;
+    let begins_at = Instant::ZERO + scenario.warmup_seconds;
     let mut legs = Vec::new();
-    for (index, spec) in array.legs.iter().enumerate() {
-        let mut luck = RandomStream::new(scenario.seed, "leg", index as u64);
-        let mut model: Box<dyn DeviceModel> = spec.params.build(&mut luck);
-        if spec.cache.hit_permille > 0 {
-            model = Box::new(CachedDevice::new(model, spec.cache, &mut luck));
-        }
-        let begins_at = Instant::ZERO + scenario.warmup_seconds;
-        let mine = scenario
-            .faults
-            .iter()
-            .filter(|fault| fault.leg == Some(index));
-        let rules: Vec<FaultRule> = mine
-            .filter_map(|fault| fault.rule(begins_at, None))
-            .collect();
-        if !rules.is_empty() {
-            model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
-        }
+    for (index, (model, luck)) in build_devices(scenario, map).into_iter().enumerate() {
+        let spec = &array.legs[index];
         let store = Store::new(map.clone(), LegId::new(index), scenario.fidelity);
-        let faults = scenario.faults.iter();
         let medium = Medium::new(
-            faults,
+            scenario.faults.iter(),
             (index, map.leg_bytes(LegId::new(index)).max(4096)),
             begins_at,
             model.spec(),
@@ -636,9 +622,76 @@ fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
         );
         let mut leg = SimLeg::new(model, store, luck, &spec.model);
         leg.medium = medium.map(Box::new);
+        leg.is_shared = !spec.device.is_empty();
         legs.push(leg);
     }
     legs
+}
+
+/// The device of each leg, with its faults, and its luck.
+fn build_devices(scenario: &Scenario, map: &Map) -> Vec<(Box<dyn DeviceModel>, RandomStream)> {
+    let array = &scenario.array;
+    let mut links = BTreeMap::new();
+    for hba in &array.hbas {
+        links.insert(&hba.name, shared_link(hba.bw_bytes_per_s));
+    }
+    let mut devices: Vec<Option<Box<dyn DeviceModel>>> = array.legs.iter().map(|_| None).collect();
+    let mut lucks = Vec::new();
+    for (index, spec) in array.legs.iter().enumerate() {
+        let mut luck = RandomStream::new(scenario.seed, "leg", index as u64);
+        if devices[index].is_none() {
+            let parts = array.partitions(map, index);
+            let drive = build_drive(scenario, &parts, &mut luck);
+            if spec.device.is_empty() {
+                devices[index] = Some(drive);
+            } else {
+                let extents: Vec<Extent> = parts.iter().map(|(_, part)| *part).collect();
+                let cut = Partition::cut(drive, &extents);
+                for ((leg, _), partition) in parts.iter().zip(cut) {
+                    devices[*leg] = Some(Box::new(partition));
+                }
+            }
+        }
+        lucks.push(luck);
+    }
+    let made = devices.into_iter().zip(lucks).zip(&array.legs);
+    made.map(|((device, luck), spec)| {
+        let device = device.expect("every leg has a device");
+        match links.get(&spec.hba) {
+            Some(link) => {
+                let linked = Linked::new(device, link.clone(), luck.clone());
+                (Box::new(linked) as Box<dyn DeviceModel>, luck)
+            }
+            None => (device, luck),
+        }
+    })
+    .collect()
+}
+
+/// One drive with the faults of all legs that lie on it, which are those of `parts`.
+fn build_drive(
+    scenario: &Scenario,
+    parts: &[(usize, Extent)],
+    luck: &mut RandomStream,
+) -> Box<dyn DeviceModel> {
+    let begins_at = Instant::ZERO + scenario.warmup_seconds;
+    let spec = &scenario.array.legs[parts[0].0];
+    let mut model: Box<dyn DeviceModel> = spec.params.build(luck);
+    if spec.cache.hit_permille > 0 {
+        model = Box::new(CachedDevice::new(model, spec.cache, luck));
+    }
+    let rules: Vec<FaultRule> = scenario
+        .faults
+        .iter()
+        .filter_map(|fault| {
+            let (_, part) = parts.iter().find(|(leg, _)| fault.leg == Some(*leg))?;
+            fault.rule(begins_at, (!spec.device.is_empty()).then_some(*part))
+        })
+        .collect();
+    if !rules.is_empty() {
+        model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
+    }
+    model
 }
 
 pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> Config {

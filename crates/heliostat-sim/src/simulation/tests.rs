@@ -430,3 +430,70 @@ fn a_trace_is_played_and_what_is_wrong_with_it_ends_the_run() {
         "job: trace 't', line 2: opcode 'X' is neither R nor W"
     );
 }
+
+#[test]
+fn legs_on_one_drive_are_no_faster_than_it_and_an_hba_limits_them_all() {
+    let job = Job {
+        iodepth: 8,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["hdd-7200-2tb"; 2], 20, job.clone());
+    let apart = play(&scenario, "queue").read.ios;
+    for leg in &mut scenario.array.legs {
+        leg.device = "sda".to_owned();
+    }
+    let shared = play(&scenario, "queue").read.ios;
+    assert!(shared * 10 < apart * 7, "{shared} of {apart}");
+
+    let large = Job {
+        bs_bytes: 1 << 20,
+        ..job
+    };
+    let mut scenario = self::scenario(&["ram", "ram"], 1, large);
+    let hba = crate::HbaSpec {
+        name: "hba0".to_owned(),
+        bw_bytes_per_s: 100 << 20,
+    };
+    scenario.array.hbas.push(hba);
+    for leg in &mut scenario.array.legs {
+        leg.hba = "hba0".to_owned();
+    }
+    let mib = play(&scenario, "queue").read.bytes >> 20;
+    assert!((98..=100).contains(&mib), "{mib}");
+    scenario.array.legs[1].hba = "hba1".to_owned();
+    let told = scenario.check().unwrap_err().to_string();
+    assert_eq!(told, "array: leg 1: there is no hba 'hba1'");
+}
+
+#[test]
+fn a_lost_write_is_explained_and_counted() {
+    let job = Job {
+        rw: Rw::RandRw,
+        size_bytes: 1 << 20,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ram", "ram"], 1, job);
+    let mut fault = Fault::new(1, Effect::LostWrite);
+    fault.count = Some(3);
+    scenario.faults.push(fault);
+    let integrity = play(&scenario, "round-robin").integrity;
+    assert_eq!(integrity.lost_writes, 3);
+    assert!(integrity.damaged_reads > 0, "{integrity:?}");
+}
+
+#[test]
+fn after_a_power_cut_clients_go_on() {
+    let mut scenario = scenario(&["ssd-sata-256gb"; 2], 3, mixed_job());
+    for at in [1, 2] {
+        let [at, until] = [at * 1_000, at * 1_000 + 100].map(Duration::from_ms);
+        let cut = Fault {
+            leg: None,
+            ..Fault::new(0, Effect::PowerCut).between(at, until)
+        };
+        scenario.faults.push(cut);
+    }
+    let result = play(&scenario, "queue");
+    assert_eq!(result.integrity.power_cuts, 2);
+    assert_eq!(result.errors, 0);
+    assert!(result.write.ios > 1_000, "{}", result.write.ios);
+}
