@@ -120,8 +120,9 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    /// The faults of `faults` that are about the bytes of leg number `leg`, which holds
-    /// `leg_bytes` on a device of `spec`; `None` where there are none. What they leave to chance follows from `luck`.
+    /// The faults of `faults` that are about the bytes of leg number `leg`, which holds `leg_bytes`
+    /// on a device of `spec`; `None` where there are none. What they leave to chance follows from
+    /// `luck`.
     pub(crate) fn new<'a>(
         faults: impl Iterator<Item = &'a Fault> + Clone,
         (leg, leg_bytes): (usize, u64),
