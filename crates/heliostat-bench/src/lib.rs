@@ -14,6 +14,7 @@ pub mod plot;
 pub mod report;
 mod runs;
 mod scenario;
+pub mod tune;
 
 pub use contender::Contender;
 pub use decisions::{Decision, Listener};

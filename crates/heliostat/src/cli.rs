@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{demo, model, policy, serve, sim, stats};
+use crate::{demo, model, policy, serve, sim, stats, tune};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -37,6 +37,10 @@ enum Command {
     Sim(sim::SimArgs),
     /// List device models, show what they are made of, or measure what they do.
     Model(model::ModelArgs),
+    /// Find the best values of a read policy's tunables for some scenarios, and by what margin.
+    ///
+    /// docs/tune.md says what is tried and what the figures mean.
+    Tune(tune::TuneArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
     /// Show what each leg of an array that is being served was asked, and how it answered.
@@ -79,6 +83,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
         Command::Sim(args) => return end(sim::run(&args)),
+        Command::Tune(args) => return end(tune::run(&args)),
         Command::Stats(args) => stats::run(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

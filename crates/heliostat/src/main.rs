@@ -7,6 +7,7 @@ mod policy;
 mod serve;
 mod sim;
 mod stats;
+mod tune;
 
 use std::process::ExitCode;
 
