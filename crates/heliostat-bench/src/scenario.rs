@@ -17,7 +17,7 @@ use std::path::Path;
 
 use heliostat_sim::{Fault, Fidelity, Scenario, ScenarioError, TraceOpener};
 use heliostat_types::Duration;
-use heliostat_workload::{Job, Kind};
+use heliostat_workload::{Job, Kind, parse_job_file};
 use stdx::settings::{SettingError, parse_count};
 use stdx::units::parse_time_ns;
 use toml::de::DeTable;
@@ -57,7 +57,7 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 const SECONDS_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The keys at the top of a file.
-const TOP_KEYS: [&str; 9] = [
+const TOP_KEYS: [&str; 10] = [
     "name",
     "seconds",
     "warmup_seconds",
@@ -67,6 +67,7 @@ const TOP_KEYS: [&str; 9] = [
     "fault",
     "model",
     "hba",
+    "fio",
 ];
 
 impl ScenarioFile {
@@ -127,6 +128,7 @@ impl ScenarioFile {
             set_top(&mut scenario, &top, entry)?;
         }
         scenario.jobs = parse_jobs(&top, &scenario)?;
+        let notes = add_fio_jobs(&mut scenario, &top, path)?;
         scenario.faults = parse_faults(&top)?;
         let whole = scenario.check();
         whole.map_err(|error| place_error(&top, &scenario, &error))?;
@@ -134,7 +136,7 @@ impl ScenarioFile {
             description: source.description(),
             scenario,
             policies: array.policies,
-            notes: Vec::new(),
+            notes,
             file,
         })
     }
@@ -160,7 +162,7 @@ fn set_top(
             let seed = parse_count("seed", &text, 0, u64::MAX);
             scenario.seed = seed.map_err(|error| top.error(entry, error))?;
         }
-        "array" | "job" | "fault" | "model" | "hba" => {}
+        "array" | "job" | "fault" | "model" | "hba" | "fio" => {}
         key => return Err(top.error(entry, unknown_key(key, &TOP_KEYS, "the top of the file"))),
     }
     Ok(())
@@ -245,6 +247,43 @@ fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, Scenar
         jobs.push(job);
     }
     Ok(jobs)
+}
+
+/// Adds the jobs of the fio job file that `fio` names, which lies beside the scenario. What it says
+/// of the length of the run holds where the scenario says nothing. Answers what its reader should
+/// know.
+fn add_fio_jobs(
+    scenario: &mut Scenario,
+    top: &Section<'_>,
+    path: &Path,
+) -> Result<Vec<String>, ScenarioFileError> {
+    let Some(entry) = top.entry("fio") else {
+        return Ok(Vec::new());
+    };
+    let name = top.text(entry)?;
+    let wrong = |text: String| top.error(entry, format_args!("fio: {name}: {text}"));
+    let beside = path.with_file_name(&name);
+    let mut text = String::new();
+    File::open(beside)
+        .and_then(|file| file.take(FILE_MAX_BYTES).read_to_string(&mut text))
+        .map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let file = parse_job_file(&text).map_err(|error| wrong(error.to_string()))?;
+    for job in file.jobs {
+        scenario
+            .check_job(&job)
+            .map_err(|text| wrong(format!("job '{}': {text}", job.name)))?;
+        scenario.jobs.push(job);
+    }
+    if top.entry("seconds").is_none() {
+        scenario.seconds = file.runtime.unwrap_or(Duration::ZERO).min(TIME_MAX);
+    }
+    if let Some(ramp_time) = file.ramp_time
+        && top.entry("warmup_seconds").is_none()
+    {
+        scenario.warmup_seconds = ramp_time.min(TIME_MAX);
+    }
+    let notes = file.notes.iter();
+    Ok(notes.map(|note| format!("{name}: {note}")).collect())
 }
 
 fn parse_faults(top: &Section<'_>) -> Result<Vec<Fault>, ScenarioFileError> {

@@ -382,6 +382,33 @@ fn files_that_are_no_scenario_are_refused() {
 }
 
 #[test]
+fn jobs_of_fio_are_jobs() {
+    let directory = std::env::temp_dir().join(format!("heliostat-fio-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let jobs = "[global]\nbs=8k\n[reader]\nrw=randread\nsize=1m\n[writer]\nrw=write\nsize=1m\n";
+    std::fs::write(directory.join("jobs.fio"), jobs).unwrap();
+    let text = "fio = 'jobs.fio'\n[array]\nlegs = ['ram']\n";
+    let path = directory.join("scenario.toml");
+    let file = ScenarioFile::parse(&path, text).unwrap();
+    let told = ScenarioFile::parse(&path, &text.replace("jobs.fio", "none.fio"));
+    let _ = std::fs::remove_dir_all(&directory);
+    let names: Vec<&str> = file
+        .scenario
+        .jobs
+        .iter()
+        .map(|job| job.name.as_str())
+        .collect();
+    assert_eq!(names, ["reader", "writer"]);
+    assert_eq!(file.scenario.jobs[0].bs_bytes, 8192);
+    assert_eq!(file.scenario.seconds, Duration::ZERO);
+    let told = told.unwrap_err().to_string();
+    assert!(
+        told.contains("scenario.toml:1: fio: none.fio: cannot be read"),
+        "{told}"
+    );
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named() {
     let told = |path: &str| ScenarioFile::load(Path::new(path)).unwrap_err().to_string();
     assert!(told("/nowhere/at-all.toml").starts_with("/nowhere/at-all.toml: cannot be read: "));
