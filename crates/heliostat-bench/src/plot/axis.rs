@@ -107,7 +107,11 @@ impl Axis {
 
     /// At most about `count` of the ticks, evenly left out.
     pub(super) fn few_ticks(self, count: usize) -> Vec<(f64, String)> {
-        let ticks = self.ticks();
+        let mut ticks = self.ticks();
+        let whole = |value: f64| (value.log10() - value.log10().round()).abs() < 1e-9;
+        if self.logarithmic && ticks.iter().filter(|tick| whole(tick.0)).count() > 1 {
+            ticks.retain(|tick| whole(tick.0));
+        }
         let every = ticks.len().div_ceil(count).max(1);
         ticks.into_iter().step_by(every).collect()
     }

@@ -126,7 +126,8 @@ pub fn per_leg(
             for (leg, &value) in values.iter().enumerate() {
                 if value > 0.0 || scale == LegScale::Percent {
                     let x = frame.x_of(axis, value);
-                    canvas.mark(leg_mark(leg), x, middle, leg_hue(leg));
+                    let y = middle + apart(leg, values.len());
+                    canvas.mark(leg_mark(leg), x, y, leg_hue(leg));
                 }
             }
         }
@@ -238,6 +239,18 @@ fn draw_shares(canvas: &mut Canvas<'_>, frame: &Frame, axis: Axis, parts: &[u64]
             };
             canvas.text_on_hue(&text, (from + to) / 2, middle, leg_hue(leg));
         }
+    }
+}
+
+/// How far above or below the middle of its row a leg has its mark, so that equal values do not
+/// hide each other.
+fn apart(leg: usize, legs: usize) -> i32 {
+    /// Room for marks to both sides of the middle.
+    const ROOM: i32 = 5;
+    let place = |index: usize| i32::try_from(index).expect("an array has few legs");
+    match legs {
+        0 | 1 => 0,
+        _ => 2 * ROOM * place(leg) / place(legs - 1) - ROOM,
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use stdx::histogram::Histogram;
 
 use super::{Page, TableStyle, TextCell, TextTable, directory, escaped, format};
+use crate::json::ResultJson;
 use crate::plot::{self, LegScale, Panel, PanelScale};
 
 /// A scenario and what came of it under one policy.
@@ -458,26 +459,7 @@ fn hashes(page: &mut Page, group: Group<'_>) {
 const SCHEMA: &str = "heliostat-sim/1";
 
 fn report_json(runs: &[SimRun<'_>], command: &str) -> Value {
-    let run = |run: &SimRun<'_>| {
-        let side = |moved: &Moved| {
-            json!({
-                "ios": moved.ios,
-                "iops": moved.iops(run.result.seconds),
-                "bw_bytes": moved.bw_bytes(run.result.seconds),
-                "p50_ns": moved.response_time_ns.quantile(5_000),
-                "p99_ns": moved.response_time_ns.quantile(9_900),
-            })
-        };
-        json!({
-            "scenario": run.result.scenario,
-            "policy": run.result.policy,
-            "seed": run.result.seed,
-            "seconds": run.result.seconds.as_secs_f64(),
-            "read": side(&run.result.read),
-            "write": side(&run.result.write),
-            "trace_hash": format!("{:016x}", run.result.trace_hash),
-        })
-    };
+    let run = |run: &SimRun<'_>| json!(ResultJson::new(run.result));
     json!({
         "schema": SCHEMA,
         "command": command,
