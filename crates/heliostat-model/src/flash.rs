@@ -41,6 +41,8 @@ pub struct Flash {
     die_free_at: Vec<Instant>,
     /// The last thing that each die was asked for, where that is an erase: when it begins.
     erases_from: Vec<Option<Instant>>,
+    /// The unit in each die's register.
+    held_units: Vec<Option<u64>>,
     /// Dies that are not programming, in the order in which they will be given a unit.
     idle_dies: VecDeque<u32>,
     buffer: WriteBuffer,
@@ -119,6 +121,7 @@ impl Flash {
             ],
             die_free_at: vec![Instant::ZERO; params.die_count as usize],
             erases_from: vec![None; params.die_count as usize],
+            held_units: vec![None; params.die_count as usize],
             idle_dies: (0..params.die_count).collect(),
             buffer: WriteBuffer::default(),
             collection: Collection::new(&params),
@@ -151,9 +154,22 @@ impl Flash {
     /// When a die that is asked at `now` has worked for `length`; what came before goes first.
     fn occupy_die(&mut self, die: u32, now: Instant, length: Duration) -> Instant {
         self.erases_from[die as usize] = None;
+        self.held_units[die as usize] = None;
         let free_at = &mut self.die_free_at[die as usize];
         *free_at = (*free_at).max(now) + length;
         *free_at
+    }
+
+    /// When a unit that is asked for at `now` is in its die's register. What the die fetched last
+    /// is still there.
+    fn fetch_unit(&mut self, unit: u64, now: Instant) -> Instant {
+        let die = die_of(unit, self.params.die_count);
+        if self.held_units[die as usize] == Some(unit) {
+            return self.die_free_at[die as usize].max(now);
+        }
+        let fetched_at = self.fetch_from_die(die, now);
+        self.held_units[die as usize] = Some(unit);
+        fetched_at
     }
 
     /// When a die that is asked at `now` has fetched a unit. An erase makes way, where it can, and
@@ -186,9 +202,7 @@ impl Flash {
         while start < extent.end() {
             let unit = start / unit_bytes;
             let end = ((unit + 1) * unit_bytes).min(extent.end());
-            let die = u32::try_from(unit % u64::from(self.params.die_count))
-                .expect("below the number of dies");
-            let fetched_at = self.fetch_from_die(die, passed_at);
+            let fetched_at = self.fetch_unit(unit, passed_at);
             let len_bytes = u32::try_from(end - start).expect("at most a unit");
             self.reads.add_part(slot);
             self.events
@@ -324,6 +338,7 @@ impl Flash {
                 let begins_at = self.die_free_at[die as usize].max(at);
                 let done_at = self.occupy_die(die, at, self.params.erase_time);
                 self.erases_from[die as usize] = Some(begins_at);
+                self.held_units[die as usize] = None;
                 done_at
             }
         };
@@ -339,6 +354,17 @@ impl Flash {
             self.completions.push(at + self.params.fixed_time, op);
         }
     }
+}
+
+/// The die that a unit lies on: consecutive units on consecutive dies, from a die that differs from
+/// row to row without a pattern, as drives place what they write. So no stride of a client meets one
+/// die alone.
+fn die_of(unit: u64, die_count: u32) -> u32 {
+    let dies = u64::from(die_count);
+    let row = unit / dies;
+    let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let first = (mixed ^ (mixed >> 32)) % dies;
+    u32::try_from((unit + first) % dies).expect("below the number of dies")
 }
 
 impl DeviceModel for Flash {
