@@ -11,16 +11,14 @@ use heliostat_types::Extent;
 
 use crate::job::PAGE_BYTES;
 
-/// The largest read that a file system sends for read-ahead: 256 pages, what a bio of Linux held
-/// when the policies that we compare were measured.
-const READ_AHEAD_REQUEST_BYTES: u64 = 1 << 20;
-
 /// The pages of one stream. Places are bytes from the start of the first pass over the region and
 /// never go back: what a pass has read is gone in the next.
 #[derive(Debug)]
 pub(crate) struct PageCache {
     region: Extent,
     window_max_bytes: u64,
+    /// The largest request that is sent.
+    request_max_bytes: u64,
     /// Size of the newest window.
     window_bytes: u64,
     /// Windows were sent or wait to be up to here.
@@ -48,10 +46,11 @@ pub(crate) enum Pages {
 }
 
 impl PageCache {
-    pub(crate) fn new(region: Extent, window_max_bytes: u64) -> Self {
+    pub(crate) fn new(region: Extent, window_max_bytes: u64, request_max_bytes: u64) -> Self {
         Self {
             region,
             window_max_bytes: window_max_bytes.next_multiple_of(PAGE_BYTES),
+            request_max_bytes,
             window_bytes: 0,
             ahead: 0,
             mark: None,
@@ -88,7 +87,7 @@ impl PageCache {
     pub(crate) fn next_request(&mut self) -> Option<(Extent, u64)> {
         let (from, to) = self.unsent.front_mut()?;
         let place = *from;
-        let len = (*to - place).min(READ_AHEAD_REQUEST_BYTES);
+        let len = (*to - place).min(self.request_max_bytes);
         *from += len;
         if from == to {
             self.unsent.pop_front();
@@ -200,7 +199,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn cache(region_mib: u64) -> PageCache {
-        PageCache::new(Extent::new(8 * MIB, region_mib * MIB), 4 * MIB)
+        PageCache::new(Extent::new(8 * MIB, region_mib * MIB), 4 * MIB, MIB)
     }
 
     /// What is sent, in KiB: place and length.
@@ -217,6 +216,16 @@ mod tests {
     /// The region of the tests is never passed twice where places are compared.
     fn cache_len(_: Extent) -> u64 {
         u64::MAX
+    }
+
+    #[test]
+    fn requests_are_as_large_as_they_may_be() {
+        let mut cache = PageCache::new(Extent::new(0, 64 * MIB), 4 * MIB, 96 * KIB);
+        cache.touch(0, 64 * KIB);
+        let lengths: Vec<u64> = std::iter::from_fn(|| cache.next_request())
+            .map(|(extent, _)| extent.len() / KIB)
+            .collect();
+        assert_eq!(lengths, [96, 96, 64]);
     }
 
     #[test]
@@ -254,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_read_above_the_window_takes_it_whole() {
-        let mut cache = PageCache::new(Extent::new(0, 64 * MIB), 128 * KIB);
+        let mut cache = PageCache::new(Extent::new(0, 64 * MIB), 128 * KIB, MIB);
         assert_eq!(cache.touch(0, MIB), Pages::Missing(0));
         let requests: Vec<_> = std::iter::from_fn(|| cache.next_request()).collect();
         assert_eq!(requests, [(Extent::new(0, 128 * KIB), 0)]);

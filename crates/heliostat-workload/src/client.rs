@@ -179,6 +179,10 @@ pub(crate) struct Direct {
     pub(crate) ops: Ops,
     pub(crate) pace: Pace,
     pub(crate) iodepth: u32,
+    /// How many have to be answered once all are in flight.
+    pub(crate) batch_min: u32,
+    /// How many of these still have to be.
+    pub(crate) owed: u32,
     /// `None` in a closed loop.
     pub(crate) arrivals: Option<Arrivals>,
     /// Requests that had to wait because too many were in flight.
@@ -189,7 +193,11 @@ impl Direct {
     fn next(&mut self, now: Instant, in_flight: u32) -> Next {
         let mut since = now;
         match &self.arrivals {
-            None if in_flight >= self.iodepth => return Next::WaitForAnswer,
+            None if self.owed > 0 => return Next::WaitForAnswer,
+            None if in_flight >= self.iodepth => {
+                self.owed = self.batch_min;
+                return Next::WaitForAnswer;
+            }
             None => {}
             Some(_) if self.pace.is_over() => return Next::Done,
             Some(arrivals) if arrivals.next_at() > now => {
@@ -280,6 +288,7 @@ impl Client {
         self.in_flight -= 1;
         match &mut self.body {
             Body::Direct(direct) => {
+                direct.owed = direct.owed.saturating_sub(1);
                 // A flush is no block.
                 if ask != Ask::Flush {
                     direct.pace.on_done(now, self.in_flight);

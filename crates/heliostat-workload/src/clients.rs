@@ -314,6 +314,8 @@ impl Builder<'_> {
                 ops,
                 pace,
                 iodepth: job.iodepth,
+                batch_min: job.iodepth_batch_complete_min,
+                owed: 0,
                 arrivals: Arrivals::new(job.arrival, self.luck("arrival"), start),
                 late: 0,
             }));
@@ -324,7 +326,11 @@ impl Builder<'_> {
     /// Index of the page cache of the client's stream.
     fn cache(&mut self) -> usize {
         if self.clone == 0 || !self.job.shared_cache {
-            let cache = PageCache::new(self.region(), self.job.readahead_bytes);
+            let cache = PageCache::new(
+                self.region(),
+                self.job.readahead_bytes,
+                self.job.readahead_request_bytes,
+            );
             self.caches.push(cache);
         }
         self.caches.len() - 1

@@ -76,7 +76,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_complete",
     "iodepth_batch_complete_max",
-    "iodepth_batch_complete_min",
     "iodepth_batch_submit",
     "iodepth_low",
     "ioscheduler",

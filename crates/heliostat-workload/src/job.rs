@@ -34,6 +34,8 @@ pub struct Job {
     pub bssplit: [Vec<SizeShare>; 2],
     /// Requests that each clone keeps in flight.
     pub iodepth: u32,
+    /// In a closed loop: once all are in flight, so many have to be answered before more are sent.
+    pub iodepth_batch_complete_min: u32,
     /// How many clones there are; each is a client.
     pub numjobs: u32,
     /// Whether requests go to the array as they are. Otherwise they go through the client's page
@@ -42,6 +44,8 @@ pub struct Job {
     pub direct: bool,
     /// The largest read-ahead window of a stream that is not direct.
     pub readahead_bytes: u64,
+    /// The largest request that read-ahead sends.
+    pub readahead_request_bytes: u64,
     /// Whether the clones, reading the same region one block after the other, share a page cache:
     /// what one of them has read is there for all.
     pub shared_cache: bool,
@@ -122,9 +126,11 @@ impl Default for Job {
             bs_write_bytes: None,
             bssplit: [Vec::new(), Vec::new()],
             iodepth: 1,
+            iodepth_batch_complete_min: 1,
             numjobs: 1,
             direct: true,
             readahead_bytes: 4 << 20,
+            readahead_request_bytes: 1 << 20,
             shared_cache: false,
             dirty_limit_bytes: 256 << 20,
             offset_bytes: 0,
@@ -338,6 +344,13 @@ impl Job {
         }
         if !self.direct && self.readahead_bytes < PAGE_BYTES {
             return Err("readahead must be at least 4 KiB".to_owned());
+        }
+        let request_bytes = self.readahead_request_bytes;
+        if request_bytes < PAGE_BYTES || !request_bytes.is_multiple_of(PAGE_BYTES) {
+            return Err("readahead_request must be a multiple of 4 KiB".to_owned());
+        }
+        if self.iodepth_batch_complete_min > self.iodepth {
+            return Err("iodepth_batch_complete_min must be at most iodepth".to_owned());
         }
         let block_max = self.block_bytes().max().unwrap_or(0);
         if !self.direct && self.rw.has_writes() && self.dirty_limit_bytes < block_max {

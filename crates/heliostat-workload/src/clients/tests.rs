@@ -77,6 +77,40 @@ fn a_closed_loop_keeps_its_depth() {
     assert_eq!(times(&told), [0, 0, 100, 100, 200, 200]);
 }
 
+/// Four in flight, of which three have to be back before more are sent.
+#[test]
+fn batches_wait_for_their_answers() {
+    let mut job = Job::default();
+    for (key, value) in [("iodepth", "4"), ("iodepth_batch_complete_min", "3")] {
+        job.set(key, value).unwrap();
+    }
+    let around = Surroundings {
+        seed: 1,
+        first_client: 0,
+        array_bytes: 1024 * MIB,
+        leg_bytes: &[],
+        begins_at: Instant::ZERO,
+        until_done: false,
+    };
+    let mut clients = Clients::new(&[job], &around, None).unwrap();
+    let asked = |clients: &mut Clients, at| {
+        let steps = std::iter::from_fn(|| clients.poll(at));
+        let asks = steps.map(|step| match step {
+            Step::Ask { ask, tag, .. } => (ask, tag),
+            Step::Served { .. } => panic!("nothing is buffered"),
+        });
+        asks.collect::<Vec<_>>()
+    };
+    let first = asked(&mut clients, Instant::ZERO);
+    assert_eq!(first.len(), 4);
+    for (answered, more) in [(0, 0), (1, 0), (2, 3)] {
+        let at = Instant::from_ns(100 * (answered as u64 + 1));
+        let (ask, tag) = first[answered];
+        clients.on_answer(at, 0, ask, tag, true);
+        assert_eq!(asked(&mut clients, at).len(), more, "{answered}");
+    }
+}
+
 #[test]
 fn rates_are_schedules_that_catch_up() {
     let told = play(&[("rate_iops", "10000")], 10, 450, false);

@@ -18,9 +18,11 @@ pub const KEYS: &[&str] = &[
     "bs",
     "bssplit",
     "iodepth",
+    "iodepth_batch_complete_min",
     "numjobs",
     "direct",
     "readahead",
+    "readahead_request",
     "shared_cache",
     "dirty_limit",
     "offset",
@@ -69,9 +71,13 @@ impl Job {
             "bs" => self.set_bs(key, value)?,
             "bssplit" => self.set_bssplit(value).map_err(wrong)?,
             "iodepth" => self.iodepth = count(1, 65_536)?,
+            "iodepth_batch_complete_min" => {
+                self.iodepth_batch_complete_min = count(1, 65_536)?;
+            }
             "numjobs" => self.numjobs = count(1, 4_096)?,
             "direct" => self.direct = parse_bool(key, value)?,
             "readahead" => self.readahead_bytes = size()?,
+            "readahead_request" => self.readahead_request_bytes = size()?,
             "shared_cache" => self.shared_cache = parse_bool(key, value)?,
             "dirty_limit" => self.dirty_limit_bytes = size()?,
             "offset" => (self.offset_bytes, self.offset_percent) = size_or_percent(key, value)?,

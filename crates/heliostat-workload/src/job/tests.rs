@@ -23,9 +23,11 @@ fn every_key_takes_a_value() {
         ("bs", "4k,64k"),
         ("bssplit", "4k/50:64k/50,8k"),
         ("iodepth", "32"),
+        ("iodepth_batch_complete_min", "8"),
         ("numjobs", "4"),
         ("direct", "0"),
         ("readahead", "128k"),
+        ("readahead_request", "512k"),
         ("shared_cache", "true"),
         ("dirty_limit", "1GiB"),
         ("offset", "50%"),
@@ -56,7 +58,7 @@ fn every_key_takes_a_value() {
         assert_ne!(format!("{:?}", job(&[(key, value)])), before, "{key}");
         assert!(KEYS.contains(&key));
     }
-    assert_eq!(KEYS.len(), 34);
+    assert_eq!(KEYS.len(), 36);
 }
 
 #[test]
