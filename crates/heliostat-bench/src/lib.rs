@@ -11,6 +11,7 @@ pub mod data_sheet;
 mod decisions;
 mod json;
 pub mod plot;
+pub mod published;
 pub mod report;
 mod runs;
 mod scenario;

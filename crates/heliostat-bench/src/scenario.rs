@@ -7,6 +7,7 @@
 
 mod array;
 mod legs;
+mod published;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -23,8 +24,10 @@ use stdx::units::parse_time_ns;
 use toml::de::DeTable;
 
 use self::array::Array;
+use self::published::parse_published;
 use self::source::{Entry, Section, Source};
 use crate::contender::Contender;
+use crate::published::Published;
 
 pub use self::source::ScenarioFileError;
 
@@ -42,6 +45,8 @@ pub struct ScenarioFile {
     pub policies: Vec<Contender>,
     /// What its reader should know: options that have no effect.
     pub notes: Vec<String>,
+    /// What somebody measured who had the real thing. Has no effect on a run.
+    pub published: Option<Published>,
 }
 
 /// More than any scenario: something else was named.
@@ -57,7 +62,7 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 const SECONDS_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The keys at the top of a file.
-const TOP_KEYS: [&str; 10] = [
+const TOP_KEYS: [&str; 11] = [
     "name",
     "seconds",
     "warmup_seconds",
@@ -68,6 +73,7 @@ const TOP_KEYS: [&str; 10] = [
     "model",
     "hba",
     "fio",
+    "published",
 ];
 
 impl ScenarioFile {
@@ -132,11 +138,16 @@ impl ScenarioFile {
         scenario.faults = parse_faults(&top)?;
         let whole = scenario.check();
         whole.map_err(|error| place_error(&top, &scenario, &error))?;
+        let published = top.entry("published");
+        let published = published
+            .map(|entry| parse_published(&top, entry))
+            .transpose()?;
         Ok(Self {
             description: source.description(),
             scenario,
             policies: array.policies,
             notes,
+            published,
             file,
         })
     }
@@ -162,7 +173,7 @@ fn set_top(
             let seed = parse_count("seed", &text, 0, u64::MAX);
             scenario.seed = seed.map_err(|error| top.error(entry, error))?;
         }
-        "array" | "job" | "fault" | "model" | "hba" | "fio" => {}
+        "array" | "job" | "fault" | "model" | "hba" | "fio" | "published" => {}
         key => return Err(top.error(entry, unknown_key(key, &TOP_KEYS, "the top of the file"))),
     }
     Ok(())

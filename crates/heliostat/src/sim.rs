@@ -4,6 +4,7 @@
 //! `docs/sim.md`.
 
 mod progress;
+mod published;
 mod table;
 mod trace;
 
@@ -31,8 +32,11 @@ const PLAIN_COLUMNS: usize = 120;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SimArgs {
     /// Files that say which legs there are, who reads and writes, and what goes wrong.
-    #[arg(required = true, value_name = "SCENARIO.toml")]
+    #[arg(required_unless_present = "published", value_name = "SCENARIO.toml")]
     scenarios: Vec<PathBuf>,
+    /// Run the cases that others have measured and published, and compare.
+    #[arg(long, conflicts_with_all = ["scenarios", "policies", "trace", "shard"])]
+    published: bool,
     /// The read policies to run each scenario under, as NAME, NAME:VALUE or
     /// NAME:key=value,key=value, or `all` [default: those that the scenario names].
     #[arg(long, value_name = "A,B")]
@@ -67,11 +71,23 @@ pub(crate) struct SimArgs {
     progress: bool,
 }
 
+impl SimArgs {
+    fn threads(&self) -> usize {
+        self.jobs.map_or_else(
+            || thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        )
+    }
+}
+
 /// Runs what is asked for.
 ///
 /// # Errors
 /// Where a scenario cannot be read or does not fit a policy, or where nobody takes the results.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
+    if args.published {
+        return published::run(args);
+    }
     let contenders = args.policies.as_deref().map(Contender::parse_list);
     let contenders = contenders
         .transpose()
@@ -188,19 +204,12 @@ struct Screen<'a> {
 impl Screen<'_> {
     /// Runs all and shows each result as soon as it is there and its turn has come.
     fn run_all(&mut self, args: &SimArgs) -> anyhow::Result<()> {
-        let progress = RunProgress::begin(self.runs, args.progress);
-        let runs: Vec<Run> = self
-            .runs
-            .iter()
-            .map(|planned| planned.run.clone())
-            .collect();
-        let threads = args.jobs.map_or_else(
-            || thread::available_parallelism().map_or(1, usize::from),
-            usize::from,
-        );
+        let planned = self.runs.iter();
+        let runs: Vec<Run> = planned.map(|planned| planned.run.clone()).collect();
+        let progress = RunProgress::begin(&runs, args.progress);
         let mut shown = Ok(());
         let on = |what| progress.on(what);
-        run_all(&runs, threads, &on, |index, result| {
+        run_all(&runs, args.threads(), &on, |index, result| {
             shown = progress.aside(|| self.show(index, result));
             match &shown {
                 Ok(()) => ControlFlow::Continue(()),

@@ -5,10 +5,8 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use heliostat_bench::Progress;
+use heliostat_bench::{Progress, Run};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use super::Planned;
 
 /// Where there is no terminal, somebody who waits wants to know this often that it goes on.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -37,11 +35,9 @@ struct State {
 
 impl RunProgress {
     /// Nothing of `runs` has been run; `says_each` wants a line for each that ends.
-    pub(super) fn begin(runs: &[Planned], says_each: bool) -> Self {
-        let names = runs.iter().map(|planned| {
-            let run = &planned.run;
-            format!("{} under {}", run.scenario.name, run.contender)
-        });
+    pub(super) fn begin(runs: &[Run], says_each: bool) -> Self {
+        let name = |run: &Run| format!("{} under {}", run.scenario.name, run.contender);
+        let names = runs.iter().map(name);
         let began = Instant::now();
         Self {
             names: names.collect(),
