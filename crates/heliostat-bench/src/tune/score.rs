@@ -38,7 +38,7 @@ pub struct ScenarioScore {
 }
 
 /// A ratio to next to nothing says no more than this.
-const RATIO_MAX: f64 = 1e6;
+pub(super) const RATIO_MAX: f64 = 1e6;
 
 impl Scored {
     /// Scores a point by `values`, scenario by scenario and in each seed by seed, beside those of
@@ -88,8 +88,8 @@ impl Scored {
         worst.map_or(0, |(index, _)| index)
     }
 
-    /// How much the score differs from seed to seed: the largest less the smallest. `None` for one
-    /// seed, which says nothing about it.
+    /// How much the score differs from seed to seed: by which part the largest is above the
+    /// smallest. `None` for one seed, which says nothing about it.
     #[must_use]
     pub fn spread(&self) -> Option<f64> {
         spread(&self.by_seed)
@@ -134,14 +134,15 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// The largest less the smallest of several.
-pub(super) fn spread(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
+/// By which part the largest of several ratios is above the smallest.
+pub(super) fn spread(ratios: &[f64]) -> Option<f64> {
+    if ratios.len() < 2 {
         return None;
     }
-    let most = values.iter().copied().fold(f64::MIN, f64::max);
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    Some(most - least)
+    let most = ratios.iter().copied().fold(f64::MIN, f64::max);
+    let least = ratios.iter().copied().fold(f64::MAX, f64::min);
+    let times = if most == least { 1.0 } else { most / least };
+    Some(times.min(RATIO_MAX) - 1.0)
 }
 
 /// Points for tests: one scenario, read IOPS, a default that has 100 of them with every seed.
@@ -230,5 +231,8 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
         assert_eq!(spread(&[1.0]), None);
         assert_eq!(spread(&[1.0, 4.0, 2.0]), Some(3.0));
+        assert_eq!(spread(&[0.5, 0.5]), Some(0.0));
+        assert_eq!(spread(&[0.0, 0.0]), Some(0.0));
+        assert!(spread(&[0.0, 1.0]).unwrap() > 1e5);
     }
 }

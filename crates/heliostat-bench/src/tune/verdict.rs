@@ -6,22 +6,22 @@
 //! two are alike, and all that are like the best are a plateau: to tell only the highest of them
 //! would be to tell luck.
 
-use super::score::{Scored, median, spread};
+use super::score::{RATIO_MAX, Scored, median, spread};
 
 /// How much better one point is than another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     /// The median over the seeds of the ratio of the two, less one: 0.1 is 10 % better.
     pub gain: f64,
-    /// How much that ratio differs from seed to seed: the largest less the smallest. `None` where
-    /// there is one seed.
+    /// How much that ratio differs from seed to seed: by which part the largest is above the
+    /// smallest. `None` where there is one seed.
     pub spread: Option<f64>,
     /// Up to where a gain may be luck; `None` where there is one seed, and nobody knows.
     pub noise: Option<f64>,
 }
 
 /// How large the median of N values is at most, in parts of their range (the largest less the
-/// smallest), in 99 of 100 cases where the true value is zero: N = 2, 3 and so on. For normal
+/// smallest; here of logarithms of ratios), in 99 of 100 cases where the true value is zero: N = 2, 3 and so on. For normal
 /// values, from two million draws for each N (for N = 2 it is known: 31.8). The idea is Lord's,
 /// "The use of range in place of standard deviation in the t-test" (Biometrika 34, 1947), with
 /// medians for means. 99 and not 95, because a sweep makes dozens of comparisons and tells the
@@ -31,11 +31,14 @@ const NOISE: [f64; 19] = [
     0.246, 0.240, 0.224, 0.220, 0.206,
 ];
 
+/// Up to where a gain may be luck. Ratios are compared as such, so `factor` is an exponent: where
+/// the largest is 4 % above the smallest and the factor is 0.5, that is 1.04^0.5 - 1 = 2 %.
+fn noise(spread: f64, factor: f64) -> f64 {
+    stdx::math::pow(1.0 + spread, factor).min(RATIO_MAX) - 1.0
+}
+
 /// Device models are not exact to a thousandth, so a smaller difference is none.
 const GAIN_MIN: f64 = 0.001;
-
-/// A ratio to next to nothing says no more than this.
-const RATIO_MAX: f64 = 1e6;
 
 impl Margin {
     /// The margin of `a` over `b`.
@@ -51,7 +54,7 @@ impl Margin {
         Self {
             gain: median(ratios.iter().copied()) - 1.0,
             spread,
-            noise: spread.map(|spread| (spread * factor).max(GAIN_MIN)),
+            noise: spread.map(|spread| noise(spread, factor).max(GAIN_MIN)),
         }
     }
 

@@ -2,3 +2,5 @@
 
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod tune;

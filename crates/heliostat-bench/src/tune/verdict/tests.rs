@@ -15,8 +15,8 @@ fn a_gain_above_the_noise_is_one() {
     assert_eq!((verdict.best, verdict.gains()), (1, true));
     let margin = verdict.over_default;
     assert!((margin.gain - 0.10).abs() < 1e-9);
-    assert!((margin.spread.unwrap() - 0.04).abs() < 1e-9);
-    assert!((margin.noise.unwrap() - 0.04 * 0.889).abs() < 1e-9);
+    assert!((margin.spread.unwrap() - (1.12 / 1.08 - 1.0)).abs() < 1e-9);
+    assert!((margin.noise.unwrap() - 0.0329).abs() < 1e-4, "1.037^0.889");
     assert_eq!(verdict.plateau, [1]);
     assert_eq!(verdict.beyond.unwrap().0, 0);
 }
