@@ -21,11 +21,11 @@ pub struct Margin {
 }
 
 /// How large the median of N values is at most, in parts of their range (the largest less the
-/// smallest; here of logarithms of ratios), in 99 of 100 cases where the true value is zero: N = 2, 3 and so on. For normal
-/// values, from two million draws for each N (for N = 2 it is known: 31.8). The idea is Lord's,
-/// "The use of range in place of standard deviation in the t-test" (Biometrika 34, 1947), with
-/// medians for means. 99 and not 95, because a sweep makes dozens of comparisons and tells the
-/// largest.
+/// smallest; here of logarithms of ratios), in 99 of 100 cases where the true value is zero: N = 2,
+/// 3 and so on. For normal values, from two million draws for each N (for N = 2 it is known: 31.8).
+/// The idea is Lord's, "The use of range in place of standard deviation in the t-test" (Biometrika
+/// 34, 1947), with medians for means. 99 and not 95, because a sweep makes dozens of comparisons
+/// and tells the largest.
 const NOISE: [f64; 19] = [
     31.8, 3.04, 1.33, 0.889, 0.661, 0.560, 0.465, 0.424, 0.371, 0.351, 0.314, 0.302, 0.276, 0.267,
     0.246, 0.240, 0.224, 0.220, 0.206,
