@@ -1,5 +1,5 @@
-//! A read cache below a device, as bcache, a hybrid drive or the cache of a RAID controller: part of
-//! the device's blocks is answered from faster memory.
+//! A read cache below a device, as bcache, a hybrid drive or the cache of a RAID controller: part
+//! of the device's blocks is answered from faster memory.
 //!
 //! Which blocks are cached is decided once, by their number and the device's luck, and does not
 //! change: a cache that is warm, as it is in a run that is short beside its history. Large requests

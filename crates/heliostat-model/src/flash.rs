@@ -357,8 +357,8 @@ impl Flash {
 }
 
 /// The die that a unit lies on: consecutive units on consecutive dies, from a die that differs from
-/// row to row without a pattern, as drives place what they write. So no stride of a client meets one
-/// die alone.
+/// row to row without a pattern, as drives place what they write. So no stride of a client meets
+/// one die alone.
 fn die_of(unit: u64, die_count: u32) -> u32 {
     let dies = u64::from(die_count);
     let row = unit / dies;

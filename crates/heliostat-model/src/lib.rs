@@ -6,8 +6,8 @@
 //! asks of time is that `now` never goes back.
 //!
 //! One file per family, each with a page in docs/models; the drives that exist by name are in
-//! [`drives`], and [`FaultyDevice`] wraps any model with rules for when it is slow, pausing, silent, failing
-//! or dead.
+//! [`drives`]. [`FaultyDevice`] wraps any model with rules for when it is slow, pausing, silent,
+//! failing or dead, and [`CachedDevice`] puts a read cache below it.
 #![forbid(unsafe_code)]
 
 mod api;

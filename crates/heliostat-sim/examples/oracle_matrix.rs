@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let factor: f64 = arguments.first().map_or(Ok(1.0), |text| text.parse())?;
     let only = arguments.get(1).map_or("", String::as_str);
     println!(
-        "cell                               bound    oracle      best policy               ratio  slower"
+        "{:33}{:>9}{:>10}      {:26}ratio  slower",
+        "cell", "bound", "oracle", "best policy"
     );
     for (mirror, legs) in MIRRORS {
         for (name, job) in jobs() {

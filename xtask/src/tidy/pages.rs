@@ -26,6 +26,7 @@ const FAMILIES: &[Family] = &[
         sources: "crates/heliostat-model/src",
         others: &[
             "api",
+            "cached",
             "claims",
             "closed_loop",
             "drives",
