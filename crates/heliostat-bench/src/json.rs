@@ -1,6 +1,6 @@
 //! A result for programs. `docs/sim.md` says what each field means; fields are only ever added.
 
-use heliostat_sim::{JobBound, LegResult, Moved, RunResult};
+use heliostat_sim::{Integrity, JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use serde::Serialize;
 use stdx::histogram::Histogram;
@@ -22,6 +22,7 @@ pub struct ResultJson<'a> {
     trace_hash: String,
     errors: u64,
     events: u64,
+    integrity: IntegrityJson,
     bound: Option<BoundJson>,
 }
 
@@ -61,6 +62,36 @@ struct HedgesJson {
     issued: u64,
     won: u64,
     extra_read_fraction: f64,
+}
+
+/// What injected faults of bytes, and power cuts, have done.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct IntegrityJson {
+    damaged_reads: u64,
+    lost_writes: u64,
+    torn_writes: u64,
+    misdirected_writes: u64,
+    rotten_sectors: u64,
+    lied_flushes: u64,
+    power_cuts: u64,
+    sectors_lost_by_lies: u64,
+    damaged_sectors: u64,
+}
+
+impl IntegrityJson {
+    const fn new(integrity: &Integrity) -> Self {
+        Self {
+            damaged_reads: integrity.damaged_reads,
+            lost_writes: integrity.lost_writes,
+            torn_writes: integrity.torn_writes,
+            misdirected_writes: integrity.misdirected_writes,
+            rotten_sectors: integrity.rotten_sectors,
+            lied_flushes: integrity.lied_flushes,
+            power_cuts: integrity.power_cuts,
+            sectors_lost_by_lies: integrity.sectors_lost_by_lies,
+            damaged_sectors: integrity.damaged_sectors,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -115,6 +146,7 @@ impl<'a> ResultJson<'a> {
             trace_hash: format!("{:016x}", result.trace_hash),
             errors: result.errors,
             events: result.event_count,
+            integrity: IntegrityJson::new(&result.integrity),
             bound: None,
         }
     }

@@ -134,7 +134,8 @@ impl ScenarioFile {
             set_top(&mut scenario, &top, entry)?;
         }
         scenario.jobs = parse_jobs(&top, &scenario)?;
-        let notes = add_fio_jobs(&mut scenario, &top, path)?;
+        let mut notes = array.notes;
+        notes.extend(add_fio_jobs(&mut scenario, &top, path)?);
         scenario.faults = parse_faults(&top)?;
         let whole = scenario.check();
         whole.map_err(|error| place_error(&top, &scenario, &error))?;
