@@ -52,6 +52,10 @@ const STEPS: &[Step] = &[
         run: demo,
     },
     Step {
+        name: "published",
+        run: published,
+    },
+    Step {
         name: "fuzz",
         run: |_, root| fuzz::smoke(root),
     },
@@ -134,5 +138,21 @@ fn demo(shell: &Shell, root: &Path) -> Result<()> {
     let place = shell.create_temp_dir()?;
     let report = place.path().join("report");
     cmd!(shell, "{program} demo --quick --report {report}").run()?;
+    Ok(())
+}
+
+/// The published measurements are met as well as docs/published.md says.
+fn published(shell: &Shell, root: &Path) -> Result<()> {
+    let program = e2e::program(root)?;
+    let told = cmd!(shell, "{program} sim --published --json").read()?;
+    let last = told.lines().last().context("no summary")?;
+    let summary: serde_json::Value = serde_json::from_str(last)?;
+    let number = |key: &str| summary[key].as_f64().with_context(|| format!("no {key}"));
+    let (right, clear) = (number("right_winners")?, number("clear_cases")?);
+    let median_error = number("median_error")?;
+    println!("the right winner in {right} of {clear} clear cases, median error {median_error:.3}");
+    if right < 0.9 * clear || median_error > 0.15 {
+        bail!("the published measurements are not met: {last}");
+    }
     Ok(())
 }
