@@ -1,7 +1,10 @@
 //! When requests come that wait for no answer.
 
+use std::fmt;
+
 use heliostat_types::{Duration, Instant, Prng, RandomStream};
 use stdx::math::ln;
+use stdx::units::exact_time;
 
 /// When a client asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +67,21 @@ impl Arrival {
                 "'{text}' is none of closed, fixed:RATE, poisson:RATE, burst:RATE:ON:OFF, as in \
                  poisson:2000 or burst:5000:20ms:80ms"
             )),
+        }
+    }
+}
+
+impl fmt::Display for Arrival {
+    /// As [`Arrival::parse`] takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed"),
+            Self::Fixed { per_s } => write!(f, "fixed:{per_s}"),
+            Self::Poisson { per_s } => write!(f, "poisson:{per_s}"),
+            Self::Burst { per_s, on, off } => {
+                let [on, off] = [on, off].map(|time| exact_time(time.as_ns()));
+                write!(f, "burst:{per_s}:{on}:{off}")
+            }
         }
     }
 }

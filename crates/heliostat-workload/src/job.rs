@@ -8,6 +8,7 @@ use crate::spread::Distribution;
 use crate::trace::{TraceFormat, TraceTime};
 
 mod keys;
+mod settings;
 
 pub use keys::KEYS;
 

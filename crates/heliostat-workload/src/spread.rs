@@ -1,5 +1,7 @@
 //! Which block of a region a random request takes: all alike, or some far more often than others.
 
+use std::fmt;
+
 use heliostat_types::Prng;
 use stdx::math::{ln, pow};
 
@@ -52,6 +54,17 @@ impl Distribution {
                 "'{name}' is not simulated; random, zipf:THETA and pareto:H are"
             )),
             _ => Err(format!("'{text}' is none of random, zipf:THETA, pareto:H")),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    /// As fio's `random_distribution` says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random => f.write_str("random"),
+            Self::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Self::Pareto { h } => write!(f, "pareto:{h}"),
         }
     }
 }

@@ -46,6 +46,16 @@ impl TraceFormat {
             }
         }))
     }
+
+    /// As [`TraceFormat::parse`] takes it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Iolog2 => "iolog2",
+            Self::Iolog3 => "iolog3",
+            Self::Tencent => "tencent",
+            Self::Alibaba => "alibaba",
+        }
+    }
 }
 
 /// The unit of the times of an iolog of version 3.
@@ -66,6 +76,15 @@ impl TraceTime {
             "us" => Ok(Self::Microseconds),
             "ms" => Ok(Self::Milliseconds),
             _ => Err(format!("'{word}' is none of ns, us, ms")),
+        }
+    }
+
+    /// As [`TraceTime::parse`] takes it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::Milliseconds => "ms",
         }
     }
 

@@ -239,6 +239,13 @@ impl Rw {
         ("randreadwrite", Self::RandRw),
     ];
 
+    /// The first word that means it.
+    pub(super) fn word(self) -> &'static str {
+        let mut words = Self::WORDS.iter();
+        let (word, _) = words.find(|(_, rw)| *rw == self).expect("each has a word");
+        word
+    }
+
     fn parse(word: &str) -> Result<Self, String> {
         let mut words = Self::WORDS.iter();
         if let Some((_, rw)) = words.find(|(known, _)| *known == word) {
