@@ -62,11 +62,12 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 const SECONDS_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The keys at the top of a file.
-const TOP_KEYS: [&str; 11] = [
+const TOP_KEYS: [&str; 12] = [
     "name",
     "seconds",
     "warmup_seconds",
     "seed",
+    "first_client",
     "array",
     "job",
     "fault",
@@ -174,6 +175,11 @@ fn set_top(
             let seed = parse_count("seed", &text, 0, u64::MAX);
             scenario.seed = seed.map_err(|error| top.error(entry, error))?;
         }
+        "first_client" => {
+            let text = top.text(entry)?;
+            let number = parse_count("first_client", &text, 0, u64::from(u32::MAX));
+            scenario.first_client = number.map_err(|error| top.error(entry, error))?;
+        }
         "array" | "job" | "fault" | "model" | "hba" | "fio" | "published" => {}
         key => return Err(top.error(entry, unknown_key(key, &TOP_KEYS, "the top of the file"))),
     }
@@ -186,7 +192,7 @@ fn unknown_key(key: &str, keys: &[&str], here: &str) -> String {
     const HOMES: [(&str, &[&str]); 2] = [
         (
             "the top of the file",
-            &["seconds", "warmup_seconds", "seed"],
+            &["seconds", "warmup_seconds", "seed", "first_client"],
         ),
         ("[array]", &array::KEYS),
     ];

@@ -1,6 +1,8 @@
 //! The faults of a scenario as its tables say them: what goes wrong, with which leg, when, how
 //! often and where. Plain data; docs/faults.md says what each key means.
 
+mod settings;
+
 use std::fmt;
 
 use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule, Pauses};

@@ -12,6 +12,9 @@ use stdx::units::exact_size;
 /// The granularity of chunks.
 const UNIT_BYTES: u64 = 4096;
 
+/// As many as the largest array has of btrfs's largest chunks.
+const CHUNKS_MAX: u64 = 4 << 20;
+
 /// Places an array of `size_bytes` on legs of `leg_bytes`.
 ///
 /// # Errors
@@ -29,9 +32,15 @@ pub(crate) fn place(
         ));
     }
     let chunk_bytes = chunk_bytes.min(size_bytes.next_multiple_of(UNIT_BYTES));
+    let chunks = size_bytes.div_ceil(chunk_bytes);
+    if chunks > CHUNKS_MAX {
+        return Err(format!(
+            "copies: {chunks} chunks are too many to place; make them larger"
+        ));
+    }
     let mut used = vec![0u64; leg_bytes.len()];
     let mut places = Vec::new();
-    for chunk in 0..size_bytes.div_ceil(chunk_bytes) {
+    for chunk in 0..chunks {
         let free = |leg: usize| leg_bytes[leg].saturating_sub(used[leg]);
         let mut legs: Vec<usize> = (0..leg_bytes.len()).collect();
         legs.sort_by_key(|&leg| (std::cmp::Reverse(free(leg)), leg));
@@ -70,6 +79,15 @@ mod tests {
         let chunks = (0..size_gib).map(|chunk| map.places(chunk * GIB));
         let legs = chunks.map(|places| places.iter().map(|place| place.leg.index()).collect());
         legs.collect()
+    }
+
+    #[test]
+    fn more_chunks_than_any_array_has_are_refused() {
+        let told = place(&[1 << 50; 2], 1 << 50, 2, 4096).unwrap_err();
+        assert_eq!(
+            told,
+            "copies: 274877906944 chunks are too many to place; make them larger"
+        );
     }
 
     #[test]

@@ -4,8 +4,9 @@ use heliostat_types::{LegId, OpKind, SECTOR_BYTES};
 
 use crate::contents::{SECTOR, fill_sector};
 use crate::leg::LegOpInFlight;
+use crate::shrink::Shrunk;
 use crate::simulation::{CheckFailure, Simulation};
-use crate::smoke::play_planted;
+use crate::trial::Trial;
 
 /// A bug that a simulation has on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,16 +98,33 @@ pub fn planted() -> Vec<&'static str> {
     PLANTED.iter().map(|(name, ..)| *name).collect()
 }
 
+/// A bug on purpose that a checker has found.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where it showed.
+    pub trial: Trial,
+    /// What the checker that is there for it says.
+    pub failure: Box<CheckFailure>,
+    planted: Planted,
+}
+
+impl Found {
+    /// The trial made smaller while the bug shows in it, with at most `runs_max` runs.
+    #[must_use]
+    pub fn shrink(&self, runs_max: u32) -> Shrunk {
+        let planted = Some(self.planted);
+        self.trial.shrink_planted(&self.failure, planted, runs_max)
+    }
+}
+
 /// Plays the random scenarios of `seeds` with a bug until the checker that is there for it finds
-/// it: what that says.
+/// it.
 ///
 /// # Errors
 /// Where there is no bug of this name, or nobody finds it.
 #[doc(hidden)]
-pub fn run_planted(
-    name: &str,
-    seeds: impl IntoIterator<Item = u64>,
-) -> Result<Box<CheckFailure>, String> {
+pub fn run_planted(name: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Found, String> {
     let mut known = PLANTED.iter();
     let (_, bug, told) = known.find(|(known, ..)| *known == name).ok_or_else(|| {
         format!(
@@ -114,13 +132,20 @@ pub fn run_planted(
             planted().join(", ")
         )
     })?;
+    let is_in_two_runs = matches!(bug, Planted::Nondeterminism { .. });
     let mut count = 0u64;
     for seed in seeds {
         count += 1;
-        if let Err(failure) = play_planted(seed, *bug)
+        let trial = Trial::random(seed);
+        let outcome = trial.try_play(is_in_two_runs, Some(*bug), u64::MAX);
+        if let Some(Err(failure)) = outcome
             && failure.text.contains(told)
         {
-            return Ok(failure);
+            return Ok(Found {
+                trial,
+                failure,
+                planted: *bug,
+            });
         }
     }
     Err(format!(
@@ -207,6 +232,22 @@ mod tests {
             .filter_map(|name| run_planted(name, SEEDS).err())
             .collect();
         assert_eq!(missed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_shows_a_bug_becomes_small() {
+        for name in ["wrong-bytes", "legs-differ", "lost-write"] {
+            let found = run_planted(name, SEEDS).unwrap();
+            let shrunk = found.shrink(300);
+            let scenario = &shrunk.trial.scenario;
+            let text = shrunk.trial.to_text("");
+            assert!(scenario.array.legs.len() <= 2, "{name}: {text}");
+            assert_eq!(scenario.jobs.len(), 1, "{name}: {text}");
+            assert!(scenario.faults.is_empty(), "{name}: {text}");
+            // What it says is true.
+            let again = shrunk.trial.try_play(false, Some(found.planted), u64::MAX);
+            assert_eq!(again.unwrap().unwrap_err(), shrunk.failure);
+        }
     }
 
     #[test]

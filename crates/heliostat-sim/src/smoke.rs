@@ -3,8 +3,6 @@
 //! Everything about a scenario comes from its seed. What is wrong with a run is found by the
 //! checkers of every run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use heliostat_engine::{CopyOrder, Layout, Raid10};
 use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
@@ -14,10 +12,10 @@ use heliostat_workload::{Job, Rw};
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::leg_spec::LegSpec;
-use crate::planted::Planted;
-use crate::result::RunResult;
 use crate::scenario::{ArraySpec, Scenario};
-use crate::simulation::{CheckFailure, Simulation};
+use crate::sim_policy::SimPolicy;
+use crate::simulation::CheckFailure;
+use crate::trial::Trial;
 
 /// The seeds of the list that this crate keeps, which once showed a bug.
 #[must_use]
@@ -38,63 +36,24 @@ pub fn kept_seeds() -> Vec<u64> {
 pub fn smoke(seeds: impl IntoIterator<Item = u64>) -> Result<u64, Box<CheckFailure>> {
     let mut answered = 0;
     for seed in seeds {
-        answered += play_twice(seed, [None; 2])?;
+        let result = Trial::random(seed).play(true)?;
+        answered += result.read.ios + result.write.ios;
     }
     Ok(answered)
 }
 
-/// Plays the scenario of a seed with a bug.
-pub(crate) fn play_planted(seed: u64, planted: Planted) -> Result<(), Box<CheckFailure>> {
-    let of_run = |run| {
-        if matches!(planted, Planted::Nondeterminism { .. }) {
-            Some(Planted::Nondeterminism { run })
-        } else {
-            Some(planted)
-        }
-    };
-    play_twice(seed, [of_run(0), of_run(1)]).map(drop)
-}
-
-/// Plays the scenario of a seed twice and compares the two; how many requests were answered.
-fn play_twice(seed: u64, plant: [Option<Planted>; 2]) -> Result<u64, Box<CheckFailure>> {
-    let first = play(seed, plant[0])?;
-    let second = play(seed, plant[1])?;
-    if first.trace_hash != second.trace_hash {
+impl Trial {
+    /// The random scenario of a seed.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
         let (scenario, policy) = random_scenario(seed);
-        let mut simulation = simulation_of(&scenario, &policy);
-        simulation.fail("two runs of it differ".to_owned());
-        simulation.finish().map_err(Box::new)?;
-    }
-    Ok(first.read.ios + first.write.ios)
-}
-
-/// Plays the scenario of a seed to its end.
-fn play(seed: u64, plant: Option<Planted>) -> Result<RunResult, Box<CheckFailure>> {
-    let (scenario, policy) = random_scenario(seed);
-    let mut simulation = simulation_of(&scenario, &policy);
-    if let Some(planted) = plant {
-        simulation.plant(planted);
-    }
-    // An assertion that fails somewhere inside must not take the seed and the events with it.
-    let steps = AssertUnwindSafe(|| while simulation.step() {});
-    if let Err(panic) = catch_unwind(steps) {
-        let text = panic.downcast_ref::<String>().cloned();
-        let literal = panic.downcast_ref::<&str>().copied().unwrap_or("a panic");
-        simulation.fail(text.unwrap_or_else(|| literal.to_owned()));
-    }
-    simulation.finish().map_err(Box::new)
-}
-
-fn simulation_of(scenario: &Scenario, policy: &PolicySpec) -> Simulation {
-    match Simulation::new(scenario, policy) {
-        Ok(simulation) => simulation,
-        Err(error) => panic!("random scenario {} makes no sense: {error}", scenario.seed),
+        let policy = SimPolicy::Registered(policy);
+        Self { scenario, policy }
     }
 }
 
 /// The scenario of a seed, and the policy it is played under.
-#[must_use]
-pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
+pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
     let prng = &mut RandomStream::new(seed, "scenario", 0);
     let leg_count = 1 + prng.below(4);
     let size_bytes = 65_536 << prng.below(11);
@@ -173,16 +132,16 @@ pub fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
 const FIRST_WITH_ALL_FAULTS: u64 = 1_000;
 
 /// Long enough for some thousand requests and for a silent leg to be faulted.
-const LENGTH: Duration = Duration::from_ms(100);
+pub(crate) const LENGTH: Duration = Duration::from_ms(100);
 
-fn pick<T: Copy>(prng: &mut dyn Prng, from: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(prng: &mut dyn Prng, from: &[T]) -> T {
     let count = u64::try_from(from.len()).expect("a list is short");
     let index = usize::try_from(prng.below(count)).expect("below the list's length");
     from[index]
 }
 
 /// A number of legs.
-fn small(number: u64) -> usize {
+pub(crate) fn small(number: u64) -> usize {
     usize::try_from(number).expect("at most 16")
 }
 
@@ -232,7 +191,7 @@ fn smallest_part(array: &ArraySpec) -> u64 {
 }
 
 /// Mostly memory of some slowness, so that a run has many requests; now and then a real drive.
-fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
+pub(crate) fn random_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
     let drives: [&str; 4] = ["hdd-7200-2tb", "ssd-sata-256gb", "nvme-gen3", "net-ssd"];
     let mut leg = if prng.below(3) == 0 {
         LegSpec::on(drive(pick(prng, &drives)).expect("it is one of the named"))

@@ -14,13 +14,14 @@ use super::unknown_key;
 use crate::contender::Contender;
 
 /// The keys of `[array]`.
-pub(super) const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 12] = [
     "level",
     "layout",
     "chunk",
     "size",
     "legs",
     "copies",
+    "copies_chunk",
     "policies",
     "scheduler",
     "scheduler_on",
@@ -167,6 +168,14 @@ fn set(
             let copies = parse_count(key, &text, 0, u64::from(u32::MAX));
             let copies = copies.map_err(|error| section.error(entry, error))?;
             array.copies = u32::try_from(copies).expect("within the bounds just checked");
+        }
+        "copies_chunk" => {
+            array.copies_chunk_bytes = size()?;
+            let bytes = array.copies_chunk_bytes;
+            if !bytes.is_power_of_two() || !(4096..=1 << 40).contains(&bytes) {
+                let text = format!("'{text}' is no power of two from 4KiB to 1TiB");
+                return Err(wrong(text));
+            }
         }
         "memory" => {
             let bytes = size()?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use heliostat_sim::{RunError, run};
+use heliostat_sim::{RunError, Trial, run};
 use heliostat_types::Duration;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
@@ -297,6 +297,8 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             ("legs =", "level = 'raid10'\nlayout = 'far=3'\nlegs ="),
             ("legs =", "layout = 'near=2'\nlegs ="),
             ("legs =", "memory = 1\nlegs ="),
+            ("legs =", "copies_chunk = '3MiB'\nlegs ="),
+            ("seconds = 1", "first_client = -1"),
             ("[[job]]", "[[hba]]\nname = 'a'\n[[job]]"),
             ("[[job]]", "[[hba]]\nname = 'a'\nbw = '0MB/s'\n[[job]]"),
             ("\"ram\"]", "{ model = 'hdd-7200-2tb', spindle_rpm = 1 }]"),
@@ -321,6 +323,8 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             on a leg of its own
             dir/mixed.toml:6: array: layout: only level = "raid10" has one
             dir/mixed.toml:6: array: memory: '1' is not from 64MiB to 4GiB
+            dir/mixed.toml:6: array: copies_chunk: '3MiB' is no power of two from 4KiB to 1TiB
+            dir/mixed.toml:3: first_client: '-1' is not a whole number from 0 to 4294967295
             dir/mixed.toml:8: hba 'a': it has a name, which legs call it by, and bw, as in bw =
             "600MB/s"
             dir/mixed.toml:10: hba 'a': bw: nothing would ever pass it
@@ -414,6 +418,36 @@ fn files_that_cannot_be_read_are_named() {
     assert!(told("/nowhere/at-all.toml").starts_with("/nowhere/at-all.toml: cannot be read: "));
     assert!(told("/").starts_with("/: cannot be read: "));
     assert_eq!(told("/dev/zero"), "/dev/zero: is too large for a scenario");
+}
+
+/// What random scenarios are written down as is read as the same scenarios.
+#[test]
+fn written_scenarios_are_read_as_what_they_were() {
+    for seed in (0..40).chain(1_000..1_080) {
+        check_written(&Trial::random(seed));
+    }
+    for seed in 1_000..1_010 {
+        check_written(&Trial::large(seed));
+    }
+}
+
+fn check_written(trial: &Trial) {
+    let text = trial.to_text("A random scenario.");
+    let file = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert!(file.description.starts_with("A random scenario."));
+    let mut scenario = file.scenario;
+    let policy = file.policies[0].policy();
+    assert_eq!(
+        scenario.to_text(&policy),
+        trial.scenario.to_text(&trial.policy)
+    );
+    scenario.fidelity = trial.scenario.fidelity;
+    let again = Trial { scenario, policy };
+    let hash = |trial: &Trial| {
+        let played = trial.play(false);
+        played.map(|result| (result.trace_hash, result.event_count))
+    };
+    assert_eq!(hash(&again), hash(trial), "{text}");
 }
 
 /// Keys that a scenario may have, most of them at the wrong place.

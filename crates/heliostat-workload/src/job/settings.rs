@@ -60,6 +60,11 @@ impl Job {
         let usual = Self::default();
         let numbers = [
             ("iodepth", self.iodepth, usual.iodepth),
+            (
+                "iodepth_batch_complete_min",
+                self.iodepth_batch_complete_min,
+                usual.iodepth_batch_complete_min,
+            ),
             ("numjobs", self.numjobs, usual.numjobs),
             ("loops", self.loops, usual.loops),
             ("rwmixread", self.rwmixread, usual.rwmixread),
@@ -89,6 +94,10 @@ impl Job {
         }
         if self.readahead_bytes != usual.readahead_bytes {
             settings.push(("readahead", exact_size(self.readahead_bytes)));
+        }
+        if self.readahead_request_bytes != usual.readahead_request_bytes {
+            let bytes = exact_size(self.readahead_request_bytes);
+            settings.push(("readahead_request", bytes));
         }
         if self.shared_cache {
             settings.push(("shared_cache", "true".to_owned()));
@@ -146,7 +155,7 @@ fn split(shares: &[SizeShare]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Job;
+    use crate::{Job, KEYS};
 
     #[test]
     fn settings_make_the_same_job() {
@@ -156,6 +165,7 @@ mod tests {
             ("bs", "4k,64k"),
             ("bssplit", "4k/60:64k/40,8k"),
             ("iodepth", "7"),
+            ("iodepth_batch_complete_min", "3"),
             ("numjobs", "3"),
             ("offset", "3%"),
             ("size", "1000KiB"),
@@ -164,6 +174,7 @@ mod tests {
             ("rwmixread", "30"),
             ("direct", "0"),
             ("readahead", "128k"),
+            ("readahead_request", "64k"),
             ("dirty_limit", "1MB"),
             ("rate_iops", "100,0"),
             ("rate", "1000,5MB/s"),
@@ -193,12 +204,10 @@ mod tests {
             ("trace_volume", "9"),
             ("trace_time", "ms"),
         ];
-        for keys in [
-            &keys[..],
-            &open,
-            &trace,
-            &[("arrival", "fixed:3"), ("rw", "write")],
-        ] {
+        let plain = [("arrival", "fixed:3"), ("rw", "write")];
+        // What fio calls otherwise.
+        let mut written = vec!["rwmixwrite", "fdatasync"];
+        for keys in [&keys[..], &open, &trace, &plain] {
             let mut job = Job::default();
             for (key, value) in keys {
                 job.set(key, value).unwrap();
@@ -206,9 +215,12 @@ mod tests {
             let mut again = Job::default();
             for (key, value) in job.settings() {
                 again.set(key, &value).unwrap();
+                written.push(key);
             }
             assert_eq!(format!("{again:?}"), format!("{job:?}"));
         }
+        let missing: Vec<_> = KEYS.iter().filter(|key| !written.contains(key)).collect();
+        assert!(missing.is_empty(), "never written: {missing:?}");
     }
 
     #[test]
