@@ -1,24 +1,281 @@
-//! Plays random scenarios until one fails or all are played; prints the failing seed and the events
-//! before the failure.
+//! Plays random scenarios on all processors, and makes what fails small. `cargo xtask sim` runs it.
 //!
-//!     cargo run --release -p heliostat-sim --example smoke [FIRST_SEED] [COUNT]
-#![expect(clippy::print_stdout, reason = "it is for people")]
+//!     cargo run --release -p heliostat-sim --example smoke -- smoke [OPTIONS]
+//!     cargo run --release -p heliostat-sim --example smoke -- soak [OPTIONS]
+//!     cargo run --release -p heliostat-sim --example smoke -- planted
+//!
+//! `smoke` plays the kept seeds and some fresh ones, `soak` large scenarios until the seeds or the
+//! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug.
+//! OPTIONS: `--seeds N`, `--from S` (the first fresh one; the clock says it otherwise),
+//! `--minutes M`, `--doublecheck` (each twice, and both compared), `--keep-going` (after a
+//! failure).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it drives the simulator from outside, for people"
+)]
 
-use std::error::Error;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use heliostat_sim::smoke;
+use heliostat_sim::{CheckFailure, Shrunk, Trial, kept_seeds, planted, run_planted};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let numbers: Result<Vec<u64>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
-    let numbers = numbers?;
-    let first = numbers.first().copied().unwrap_or(0);
-    let count = numbers.get(1).copied().unwrap_or(1_000);
-    for seed in first..first + count {
-        if let Err(failure) = smoke([seed]) {
-            println!("{failure}");
-            return Err(format!("seed {seed}").into());
+/// Fresh seeds of a smoke test where nobody says how many: a minute on two cores.
+const SMOKE_SEEDS: u64 = 2_000;
+
+/// Runs that the shrinker may take: some seconds for small scenarios, minutes for large ones.
+const SHRINK_RUNS: u32 = 1_000;
+
+/// Seeds within which every planted bug shows.
+const PLANTED_SEEDS: std::ops::Range<u64> = 1_001..1_200;
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// What is to be played.
+struct Plan {
+    /// Small scenarios, or large ones.
+    large: bool,
+    kept: Vec<u64>,
+    /// The first fresh seed, and how many.
+    from: u64,
+    seeds: u64,
+    /// Not beyond this time.
+    minutes: Option<f64>,
+    doublecheck: bool,
+    keep_going: bool,
+}
+
+fn main() -> ExitCode {
+    // What fails is told with its seed; where in the code it was is in the text below it.
+    let said = Mutex::new(());
+    std::panic::set_hook(Box::new(move |panic| {
+        let _guard = said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = panic.location() {
+            eprintln!("an assertion failed at {place}");
+        }
+    }));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, options) = match arguments.split_first() {
+        Some((command, options)) => (command.as_str(), options),
+        None => ("", &[][..]),
+    };
+    let well = match command {
+        "planted" if options.is_empty() => play_planted(),
+        "smoke" | "soak" => match plan(command == "soak", options) {
+            Ok(plan) => play_all(&plan),
+            Err(text) => {
+                eprintln!("{text}");
+                return ExitCode::from(2);
+            }
+        },
+        _ => {
+            eprintln!("smoke, soak or planted");
+            return ExitCode::from(2);
+        }
+    };
+    if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
+    let mut plan = Plan {
+        large,
+        kept: if large { Vec::new() } else { kept_seeds() },
+        from: fresh_seed(),
+        seeds: if large { u64::MAX } else { SMOKE_SEEDS },
+        minutes: None,
+        doublecheck: false,
+        keep_going: false,
+    };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let mut number = || {
+            let text = options
+                .next()
+                .ok_or_else(|| format!("{option}: a number is missing"))?;
+            text.parse::<f64>()
+                .ok()
+                .filter(|number| *number >= 0.0)
+                .map(|number| (text, number))
+                .ok_or_else(|| format!("{option}: '{text}' is no number"))
+        };
+        let mut count = || {
+            let (text, _) = number()?;
+            text.parse()
+                .map_err(|_| format!("{option}: '{text}' is no whole number"))
+        };
+        match option.as_str() {
+            "--seeds" => plan.seeds = count()?,
+            "--from" => plan.from = count()?,
+            "--minutes" => {
+                plan.minutes = Some(number()?.1);
+                plan.seeds = u64::MAX;
+            }
+            "--doublecheck" => plan.doublecheck = true,
+            "--keep-going" => plan.keep_going = true,
+            _ => return Err(format!("there is no option {option}")),
         }
     }
-    println!("seeds {first} to {}: nothing wrong", first + count - 1);
-    Ok(())
+    Ok(plan)
+}
+
+/// Another one at every call: milliseconds since 1970, far from seeds that anybody has kept.
+fn fresh_seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(1_000_000, |since| since.as_secs() * 1_000)
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    plan: &'a Plan,
+    began: Instant,
+    next: AtomicU64,
+    played: AtomicU64,
+    answered: AtomicU64,
+    failed: AtomicU64,
+    stop: AtomicBool,
+    told: Mutex<Instant>,
+}
+
+impl Shared<'_> {
+    /// The next seed to play.
+    fn take(&self) -> Option<u64> {
+        let limit = self
+            .plan
+            .minutes
+            .map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+        let is_late = limit.is_some_and(|limit| self.began.elapsed() >= limit);
+        if is_late || self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let kept = self.plan.kept.len() as u64;
+        if index < kept {
+            let index = usize::try_from(index).expect("the list is short");
+            return Some(self.plan.kept[index]);
+        }
+        let fresh = index - kept;
+        (fresh < self.plan.seeds).then(|| self.plan.from.wrapping_add(fresh))
+    }
+
+    fn play(&self) {
+        while let Some(seed) = self.take() {
+            let trial = if self.plan.large {
+                Trial::large(seed)
+            } else {
+                Trial::random(seed)
+            };
+            match trial.play(self.plan.doublecheck) {
+                Ok(result) => {
+                    let answered = result.read.ios + result.write.ios;
+                    self.answered.fetch_add(answered, Ordering::Relaxed);
+                }
+                Err(failure) => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                    if self.plan.keep_going || !self.stop.swap(true, Ordering::Relaxed) {
+                        tell_failure(seed, &failure, &trial.shrink(&failure, SHRINK_RUNS));
+                    }
+                }
+            }
+            self.played.fetch_add(1, Ordering::Relaxed);
+            self.tell_progress(seed);
+        }
+    }
+
+    fn tell_progress(&self, seed: u64) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= PROGRESS_EVERY {
+            *told = Instant::now();
+            println!("{}, now at seed {seed}", self.summary());
+        }
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{:6.0} s: {} scenarios, {} requests answered, {} failed",
+            self.began.elapsed().as_secs_f64(),
+            self.played.load(Ordering::Relaxed),
+            self.answered.load(Ordering::Relaxed),
+            self.failed.load(Ordering::Relaxed)
+        )
+    }
+}
+
+fn play_all(plan: &Plan) -> bool {
+    let shared = Shared {
+        plan,
+        began: Instant::now(),
+        next: AtomicU64::new(0),
+        played: AtomicU64::new(0),
+        answered: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        told: Mutex::new(Instant::now()),
+    };
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    println!(
+        "random scenarios: {} kept seeds, then fresh ones from {}, on {threads} processors",
+        plan.kept.len(),
+        plan.from
+    );
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| shared.play());
+        }
+    });
+    println!("{}", shared.summary());
+    shared.failed.load(Ordering::Relaxed) == 0
+}
+
+/// A failure with everything that it takes to look at it.
+fn tell_failure(seed: u64, failure: &CheckFailure, shrunk: &Shrunk) {
+    let found = &shrunk.failure;
+    let shows = format!(
+        "Fails: {}\nShrunk from the random scenario of seed {seed} in {} runs.",
+        found.text.lines().next().unwrap_or_default(),
+        shrunk.runs
+    );
+    println!(
+        "\n{failure}\n\nthe shrunk scenario fails at {:.9} s: {}\n\n---- scenario file\n{}----\n",
+        (found.at - heliostat_types::Instant::ZERO).as_secs_f64(),
+        found.text,
+        shrunk.trial.to_text(&shows)
+    );
+}
+
+/// Plants each bug, and looks whether its checker finds it and what is left of the scenario.
+fn play_planted() -> bool {
+    let mut missed = 0;
+    for name in planted() {
+        match run_planted(name, PLANTED_SEEDS) {
+            Ok(found) => {
+                let (seed, legs) = (found.failure.seed, found.trial.scenario.array.legs.len());
+                let jobs = found.trial.scenario.jobs.len();
+                let shrunk = found.shrink(SHRINK_RUNS);
+                let left = &shrunk.trial.scenario;
+                println!(
+                    "{name:16} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} \
+                     and {} in {} runs: {}",
+                    left.array.legs.len(),
+                    left.jobs.len(),
+                    shrunk.runs,
+                    shrunk.failure.text.lines().next().unwrap_or_default(),
+                );
+            }
+            Err(text) => {
+                println!("{name:16} MISSED: {text}");
+                missed += 1;
+            }
+        }
+    }
+    missed == 0
 }
