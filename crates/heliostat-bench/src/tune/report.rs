@@ -156,8 +156,13 @@ fn slice(page: &mut Page, tuning: &Tuning, tuned: &Tuned, at: usize) {
     } else {
         String::new()
     };
+    let better = if tuning.objective.wants_more() {
+        "and higher is better"
+    } else {
+        "200 is half of its time, and higher is better"
+    };
     let caption = format!(
-        "{title} by {}{others}; 100 is the default, and higher is better.",
+        "{title} by {}{others}; 100 is the default, {better}.",
         axis.tunable.name
     );
     page.figure(&svg, &caption);

@@ -68,7 +68,8 @@ impl Margin {
 /// What came of tuning. Points are named by their place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The highest score; the first one tried of equals, which is the default if it is among them.
+    /// The highest score; of equals the one that changes the fewest tunables: the default, if it is
+    /// among them.
     pub best: usize,
     /// How much better that is than the default.
     pub over_default: Margin,
@@ -112,10 +113,18 @@ impl Verdict {
     }
 }
 
-/// The places of `points` by their scores, the highest first, those tried earlier before equals.
+/// The places of `points` by their scores, the highest first; of equal ones those first that change
+/// fewer tunables, and then those tried earlier.
 pub(super) fn ranking(points: &[Scored]) -> Vec<usize> {
+    let changes = |place: usize| {
+        let pairs = points[place].point.iter().zip(&points[DEFAULT].point);
+        pairs.filter(|(value, default)| value != default).count()
+    };
     let mut ranked: Vec<usize> = (0..points.len()).collect();
-    ranked.sort_by(|&a, &b| points[b].score.total_cmp(&points[a].score));
+    ranked.sort_by(|&a, &b| {
+        let scores = points[b].score.total_cmp(&points[a].score);
+        scores.then_with(|| changes(a).cmp(&changes(b)))
+    });
     ranked
 }
 

@@ -150,3 +150,34 @@ fn a_budget_counts_runs_and_three_tunables_have_one_by_default() {
     assert_eq!(tuning.points_max(), Tuning::POINTS as u64);
     assert!(tuning.grid_points() > 1_000);
 }
+
+/// Of a scenario that docs/tune.md speaks of, the beginning.
+fn of_the_penalty(name: &str) -> Scenario {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join(format!("scenarios/tune/{name}.toml"));
+    let mut scenario = ScenarioFile::load(&path).unwrap().scenario;
+    scenario.jobs[0].set("size", "256m").unwrap();
+    scenario
+}
+
+/// What docs/tune.md says of the penalty of `roundrobin`: it decides nothing while a reader finds
+/// legs idle, and keeps reads together where queues are as good as full.
+#[test]
+fn a_penalty_matters_only_where_queues_are_nearly_full() {
+    let policy = "roundrobin:roundrobin_nonlocal_inc_mixed_only=0";
+    for array in ["3hdd", "mixed"] {
+        let scores = |load: &str| -> Vec<f64> {
+            let scenario = of_the_penalty(&format!("{array}-{load}"));
+            let sets = ["roundrobin_rot_nonlocal_inc=0,1,9"];
+            let mut tuning = tuning(vec![scenario], policy, &sets);
+            tuning.seed_count = 1;
+            let tuned = tuning.run(&|_| ()).unwrap();
+            tuned.points.iter().map(|scored| scored.score).collect()
+        };
+        assert_eq!(scores("1reader"), [1.0; 3], "{array}");
+        let deep = scores("1deep");
+        // The default, 1, comes first.
+        assert!(deep[2] > 1.02, "{array}: {deep:?}");
+        of_the_penalty(&format!("{array}-8readers"));
+    }
+}
