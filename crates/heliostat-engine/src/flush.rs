@@ -26,7 +26,6 @@ enum Waiter {
 struct Round {
     waiters: Vec<Waiter>,
     outstanding: u32,
-    failed: LegSet,
     error: ErrorKind,
     result: Result<(), ErrorKind>,
 }
@@ -77,7 +76,6 @@ impl Engine {
         let round = self.flushes.rounds.insert(Round {
             waiters: std::mem::take(&mut self.flushes.next),
             outstanding: u32::try_from(targets.count()).expect("at most 16"),
-            failed: LegSet::EMPTY,
             error: ErrorKind::Io,
             result: Ok(()),
         });
@@ -99,9 +97,8 @@ impl Engine {
             && kind != ErrorKind::NotSupported
         {
             let round = self.active_round();
-            let round = &mut self.flushes.rounds[round];
-            round.failed.insert(leg);
-            round.error = kind;
+            self.flushes.rounds[round].error = kind;
+            self.note_flush_failed(leg, kind);
         }
         self.flush_op_ended(turn);
     }
@@ -119,8 +116,11 @@ impl Engine {
             return;
         }
         self.flushes.active = None;
-        let failed = round.failed.intersection(self.legs.in_sync);
         let error = round.error;
+        let in_sync = self.legs.in_sync.iter();
+        // Also by the flush of a single write that is not judged yet.
+        let failed = in_sync.filter(|leg| self.legs.legs[leg.index()].flush_failed);
+        let failed: LegSet = failed.collect();
         let out = self.spare(failed);
         let kept = failed.difference(out);
         if !kept.is_empty() {

@@ -112,6 +112,8 @@ pub(crate) struct Leg {
     /// It answered that it cannot do it; so it is not asked again.
     pub(crate) write_zeroes_refused: bool,
     pub(crate) trim_refused: bool,
+    /// It failed a flush: of what was answered before, it may have lost anything.
+    pub(crate) flush_failed: bool,
     read_errors: u32,
     read_errors_since: Instant,
 }
@@ -220,6 +222,7 @@ impl Leg {
             last_progress: Instant::ZERO,
             write_zeroes_refused: false,
             trim_refused: false,
+            flush_failed: false,
             read_errors: 0,
             read_errors_since: Instant::ZERO,
         }

@@ -368,12 +368,38 @@ impl Engine {
             }
             // A leg that cannot flush has nothing to.
             (OpKind::Flush, _) if is_refused => false,
-            _ => {
-                self.writes[index].note_failure(op.leg, op.kind, kind);
-                let lock = self.writes[index].lock;
-                self.locks.note_failed(lock, op.leg);
+            (OpKind::Flush, _) => {
+                self.note_flush_failed(op.leg, kind);
                 false
             }
+            _ => {
+                let reason = FaultReason::WriteFailed(kind);
+                self.note_failure(index, op.leg, reason);
+                false
+            }
+        }
+    }
+
+    fn note_failure(&mut self, index: u32, leg: LegId, reason: FaultReason) {
+        let write = &mut self.writes[index];
+        write.note_failure(leg, reason);
+        self.locks.note_failed(write.lock, leg);
+    }
+
+    /// A leg has failed a flush. What it had not made durable by then may be lost, and a later flush
+    /// that ends well does not say so: no flush round counts it as good any more, nor does any write
+    /// that relies on a flush and may have been there.
+    pub(crate) fn note_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
+        let slot = &mut self.legs.legs[leg.index()];
+        slot.flush_failed = true;
+        let relies_on_flush = !slot.config.fua;
+        let writes = self.writes.iter();
+        let concerned = writes.filter(|(_, write)| {
+            let is_there = write.outstanding > 0 && write.targets.contains(leg);
+            write.fua && relies_on_flush && is_there
+        });
+        for index in concerned.map(|(index, _)| index).collect::<Vec<_>>() {
+            self.note_failure(index, leg, FaultReason::FlushFailed(kind));
         }
     }
 
@@ -579,17 +605,23 @@ impl Write {
         [self.data.map(|data| data.buffer), first, second]
     }
 
-    fn note_failure(&mut self, leg: LegId, op: OpKind, kind: ErrorKind) {
+    /// A leg has failed a step of it. What is worst is what counts: a leg that is full has done
+    /// nothing wrong, and what a flush has lost cannot be written again.
+    fn note_failure(&mut self, leg: LegId, reason: FaultReason) {
         self.failed.insert(leg);
-        let reason = match op {
-            OpKind::Flush => FaultReason::FlushFailed(kind),
-            OpKind::Read
-            | OpKind::Write
-            | OpKind::Trim
-            | OpKind::WriteZeroes
-            | OpKind::BlockStatus => FaultReason::WriteFailed(kind),
+        let weight = |reason| match reason {
+            FaultReason::WriteFailed(ErrorKind::NoSpace) => 1,
+            FaultReason::WriteFailed(_) => 2,
+            FaultReason::FlushFailed(_)
+            | FaultReason::ReadFailed(_)
+            | FaultReason::Silent
+            | FaultReason::Short
+            | FaultReason::ByHand => 3,
         };
-        self.reasons[leg.index()] = Some(reason);
+        let known = &mut self.reasons[leg.index()];
+        if known.is_none_or(|known| weight(known) < weight(reason)) {
+            *known = Some(reason);
+        }
     }
 
     fn reason(&self, leg: LegId) -> FaultReason {

@@ -34,6 +34,8 @@ pub(crate) struct Leg {
     written_tick: Vec<Tick>,
     /// Sectors that cannot be read until they are written.
     pub(crate) bad: BTreeSet<usize>,
+    /// Sectors that a failed flush gave up: no later flush makes them durable, only a write.
+    given_up: BTreeSet<usize>,
     pub(crate) faulted: bool,
     /// Completes nothing.
     pub(crate) silent: bool,
@@ -57,6 +59,7 @@ impl Leg {
             durable_tick: vec![0; sectors],
             written_tick: vec![0; sectors],
             bad: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             faulted: false,
             silent: false,
             failures: Vec::new(),
@@ -82,6 +85,7 @@ impl Leg {
         let at = sector * SECTOR;
         self.data[at..at + SECTOR].copy_from_slice(bytes);
         self.bad.remove(&sector);
+        self.given_up.remove(&sector);
     }
 
     /// Puts a whole write there that was sent at `sent` and now ends well.
@@ -89,6 +93,7 @@ impl Leg {
         self.data[index(extent.offset())..index(extent.end())].copy_from_slice(bytes);
         for sector in Self::sectors(extent) {
             self.bad.remove(&sector);
+            self.given_up.remove(&sector);
             self.written_tick[sector] = self.written_tick[sector].max(sent);
         }
     }
@@ -122,16 +127,27 @@ impl Leg {
         let pairs = self.data.chunks(SECTOR).zip(self.durable.chunks(SECTOR));
         pairs
             .enumerate()
-            .filter(|(_, (data, durable))| data != durable)
+            .filter(|(sector, (data, durable))| data != durable && !self.given_up.contains(sector))
             .map(|(sector, _)| sector)
             .collect()
+    }
+
+    /// A flush fails: of what was not durable some is so now, and some will never be, though it is
+    /// read as if nothing had happened. This is what Linux does with a file's dirty pages.
+    pub(crate) fn fail_flush(&mut self, tick: Tick, prng: &mut RandomStream) {
+        self.harden_some(tick, prng);
+        for sector in self.unflushed() {
+            if prng.below(2) == 0 {
+                self.given_up.insert(sector);
+            }
+        }
     }
 
     /// A flush ends well that was sent at `sent`, when `image` was there. Of a write that had not
     /// ended then it takes what there was.
     pub(crate) fn flush(&mut self, image: &[u8], sent: Tick) {
         for (sector, bytes) in image.chunks(SECTOR).enumerate() {
-            if self.durable_tick[sector] <= sent {
+            if self.durable_tick[sector] <= sent && !self.given_up.contains(&sector) {
                 self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(bytes);
                 self.durable_tick[sector] = sent;
             }

@@ -732,7 +732,12 @@ impl World {
             (OpKind::Trim | OpKind::WriteZeroes, Outcome::Bad(ErrorKind::NotSupported)) => {}
             (OpKind::Write | OpKind::Trim | OpKind::WriteZeroes, _) => self.store_some(at),
             (OpKind::Flush, Outcome::Good) => {}
-            (OpKind::Flush, _) => self.legs[leg].harden_some(self.tick, &mut self.prng),
+            (OpKind::Flush, Outcome::Bad(ErrorKind::NotSupported)) => {
+                // It has no cache.
+                let all = Extent::new(0, self.setup.size_bytes);
+                self.legs[leg].harden(all, self.tick);
+            }
+            (OpKind::Flush, _) => self.legs[leg].fail_flush(self.tick, &mut self.prng),
             (OpKind::BlockStatus, _) => return self.runs(leg, op.extent),
         }
         Vec::new()

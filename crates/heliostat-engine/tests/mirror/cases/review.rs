@@ -156,3 +156,82 @@ fn a_trim_that_fails_costs_no_leg() {
     world.settle();
     assert_eq!(world.in_sync(), [0, 1]);
 }
+
+/// Legs that flush after a write with FUA.
+fn without_fua(count: usize) -> World {
+    with_legs(&vec![LegConfig { fua: false, ..LEG }; count])
+}
+
+#[test]
+fn a_flush_does_not_bring_back_what_a_failed_one_has_lost() {
+    let mut world = without_fua(2);
+    write_under_way(&mut world, blocks(0, 8));
+    world.pump();
+    // Leg 0 fails the flush of a write that leg 1 has not done yet.
+    let allocated = world.alloc(blocks(16, 8)).expect("there is memory");
+    let write = world.send(allocated, true);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Flush, IO);
+    let flush = world.flush();
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    assert!(answer(&world, flush).is_none(), "leg 0 is not out durably");
+    assert_eq!(world.in_sync(), [1]);
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, flush), DONE);
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_write_that_a_failed_flush_may_have_lost_does_not_rely_on_the_next_one() {
+    let mut world = without_fua(2);
+    let mut writes = Vec::new();
+    for at in [0, 16] {
+        let allocated = world.alloc(blocks(at, 8)).expect("there is memory");
+        writes.push(world.send(allocated, true));
+        deliver_all(&mut world);
+        end(&mut world, 0, OpKind::Write, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Flush, IO);
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    // The second one is done on leg 1; the first one is not.
+    let second = at_leg(&world, 1, OpKind::Write)[1];
+    world.complete(second, Outcome::Good);
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    assert!(answer(&world, writes[1]).is_none(), "it is lost on leg 0");
+    assert_eq!(world.in_sync(), [1]);
+    world.pump();
+    for write in writes {
+        assert_eq!(answer(&world, write), DONE);
+    }
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_is_full_after_it_has_failed_is_one_that_has_failed() {
+    for first in [OpKind::Flush, OpKind::Write] {
+        let mut world = without_fua(1);
+        write_under_way(&mut world, blocks(0, 8));
+        world.pump();
+        // Two edges, which are writes of their own, and what lies between.
+        let zeroes = world.zeroes(Extent::new(100, 3000), true, false, false);
+        while at_leg(&world, 0, OpKind::WriteZeroes).is_empty() {
+            end(&mut world, 0, OpKind::Read, Outcome::Good);
+        }
+        if first == OpKind::Flush {
+            end(&mut world, 0, OpKind::Write, Outcome::Good);
+        }
+        end(&mut world, 0, first, IO);
+        end(&mut world, 0, OpKind::Write, FULL);
+        world.pump();
+        assert_eq!(answer(&world, zeroes), Some(&Err(ErrorKind::Io)));
+        let flush = world.flush();
+        world.pump();
+        let lost = Some(&Err(ErrorKind::Io));
+        let told = if first == OpKind::Flush { lost } else { DONE };
+        assert_eq!(answer(&world, flush), told);
+    }
+}
