@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use heliostat_types::{LEGS_MAX, LegId};
+
 use crate::slab::Slab;
 
 /// Every buffer begins at a multiple of this: the page size, and at least every leg's block size.
@@ -101,6 +103,14 @@ struct Entry {
     first: u32,
     count: u32,
     references: u32,
+    /// By leg, how many operations on it the device has.
+    in_device: [u32; LEGS_MAX],
+}
+
+impl Entry {
+    fn bytes(&self) -> u64 {
+        u64::from(self.count) * GRANULE_BYTES as u64
+    }
 }
 
 /// Which buffers there are and where in the arena each lies. The engine owns it.
@@ -157,6 +167,7 @@ impl BufferTable {
             first,
             count: u32::try_from(count).expect("an arena has fewer than 2^32 granules"),
             references: 1,
+            in_device: [0; LEGS_MAX],
         })))
     }
 
@@ -204,10 +215,28 @@ impl BufferTable {
         self.entries.len() - usize::from(self.permanent > 0)
     }
 
-    /// How much of the arena an operation on a slice holds: all of its buffer.
-    pub(crate) fn held_bytes(&self, memory: Option<BufferSlice>) -> u64 {
-        let granules = memory.map_or(0, |memory| self.entries[memory.buffer.0].count);
-        u64::from(granules) * GRANULE_BYTES as u64
+    /// How much of the arena a leg's device holds once it has an operation on a slice, beyond what
+    /// it holds already: all of the buffer, or nothing where it has another operation on it.
+    pub(crate) fn bytes_to_hold(&self, memory: Option<BufferSlice>, leg: LegId) -> u64 {
+        let entry = memory.map(|memory| &self.entries[memory.buffer.0]);
+        let entry = entry.filter(|entry| entry.in_device[leg.index()] == 0);
+        entry.map_or(0, Entry::bytes)
+    }
+
+    /// A leg's device has got an operation on a slice.
+    pub(crate) fn begin_in_device(&mut self, memory: Option<BufferSlice>, leg: LegId) {
+        if let Some(memory) = memory {
+            self.entries[memory.buffer.0].in_device[leg.index()] += 1;
+        }
+    }
+
+    /// A leg's device has ended an operation on a slice. How much less of the arena it holds.
+    pub(crate) fn end_in_device(&mut self, memory: Option<BufferSlice>, leg: LegId) -> u64 {
+        let Some(memory) = memory else {
+            return 0;
+        };
+        self.entries[memory.buffer.0].in_device[leg.index()] -= 1;
+        self.bytes_to_hold(Some(memory), leg)
     }
 
     /// Where in the arena a slice lies.

@@ -106,6 +106,7 @@ pub(crate) struct Leg {
     pub(crate) stats: LegStats,
     queue: LegQueue,
     in_device: u32,
+    /// Of the arena, what its operations in the device keep: each buffer once.
     in_device_bytes: u64,
     /// When it last completed something, or got something after it had nothing.
     last_progress: Instant,
@@ -294,9 +295,10 @@ impl Engine {
         let leg = &mut self.legs.legs[leg_id.index()];
         while let Some(index) = leg.queue.peek() {
             let op = &mut self.ops[index];
-            let bytes = self.buffers.held_bytes(op.memory);
-            let has_room = leg.in_device < leg.config.queue_depth
-                && leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
+            let bytes = self.buffers.bytes_to_hold(op.memory, leg_id);
+            // More of a buffer that the device has already costs nothing.
+            let has_memory = bytes == 0 || leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
+            let has_room = leg.in_device < leg.config.queue_depth && has_memory;
             if !has_room && leg.in_device > 0 {
                 return;
             }
@@ -307,6 +309,7 @@ impl Engine {
             }
             leg.in_device += 1;
             leg.in_device_bytes += bytes;
+            self.buffers.begin_in_device(op.memory, leg_id);
             self.outputs.push_back(Output::Dispatch(LegOp {
                 id: op.id,
                 leg: leg_id,
@@ -338,7 +341,7 @@ impl Engine {
             .dispatched
             .expect("only what a device has can be completed");
         let service_time = turn.now.saturating_since(dispatched);
-        let bytes = self.buffers.held_bytes(op.memory);
+        let bytes = self.buffers.end_in_device(op.memory, op.leg);
         let leg = &mut self.legs.legs[op.leg.index()];
         leg.in_device -= 1;
         leg.in_device_bytes -= bytes;
@@ -454,7 +457,7 @@ impl Engine {
     fn orphan_ops(&mut self, leg: LegId) {
         let ops = self.ops.iter().filter(|(_, op)| op.leg == leg);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
-        for index in ops {
+        for &index in &ops {
             let op = &self.ops[index];
             if let OpOwner::Piece(piece) = op.owner {
                 self.orphans.lost.push(LostPiece {
@@ -464,23 +467,29 @@ impl Engine {
                 });
             }
             self.orphans.owners.push(op.owner);
-            self.abandon_op(index);
         }
+        self.abandon_ops(&ops);
     }
 
-    /// Nobody needs an operation any more: it ends if it is queued, and is a ghost if the device
-    /// has it.
-    pub(crate) fn abandon_op(&mut self, index: u32) {
-        let op = &mut self.ops[index];
-        if op.dispatched.is_some() {
-            op.owner = OpOwner::Ghost;
-            return;
+    /// Nobody needs these operations any more: those that are queued end here, those that a device
+    /// has are ghosts. They come by rising index, and may be very many.
+    pub(crate) fn abandon_ops(&mut self, ops: &[u32]) {
+        let mut queues = LegSet::EMPTY;
+        for &index in ops {
+            let op = &mut self.ops[index];
+            if op.dispatched.is_some() {
+                op.owner = OpOwner::Ghost;
+                continue;
+            }
+            let op = self.ops.remove(index);
+            queues.insert(op.leg);
+            self.legs.views[op.leg.index()].end(op.kind, op.extent);
+            if let Some(memory) = op.memory {
+                self.release_buffer(memory.buffer);
+            }
         }
-        let op = self.ops.remove(index);
-        self.legs.legs[op.leg.index()].queue.remove(index);
-        self.legs.views[op.leg.index()].end(op.kind, op.extent);
-        if let Some(memory) = op.memory {
-            self.release_buffer(memory.buffer);
+        for leg in queues {
+            self.legs.legs[leg.index()].queue.remove(ops);
         }
     }
 

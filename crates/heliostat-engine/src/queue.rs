@@ -29,8 +29,8 @@ impl LegQueue {
         self.waiting.is_empty()
     }
 
-    /// Takes out an operation that nobody needs any more.
-    pub(crate) fn remove(&mut self, op: u32) {
-        self.waiting.retain(|&waiting| waiting != op);
+    /// Takes out operations that nobody needs any more, told by rising index.
+    pub(crate) fn remove(&mut self, ops: &[u32]) {
+        self.waiting.retain(|op| ops.binary_search(op).is_err());
     }
 }

@@ -500,11 +500,12 @@ impl Engine {
         let mine = |piece: &Piece| piece.owner == PieceOwner::Read(read);
         let pieces = self.pieces.iter().filter(|(_, piece)| mine(piece));
         let pieces: Vec<u32> = pieces.map(|(index, _)| index).collect();
-        let works_on = |owner| matches!(owner, OpOwner::Piece(piece) if pieces.contains(&piece));
+        // They come by rising index, and may be thousands.
+        let is_one = |piece| pieces.binary_search(&piece).is_ok();
+        let works_on = |owner| matches!(owner, OpOwner::Piece(piece) if is_one(piece));
         let ops = self.ops.iter().filter(|(_, op)| works_on(op.owner));
-        for op in ops.map(|(index, _)| index).collect::<Vec<_>>() {
-            self.abandon_op(op);
-        }
+        let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
+        self.abandon_ops(&ops);
         for piece in pieces {
             self.locks.forget_reader(piece);
             self.pieces.remove(piece);

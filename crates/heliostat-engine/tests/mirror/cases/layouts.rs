@@ -220,3 +220,23 @@ fn a_silent_leg_that_chunks_depend_on_is_waited_for() {
     assert!(answer(&world, first).is_some());
     world.settle();
 }
+
+#[test]
+fn a_leg_takes_as_many_parts_of_one_request_as_of_several() {
+    // Legs may keep 5 MiB each of the memory, which is less than the request.
+    let mut world = laid_out("near=2", 8, 6 * MIB);
+    let read = world.read(Extent::new(0, 6 * MIB));
+    for leg in [0, 2, 4, 6] {
+        assert_eq!(at_leg(&world, leg, OpKind::Read).len(), 64);
+    }
+    // What it does not share with others of the same leg counts as before.
+    let other = world.read(chunk(0));
+    world.legs[0].silent = true;
+    world.advance(world.setup.leg_timeout);
+    assert!(world.in_sync().contains(&1) && !world.in_sync().contains(&0));
+    world.pump();
+    for read in [read, other] {
+        assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
+    }
+    world.settle();
+}
