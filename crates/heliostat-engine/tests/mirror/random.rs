@@ -527,6 +527,16 @@ fn writes_fail() {
 }
 
 #[test]
+fn flushes_fail() {
+    let odds = Odds {
+        flush_error: 150,
+        write_error: 30,
+        ..CALM
+    };
+    attack("flushes_fail", 200, odds, FULL);
+}
+
+#[test]
 fn legs_fall_silent() {
     let odds = Odds {
         silence: 200,
