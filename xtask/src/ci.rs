@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{e2e, fuzz, tidy, tools};
+use crate::{e2e, fuzz, sim, tidy, tools};
 
 /// One thing to pass.
 struct Step {
@@ -38,6 +38,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "doc",
         run: doc,
+    },
+    Step {
+        name: "sim",
+        run: |_, root| sim::ci(root),
     },
     Step {
         name: "build",

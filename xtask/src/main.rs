@@ -15,6 +15,7 @@ mod fio;
 mod fuzz;
 mod metadata;
 mod process;
+mod sim;
 mod tidy;
 mod tools;
 
@@ -36,6 +37,11 @@ usage: cargo xtask COMMAND
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
                        one fuzz target, for 60 s where nothing else is said
+  sim smoke [--seeds N] [--from SEED] [--doublecheck]
+                       random scenarios: seeds that once showed a bug, and fresh ones
+  sim soak [--seeds N] [--from SEED] [--minutes M] [--doublecheck] [--keep-going]
+                       large random scenarios, until the end of these or until stopped
+  sim planted          whether each checker of the simulator finds a bug that is there for it
   tidy                 the house rules that no compiler checks
   tools                install the outside tools (as root), or say what to install
 ";
@@ -88,6 +94,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
                 .map_err(|_| Failure::Usage(format!("'{seconds}' is no number of seconds")))?;
             fuzz::run(&root(), target, Duration::from_secs(seconds))?;
         }
+        ["sim", "smoke" | "soak" | "planted", ..] => sim::run(&root(), &arguments[1..])?,
         ["tidy"] => tidy::run(&root())?,
         ["tools"] => tools::install()?,
         ["help" | "--help" | "-h"] => println!("{USAGE}"),

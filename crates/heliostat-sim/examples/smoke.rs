@@ -37,6 +37,9 @@ const PLANTED_SEEDS: std::ops::Range<u64> = 1_001..1_200;
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
+/// A scenario that takes longer is told: it is worth a look, too.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// What is to be played.
 struct Plan {
     /// Small scenarios, or large ones.
@@ -174,7 +177,12 @@ impl Shared<'_> {
             } else {
                 Trial::random(seed)
             };
-            match trial.play(self.plan.doublecheck) {
+            let began = Instant::now();
+            let outcome = trial.play(self.plan.doublecheck);
+            if began.elapsed() >= SLOW {
+                println!("seed {seed} took {:.0} s", began.elapsed().as_secs_f64());
+            }
+            match outcome {
                 Ok(result) => {
                     let answered = result.read.ios + result.write.ios;
                     self.answered.fetch_add(answered, Ordering::Relaxed);

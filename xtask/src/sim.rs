@@ -1,0 +1,53 @@
+//! Random scenarios in the simulator: its example `smoke`, built for release, which knows what the
+//! words mean. Here is only what a failure needs besides: the commit.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use xshell::{Shell, cmd};
+
+/// What `ci` plays: fresh scenarios twice each, about a minute on two cores.
+const CI_SMOKE: [&str; 2] = ["smoke", "--doublecheck"];
+
+/// Plays random scenarios, or scenarios with planted bugs: `words` are the command line.
+///
+/// # Errors
+/// Where it does not build, a scenario fails, or a planted bug is missed.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+    let status = Command::new("cargo")
+        .current_dir(root)
+        .args(["run", "--locked", "--release", "--quiet"])
+        .args(["-p", "heliostat-sim", "--example", "smoke", "--"])
+        .args(words)
+        .status()
+        .context("starting cargo")?;
+    if status.success() {
+        return Ok(());
+    }
+    let words = words.join(" ");
+    bail!("sim {words} failed at commit {}", commit(root)?);
+}
+
+/// What `ci` does: some minutes' worth on one core.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn ci(root: &Path) -> Result<()> {
+    run(root, &CI_SMOKE)?;
+    run(root, &["planted"])
+}
+
+/// The commit that is checked out, and whether anything was changed since.
+fn commit(root: &Path) -> Result<String> {
+    let shell = Shell::new()?;
+    shell.change_dir(root);
+    let commit = cmd!(shell, "git rev-parse HEAD").quiet().read()?;
+    let changes = cmd!(shell, "git status --porcelain").quiet().read()?;
+    let changed = if changes.is_empty() {
+        ""
+    } else {
+        ", and changes"
+    };
+    Ok(format!("{commit}{changed}"))
+}
