@@ -17,13 +17,16 @@
     reason = "it drives the simulator from outside, for people"
 )]
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use heliostat_sim::{CheckFailure, Shrunk, Trial, kept_seeds, planted, run_planted};
+use heliostat_sim::{
+    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_seeds, planted, run_planted,
+};
 
 /// Fresh seeds of a smoke test where nobody says how many: a minute on two cores.
 const SMOKE_SEEDS: u64 = 2_000;
@@ -55,12 +58,16 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    // What fails is told with its seed; where in the code it was is in the text below it.
-    let said = Mutex::new(());
+    // What fails is told with its seed and its text; where in the code it was, once.
+    let told = Mutex::new(BTreeSet::new());
     std::panic::set_hook(Box::new(move |panic| {
-        let _guard = said.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = panic.location() {
-            eprintln!("an assertion failed at {place}");
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(place.clone()) {
+            eprintln!("an assertion fails at {place}");
         }
     }));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -92,7 +99,11 @@ fn main() -> ExitCode {
 fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
     let mut plan = Plan {
         large,
-        kept: if large { Vec::new() } else { kept_seeds() },
+        kept: if large {
+            kept_large_seeds()
+        } else {
+            kept_seeds()
+        },
         from: fresh_seed(),
         seeds: if large { u64::MAX } else { SMOKE_SEEDS },
         minutes: None,

@@ -54,5 +54,5 @@ pub use series::{Series, SeriesMoved, SeriesPoint};
 pub use shrink::Shrunk;
 pub use sim_policy::SimPolicy;
 pub use simulation::{CheckFailure, RunError, Simulation, run};
-pub use smoke::{kept_seeds, smoke};
+pub use smoke::{kept_large_seeds, kept_seeds, smoke};
 pub use trial::Trial;

@@ -271,20 +271,27 @@ impl Medium {
     ) {
         match fate {
             Fate::Good | Fate::Lie => self.land(op, sector, bytes, is_tainted, store),
-            Fate::Lost => drop(self.damaged.insert(sector)),
+            Fate::Lost => self.miss(op, sector, store),
             Fate::Torn { unit_sectors, luck } => {
                 if lands(op.extent, unit_sectors, luck, sector) {
                     self.land(op, sector, bytes, is_tainted, store);
                 } else {
-                    self.damaged.insert(sector);
+                    self.miss(op, sector, store);
                 }
             }
             Fate::Misdirected { first_sector } => {
-                self.damaged.insert(sector);
+                self.miss(op, sector, store);
                 let sector = first_sector + (sector - op.extent.offset() / SECTOR_BYTES);
                 self.land(op, sector, bytes, true, store);
             }
         }
+    }
+
+    /// A sector of a write does not land. Its old bytes are there once more, damaged from this write
+    /// on: a power cut that undoes the write undoes the damage as well, and no other does.
+    fn miss(&mut self, op: &LegOp, sector: u64, store: &mut Store) {
+        let bytes = store.sector(sector);
+        self.land(op, sector, &bytes, true, store);
     }
 
     fn land(&mut self, op: &LegOp, sector: u64, bytes: &[u8], is_tainted: bool, store: &mut Store) {

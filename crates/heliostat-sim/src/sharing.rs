@@ -166,6 +166,16 @@ impl Linked {
         let mut link = self.link.lock().expect("nobody panics holding it");
         link.pass(at, len_bytes)
     }
+
+    /// Hands to the device what has passed the link by `now`, before it hears of anything later.
+    fn hand_on(&mut self, now: Instant) {
+        while let Some(entry) = self.coming.first_entry()
+            && entry.key().0 <= now
+        {
+            let ((at, op), (kind, extent)) = entry.remove_entry();
+            self.inner.submit(at, op, kind, extent, &mut self.luck);
+        }
+    }
 }
 
 /// A link to be shared.
@@ -186,6 +196,7 @@ impl DeviceModel for Linked {
         extent: Extent,
         prng: &mut dyn Prng,
     ) {
+        self.hand_on(now);
         if kind == OpKind::Write {
             let at = self.pass(now, extent.len());
             self.coming.insert((at, op), (kind, extent));
@@ -217,12 +228,7 @@ impl DeviceModel for Linked {
     }
 
     fn poll_completion(&mut self, now: Instant) -> Option<Ended> {
-        while let Some(entry) = self.coming.first_entry()
-            && entry.key().0 <= now
-        {
-            let ((at, op), (kind, extent)) = entry.remove_entry();
-            self.inner.submit(at, op, kind, extent, &mut self.luck);
-        }
+        self.hand_on(now);
         while let Some((op, result)) = self.inner.poll_completion(now) {
             let at = match self.reading.remove(&op) {
                 Some(len_bytes) if result.is_ok() => self.pass(now, len_bytes),
@@ -287,6 +293,21 @@ mod tests {
         submit(&mut reader, 2, OpKind::Read);
         let ends = ends(&mut reader);
         assert_eq!(ends, [(1, 1_410 + 4_096), (2, 1_410 + 2 * 4_096)]);
+    }
+
+    #[test]
+    fn what_has_passed_the_link_comes_before_what_is_asked_later() {
+        let luck = || RandomStream::new(1, "link", 0);
+        let mut device = Linked::new(ram(), shared_link(1_000_000_000), luck());
+        submit(&mut device, 1, OpKind::Write);
+        // Nobody has looked since the write passed the link, after 4096 ns.
+        let later = Instant::from_ns(1_000_000);
+        let extent = Extent::new(0, 4096);
+        device.submit(later, LegOpId(2), OpKind::Flush, extent, &mut luck());
+        assert_eq!(
+            device.inner.next_event_at(),
+            Some(Instant::from_ns(4_096 + 1_410))
+        );
     }
 
     #[test]

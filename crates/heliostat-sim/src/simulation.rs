@@ -237,10 +237,7 @@ impl Simulation {
         } else {
             granule_bytes(scenario)
         };
-        // What fails is repaired, which writes.
-        let is_never_written = !has_writes && scenario.faults.is_empty();
-        // Samples of a request are those of its parts only where both begin at the same sector.
-        let samples = is_never_written && scenario.fidelity == Fidelity::Stamps && is_mirror;
+        let samples = is_mirror && !has_writes && may_sample(scenario, &legs);
         for leg in &mut legs {
             leg.samples = samples;
         }
@@ -767,6 +764,19 @@ fn granule_bytes(scenario: &Scenario) -> u64 {
     let jobs = scenario.jobs.iter().filter(|job| job.leg.is_none());
     let granules = jobs.map(|job| job.granule_bytes(array_bytes));
     granules.min().unwrap_or(1 << 20)
+}
+
+/// Whether reads of what nobody writes can be checked at samples alone. Samples of a request are
+/// those of its parts only where both begin at the same sector: no leg widens any to its blocks.
+fn may_sample(scenario: &Scenario, legs: &[SimLeg]) -> bool {
+    let granule_bytes = granule_bytes(scenario);
+    let fits = |leg: &SimLeg| {
+        let block_bytes = leg.spec().logical_block_bytes;
+        u64::from(block_bytes) <= granule_bytes
+    };
+    // What fails is repaired, which writes.
+    let is_never_written = scenario.faults.is_empty();
+    is_never_written && scenario.fidelity == Fidelity::Stamps && legs.iter().all(fits)
 }
 
 #[cfg(test)]

@@ -20,8 +20,18 @@ use crate::trial::Trial;
 /// The seeds of the list that this crate keeps, which once showed a bug.
 #[must_use]
 pub fn kept_seeds() -> Vec<u64> {
-    let lines = include_str!("../seeds.txt").lines();
-    let seeds = lines.filter(|line| !line.starts_with('#'));
+    seeds_of(include_str!("../seeds.txt"))
+}
+
+/// The same of large scenarios.
+#[must_use]
+pub fn kept_large_seeds() -> Vec<u64> {
+    seeds_of(include_str!("../seeds-large.txt"))
+}
+
+/// The first words of the lines that are no comments.
+fn seeds_of(list: &str) -> Vec<u64> {
+    let seeds = list.lines().filter(|line| !line.starts_with('#'));
     let first_word = seeds.filter_map(|line| line.split_whitespace().next());
     first_word
         .map(|word| word.parse().expect("a line of the list begins with a seed"))

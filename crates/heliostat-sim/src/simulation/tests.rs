@@ -497,3 +497,14 @@ fn after_a_power_cut_clients_go_on() {
     assert_eq!(result.errors, 0);
     assert!(result.write.ios > 1_000, "{}", result.write.ios);
 }
+
+#[test]
+fn reads_that_a_leg_widens_are_checked_where_they_are() {
+    let mut scenario = scenario(&["ram"], 1, small_job(Rw::RandRead));
+    scenario.jobs[0].bs_bytes = 512;
+    scenario.fidelity = Fidelity::Stamps;
+    let leg = &mut scenario.array.legs[0];
+    leg.set("logical_block_bytes", "4KiB").unwrap();
+    let result = play(&scenario, "pid");
+    assert!(result.read.ios > 100);
+}
