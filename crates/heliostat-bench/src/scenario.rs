@@ -84,11 +84,12 @@ impl ScenarioFile {
     /// Where there is none, or it makes no sense.
     pub fn load(path: &Path) -> Result<Self, ScenarioFileError> {
         let file = path.display().to_string();
-        let wrong = |text: String| ScenarioFileError {
+        let wrong_at = |line, text| ScenarioFileError {
             file: file.clone(),
-            line: None,
+            line,
             text,
         };
+        let wrong = |text| wrong_at(None, text);
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|opened| opened.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
@@ -98,7 +99,11 @@ impl ScenarioFile {
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            wrong(format!("is no text: byte {at} is not UTF-8"))
+            let line = 1 + error.as_bytes()[..at]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count();
+            wrong_at(Some(line), format!("is no text: byte {at} is not UTF-8"))
         })?;
         Self::parse(path, &text)
     }
@@ -134,7 +139,7 @@ impl ScenarioFile {
         for entry in &top.entries {
             set_top(&mut scenario, &top, entry)?;
         }
-        scenario.jobs = parse_jobs(&top, &scenario)?;
+        scenario.jobs = parse_jobs(&top, &scenario, array.said_bytes)?;
         let mut notes = array.notes;
         notes.extend(add_fio_jobs(&mut scenario, &top, path)?);
         scenario.faults = parse_faults(&top)?;
@@ -233,7 +238,29 @@ fn trace_opener(path: &Path) -> TraceOpener {
     })
 }
 
-fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, ScenarioFileError> {
+/// Ends a job at the array's last whole block that would end with the array as it is said to be.
+fn clip(job: &mut Job, said_bytes: u64, size_bytes: u64) {
+    let end = job.offset_bytes.saturating_add(job.size_bytes);
+    if job.leg.is_none() && job.size_bytes > 0 && (size_bytes + 1..=said_bytes).contains(&end) {
+        job.size_bytes = size_bytes.saturating_sub(job.offset_bytes);
+    }
+}
+
+/// What is wrong with a job, at the first of its keys that `text` names.
+fn job_error(section: &Section<'_>, text: &str) -> ScenarioFileError {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    match words.find_map(|word| section.entry(word)) {
+        Some(entry) => section.error(entry, text),
+        None => section.error_of_all(text),
+    }
+}
+
+/// The `[[job]]`s, on an array that is said to have `said_bytes`.
+fn parse_jobs(
+    top: &Section<'_>,
+    scenario: &Scenario,
+    said_bytes: u64,
+) -> Result<Vec<Job>, ScenarioFileError> {
     let mut in_flight = 0;
     let mut jobs = Vec::new();
     for (index, (at, table)) in top.tables("job")?.into_iter().enumerate() {
@@ -252,9 +279,10 @@ fn parse_jobs(top: &Section<'_>, scenario: &Scenario) -> Result<Vec<Job>, Scenar
             let text = "there is no rw: read, write, randread, randwrite, rw or randrw";
             return Err(section.error_of_all(text));
         }
+        clip(&mut job, said_bytes, scenario.array.size_bytes);
         scenario
             .check_job(&job)
-            .map_err(|text| section.error_of_all(text))?;
+            .map_err(|text| job_error(&section, &text))?;
         in_flight += u64::from(job.numjobs) * u64::from(job.iodepth);
         if in_flight > IN_FLIGHT_MAX {
             let text = format_args!(

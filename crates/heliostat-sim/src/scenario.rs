@@ -367,7 +367,7 @@ mod tests {
         );
         assert_eq!(
             told(&|scenario| scenario.jobs[0].offset_bytes = 1 << 30),
-            "job 'job': its region holds no block"
+            "job 'job': bs and size: its region holds no block"
         );
         assert_eq!(
             told(&|scenario| {
@@ -375,7 +375,7 @@ mod tests {
                 scenario.jobs[0].numjobs = 1025;
                 scenario.jobs[0].offset_increment_bytes = 1 << 20;
             }),
-            "job 'job': its region ends beyond the array"
+            "job 'job': offset and size: its region ends beyond the array"
         );
         assert_eq!(
             told(&|scenario| scenario.jobs[0].background = true),

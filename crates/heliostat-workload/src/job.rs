@@ -308,7 +308,7 @@ impl Job {
         self.check_keys_agree()?;
         for clone in [0, self.numjobs - 1] {
             let Some(region) = self.region(clone, device_bytes) else {
-                return Err("its region ends beyond the array".to_owned());
+                return Err("offset and size: its region ends beyond the array".to_owned());
             };
             let block_max = self.block_bytes().max().unwrap_or(self.bs_bytes);
             let wanted = match self.kind {
@@ -317,7 +317,7 @@ impl Job {
                 Kind::Fio => block_max,
             };
             if region.len() < wanted {
-                let text = "its region holds no block";
+                let text = "bs and size: its region holds no block";
                 return Err(match self.kind {
                     Kind::Defrag => "a defragmentation needs a region of 64 MiB".to_owned(),
                     Kind::Fio => text.to_owned(),

@@ -35,6 +35,8 @@ pub(super) struct Array {
     /// Where it begins.
     pub(super) at: usize,
     pub(super) spec: ArraySpec,
+    /// What `size` says, which the array has in whole blocks of 4 KiB.
+    pub(super) said_bytes: u64,
     pub(super) policies: Vec<Contender>,
     /// What its reader should know.
     pub(super) notes: Vec<String>,
@@ -75,6 +77,8 @@ impl Array {
             let text = r#"there are no legs: name drives, as in legs = ["ram", "ram"]"#;
             return Err(section.error_of_all(text));
         }
+        let said_bytes = spec.size_bytes;
+        spec.size_bytes -= said_bytes % BLOCK_BYTES;
         size_up(&mut spec, legs, &section)?;
         for policy in &policies {
             policy.check(spec.legs.len()).map_err(|error| {
@@ -88,43 +92,35 @@ impl Array {
         Ok(Self {
             at: section.at,
             spec,
+            said_bytes,
             policies,
             notes,
         })
     }
 }
 
-/// What `level`, `layout` and `chunk` say together.
+/// What `level`, `layout` and `chunk` say together. A RAID1 has neither of the latter: they are
+/// checked and of no effect, so that `level` is all that changes from one array to the other.
 fn parse_layout(section: &Section<'_>) -> Result<Layout, ScenarioFileError> {
     let text = |key| match section.entry(key) {
         Some(entry) => Ok(Some((entry, section.text(entry)?))),
         None => Ok(None),
     };
-    let (level, layout, chunk) = (text("level")?, text("layout")?, text("chunk")?);
-    match level {
-        None => {}
-        Some((_, level)) if level == "raid1" => {}
-        Some((_, level)) if level == "raid10" => {
-            let layout = match &layout {
-                Some((entry, text)) => {
-                    Layout::parse(text).map_err(|error| section.error(entry, error))?
-                }
-                None => Layout::parse("near=2").expect("this is a layout"),
-            };
-            return chunked(section, layout, chunk);
-        }
+    let mirror = match text("level")? {
+        None => true,
+        Some((_, level)) if level == "raid1" => true,
+        Some((_, level)) if level == "raid10" => false,
         Some((entry, level)) => {
             let text = format_args!("level: '{level}' is neither raid1 nor raid10");
             return Err(section.error(entry, text));
         }
-    }
-    match layout.or(chunk) {
-        None => Ok(Layout::Mirror),
-        Some((entry, _)) => {
-            let text = format_args!("{}: only level = \"raid10\" has one", entry.key);
-            Err(section.error(entry, text))
-        }
-    }
+    };
+    let layout = match text("layout")? {
+        Some((entry, text)) => Layout::parse(&text).map_err(|error| section.error(entry, error))?,
+        None => Layout::parse("near=2").expect("this is a layout"),
+    };
+    let layout = chunked(section, layout, text("chunk")?)?;
+    Ok(if mirror { Layout::Mirror } else { layout })
 }
 
 /// `layout` with chunks of the size that `chunk` says.
@@ -162,6 +158,9 @@ fn set(
             array.size_bytes = size()?;
             if array.size_bytes > SIZE_MAX_BYTES {
                 return Err(wrong(format!("'{text}' is more than 4096TiB")));
+            }
+            if (1..BLOCK_BYTES).contains(&array.size_bytes) {
+                return Err(wrong(format!("'{text}' is less than 4KiB")));
             }
         }
         "copies" => {
@@ -206,6 +205,9 @@ fn set(
     }
     Ok(())
 }
+
+/// What arrays are whole blocks of: the largest sector of a drive.
+const BLOCK_BYTES: u64 = 4096;
 
 /// What 16 of the largest drives hold.
 const SIZE_MAX_BYTES: u64 = 4 << 50;
@@ -271,7 +273,7 @@ fn parse_policies(
     for item in items {
         let at = item.span().start;
         let text = scalar_text(item.get_ref());
-        let text = text.map_err(|text| section.error_at(at, text))?;
+        let text = text.map_err(|text| section.error_at(at, format_args!("policies: {text}")))?;
         if is_to_come(&text) {
             let note = format_args!("policies: '{text}' is not built yet and left out");
             notes.push(section.error_at(at, note).to_string());

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
+use heliostat_engine::Layout;
 use heliostat_sim::{RunError, Trial, run};
 use heliostat_types::Duration;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
@@ -77,6 +78,8 @@ fn what_is_said_is_meant() {
         seed = 18446744073709551615
         [array]
         level = "raid1"
+        layout = "near=2"
+        chunk = "512KiB"
         size = 1073741824
         legs = ["hdd-5400-old", { model = "mine", write_mostly = true }, { model = "ram" }]
         policies = ["pid", "queue:tie=rotate", "oracle"]
@@ -102,6 +105,7 @@ fn what_is_said_is_meant() {
     assert_eq!(scenario.warmup_seconds, Duration::from_ms(250));
     assert_eq!(scenario.seed, u64::MAX);
     assert_eq!(scenario.array.size_bytes, 1 << 30);
+    assert_eq!(scenario.array.layout, Layout::Mirror);
     let legs = &scenario.array.legs;
     assert_eq!(
         (legs[1].model.as_str(), legs[1].write_mostly),
@@ -140,6 +144,26 @@ fn memory_is_as_large_as_it_has_to_be() {
     assert_eq!((size, legs), (9 << 20, vec![1 << 30, 9 << 20]));
     let text = array("legs = [{ model = 'ram', size = '1GiB' }]\nsize = '2GiB'");
     assert!(parse(&text).unwrap_err().contains("smaller than the array"));
+}
+
+#[test]
+fn powers_of_thousand_are_sizes_of_arrays_and_of_jobs() {
+    let sized = |size: &str, job: &str| {
+        let text = format!(
+            "[array]\nlegs = ['ssd-sata-1tb', 'ram']\nsize = {size}\n\
+             [[job]]\nrw = 'randread'\n{job}"
+        );
+        let scenario = parse(&text).unwrap().scenario;
+        let array = scenario.array.size_bytes;
+        (array, scenario.jobs[0].region(0, array).unwrap())
+    };
+    let whole = 500_000_000 / 4096 * 4096;
+    for job in ["", "size = '500MB'", "size = 500000000"] {
+        let (array, region) = sized("'500MB'", job);
+        assert_eq!((array, region.end()), (whole, whole), "{job}");
+    }
+    assert_eq!(sized("8191", "").0, 4096);
+    assert_eq!(sized("1000001", "size = 4096").1.end(), 4096);
 }
 
 #[test]
@@ -221,7 +245,7 @@ fn values_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:6: array: level: 'raid5' is neither raid1 nor raid10
             dir/mixed.toml:6: array: size: '1 furlong' is not a size: a number, then nothing, k,
             m, g, t, KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers of 1000)
-            dir/mixed.toml:5: array: its size is no multiple of 4 KiB
+            dir/mixed.toml:6: array: size: '1000' is less than 4KiB
             dir/mixed.toml:6: array: scheduler: this version has no 'fair' yet, only none
             dir/mixed.toml:6: array: scheduler: 'unfair' is not none, deadline or fair
             dir/mixed.toml:6: array: policies: there is no read policy 'nonsense'. Valid are:
@@ -271,11 +295,11 @@ fn legs_and_jobs_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:10: job 'reader': rw: 'randwalk' is none of read, write, randread,
             randwrite, randrw, rw
             dir/mixed.toml:10: job 'reader': rw: this is a list; one value is wanted
-            dir/mixed.toml:8: job 'reader': bs, offset and offset_increment must be multiples of
-            512
+            dir/mixed.toml:11: job 'reader': bs, offset and offset_increment must be multiples
+            of 512
             dir/mixed.toml:11: job 'reader': iodepth: '1.5' is not a whole number from 1 to
             65536
-            dir/mixed.toml:8: job 'reader': its region ends beyond the array
+            dir/mixed.toml:11: job 'reader': offset and size: its region ends beyond the array
             dir/mixed.toml:8: job 'reader': numjobs and iodepth: with it there are more than
             1048576 requests at once
             dir/mixed.toml:6: array: size: '8388608TiB' is more than 4096TiB
@@ -295,7 +319,7 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             ("legs =", "level = 'raid10'\nlayout = 'near'\nlegs ="),
             ("legs =", "level = 'raid10'\nchunk = '5k'\nlegs ="),
             ("legs =", "level = 'raid10'\nlayout = 'far=3'\nlegs ="),
-            ("legs =", "layout = 'near=2'\nlegs ="),
+            ("legs =", "level = 'raid1'\nlayout = 'near'\nlegs ="),
             ("legs =", "memory = 1\nlegs ="),
             ("legs =", "copies_chunk = '3MiB'\nlegs ="),
             ("seconds = 1", "first_client = -1"),
@@ -321,7 +345,7 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             from 4096 to 1073741824
             dir/mixed.toml:5: array: 3 copies on 2 legs; a layout takes 2 copies or more, each
             on a leg of its own
-            dir/mixed.toml:6: array: layout: only level = "raid10" has one
+            dir/mixed.toml:7: array: layout: near: '' is not a whole number from 2 to 16
             dir/mixed.toml:6: array: memory: '1' is not from 64MiB to 4GiB
             dir/mixed.toml:6: array: copies_chunk: '3MiB' is no power of two from 4KiB to 1TiB
             dir/mixed.toml:3: first_client: '-1' is not a whole number from 0 to 4294967295

@@ -143,8 +143,14 @@ fn what_does_not_go_together_is_said() {
             "bs, offset and offset_increment must be multiples of 512",
         ),
         (&[("bs", "64m")], "bs must be 512 bytes to 32 MiB"),
-        (&[("bs", "4k"), ("size", "2k")], "its region holds no block"),
-        (&[("offset", "2g")], "its region ends beyond the array"),
+        (
+            &[("bs", "4k"), ("size", "2k")],
+            "bs and size: its region holds no block",
+        ),
+        (
+            &[("offset", "2g")],
+            "offset and size: its region ends beyond the array",
+        ),
         (
             &[("arrival", "fixed:5"), ("rate_iops", "5")],
             "arrival says when requests come: leave out rate_iops, rate, thinktime",
