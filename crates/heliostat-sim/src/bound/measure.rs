@@ -14,6 +14,10 @@ const ANCHORS: [u64; 3] = [4, 7, 10];
 /// and how many are timed, beginning with an empty drive.
 const FLASH_DEPTH: usize = 2048;
 const FLASH_TIMED: usize = 40_000;
+/// Of large operations fewer occupy every die: no more at once than have these bytes, and
+/// proportionally fewer timed, but always some that wait. Pages are what takes our time.
+const FLASH_AHEAD_BYTES: u64 = 256 << 20;
+const FLASH_DEPTH_MIN: usize = 16;
 const HDD_DEPTH: usize = 64;
 const HDD_TIMED: usize = 4_000;
 
@@ -115,7 +119,9 @@ pub(super) fn saturated(params: &ModelParams, read_percent: u64, asked: Asked) -
     let (depth, timed) = if model.spec().rotational {
         (HDD_DEPTH, HDD_TIMED)
     } else {
-        (FLASH_DEPTH, FLASH_TIMED)
+        let ahead = usize::try_from(FLASH_AHEAD_BYTES / asked.len_bytes).unwrap_or(FLASH_DEPTH);
+        let depth = ahead.clamp(FLASH_DEPTH_MIN, FLASH_DEPTH);
+        (depth, FLASH_TIMED * depth / FLASH_DEPTH)
     };
     let (mut sent, mut ended) = (0, 0);
     while ended < timed {
