@@ -540,7 +540,7 @@ policies = ["pid", "adaptive:hedge=off", "queue"]
 [[job]]
 rw = "randread"
 "#;
-    let file = super::ScenarioFile::parse(std::path::Path::new("x.toml"), text).unwrap();
+    let file = ScenarioFile::parse(Path::new("x.toml"), text).unwrap();
     let names: Vec<String> = file.policies.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["pid", "queue"]);
     assert_eq!(
