@@ -102,7 +102,7 @@ impl Simulation {
                 let is_excused = mine.is_damaged(here)
                     || theirs.is_damaged(there)
                     || divergent.iter().any(|known| known.overlaps(extent));
-                if !is_excused && mine.store.sector(here) != theirs.store.sector(there) {
+                if !is_excused && !mine.store.is_equal(here, &theirs.store, there) {
                     return Err(format!("{leg} and {next} differ in sector {sector}"));
                 }
             }

@@ -1,6 +1,7 @@
 //! The bytes of one leg: pages that were written, everything else as it was never written.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut, Range};
 
 use heliostat_engine::Map;
 use heliostat_types::{Extent, LegId, SECTOR_BYTES};
@@ -11,19 +12,50 @@ use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of
 const PAGE_SECTORS: usize = 8;
 /// Bytes of a page on the device.
 const PAGE_BYTES: u64 = PAGE_SECTORS as u64 * SECTOR_BYTES;
-/// Pages of a table of the second level: 2 MiB of the device.
-const TABLE_PAGES: usize = 512;
 
-type Page = Option<Box<[u8]>>;
+/// A page that was written.
+#[derive(Clone, Debug)]
+enum Page {
+    /// All of it by one write, or as if never: what its sectors hold follows from the version.
+    Whole(u64),
+    /// The kept bytes of its sectors.
+    Bytes(Box<[u8]>),
+}
 
 /// Sparse bytes of a leg. What is kept of each sector is said by the [`Fidelity`].
 #[derive(Debug)]
 pub(crate) struct Store {
     kept_bytes: usize,
-    is_written: bool,
     map: Map,
     leg: LegId,
-    tables: Vec<Option<Box<[Page]>>>,
+    pages: BTreeMap<u64, Page>,
+}
+
+/// The kept bytes of one sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptSector {
+    bytes: [u8; SECTOR],
+    kept_bytes: usize,
+}
+
+impl Deref for KeptSector {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.kept_bytes]
+    }
+}
+
+impl DerefMut for KeptSector {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.kept_bytes]
+    }
+}
+
+impl PartialEq for KeptSector {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
 }
 
 /// The part of a request that lies on one page.
@@ -37,6 +69,11 @@ struct Span {
 }
 
 impl Span {
+    /// Whether it is all of its page.
+    const fn is_whole(&self) -> bool {
+        self.sectors.end - self.sectors.start == PAGE_SECTORS as u64
+    }
+
     /// Its sectors, where each is in the page, and where in the request.
     fn places(self) -> impl Iterator<Item = (u64, usize, usize)> {
         let in_page = as_index(self.sectors.start) % PAGE_SECTORS;
@@ -51,15 +88,11 @@ impl Span {
 impl Store {
     /// A leg of an array that was never written.
     pub(crate) fn new(map: Map, leg: LegId, fidelity: Fidelity) -> Self {
-        // A leg without any byte of the array has bytes that rot as well.
-        let size_bytes = map.leg_bytes(leg).max(PAGE_BYTES);
-        let tables = size_bytes.div_ceil(PAGE_BYTES * TABLE_PAGES as u64);
         Self {
             kept_bytes: fidelity.kept_bytes(),
-            is_written: false,
             map,
             leg,
-            tables: vec![None; as_index(tables)],
+            pages: BTreeMap::new(),
         }
     }
 
@@ -68,7 +101,10 @@ impl Store {
     /// # Panics
     /// Where something was written: samples of that would say nothing of the rest.
     pub(crate) fn read_samples(&self, extent: Extent, bytes: &mut [u8]) {
-        assert!(!self.is_written, "samples are of what was never written");
+        assert!(
+            self.pages.is_empty(),
+            "samples are of what was never written"
+        );
         let first = extent.offset() / SECTOR_BYTES;
         for sector in sampled_sectors(extent) {
             let at = as_index(sector - first) * SECTOR;
@@ -85,13 +121,18 @@ impl Store {
     pub(crate) fn read(&self, extent: Extent, bytes: &mut [u8], moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
-            let page = self.page(span.page);
+            let page = self.pages.get(&span.page);
             for (sector, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
                 let kept = &mut bytes[at..at + kept_bytes];
-                match page {
-                    Some(page) => kept.copy_from_slice(&page[in_page * kept_bytes..][..kept_bytes]),
-                    None => fill_sector(kept, name(&self.map, self.leg, sector), 0),
-                }
+                let version = match page {
+                    Some(Page::Bytes(page)) => {
+                        kept.copy_from_slice(&page[in_page * kept_bytes..][..kept_bytes]);
+                        continue;
+                    }
+                    Some(Page::Whole(version)) => *version,
+                    None => 0,
+                };
+                fill_sector(kept, name(&self.map, self.leg, sector), version);
             }
         }
     }
@@ -100,11 +141,20 @@ impl Store {
     pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8], moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
-            let page = self.page_mut(span.page);
-            for (_, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
-                let kept = &bytes[at..at + kept_bytes];
-                page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(kept);
+            let page = span.page;
+            if span.is_whole() && span.sectors.clone().all(&moves) {
+                let kept = |sector: usize| &bytes[span.at + sector * SECTOR..][..kept_bytes];
+                if let Some(version) = self.version_of_page(page, kept) {
+                    self.pages.insert(page, Page::Whole(version));
+                    continue;
+                }
             }
+            self.change(page, |page| {
+                for (_, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                    let kept = &bytes[at..at + kept_bytes];
+                    page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(kept);
+                }
+            });
         }
     }
 
@@ -112,10 +162,11 @@ impl Store {
     pub(crate) fn zero(&mut self, extent: Extent, moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
-            let page = self.page_mut(span.page);
-            for (_, in_page, _) in span.places().filter(|(sector, ..)| moves(*sector)) {
-                page[in_page * kept_bytes..][..kept_bytes].fill(0);
-            }
+            self.change(span.page, |page| {
+                for (_, in_page, _) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                    page[in_page * kept_bytes..][..kept_bytes].fill(0);
+                }
+            });
         }
     }
 
@@ -125,26 +176,49 @@ impl Store {
     }
 
     /// The kept bytes of a sector of the leg.
-    pub(crate) fn sector(&self, sector: u64) -> Vec<u8> {
+    pub(crate) fn sector(&self, sector: u64) -> KeptSector {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
-        let mut bytes = vec![0; SECTOR];
-        self.read(extent, &mut bytes, |_| true);
-        bytes.truncate(self.kept_bytes);
-        bytes
+        let mut kept = KeptSector {
+            bytes: [0; SECTOR],
+            kept_bytes: self.kept_bytes,
+        };
+        self.read(extent, &mut kept.bytes, |_| true);
+        kept
     }
 
     /// Makes the kept bytes of a sector of the leg these.
     pub(crate) fn set_sector(&mut self, sector: u64, bytes: &[u8]) {
         let kept_bytes = self.kept_bytes;
         let in_page = as_index(sector) % PAGE_SECTORS;
-        let page = self.page_mut(sector / PAGE_SECTORS as u64);
-        page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(bytes);
+        self.change(sector / PAGE_SECTORS as u64, |page| {
+            page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(bytes);
+        });
     }
 
     /// The version of a sector of the array, which this leg holds; `None` where its bytes are no
     /// write's.
     pub(crate) fn version(&self, sector: u64) -> Option<u64> {
-        version_of_sector(&self.sector(self.place_of(sector)), sector)
+        let place = self.place_of(sector);
+        let whole = self.version_of_whole(place);
+        whole.or_else(|| version_of_sector(&self.sector(place), sector))
+    }
+
+    /// Whether a sector of this leg and one of another, which hold the same one of the array, hold
+    /// the same bytes.
+    pub(crate) fn is_equal(&self, here: u64, other: &Self, there: u64) -> bool {
+        match (self.version_of_whole(here), other.version_of_whole(there)) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self.sector(here) == other.sector(there),
+        }
+    }
+
+    /// The version of a sector of the leg where its page is of one write.
+    fn version_of_whole(&self, sector: u64) -> Option<u64> {
+        match self.pages.get(&(sector / PAGE_SECTORS as u64)) {
+            None => Some(0),
+            Some(Page::Whole(version)) => Some(*version),
+            Some(Page::Bytes(_)) => None,
+        }
     }
 
     /// The sector of the leg in which one of the array lies, which the leg holds.
@@ -155,11 +229,7 @@ impl Store {
 
     /// The sectors of the array on pages of this leg that were written.
     pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
-        let tables = (0..).zip(&self.tables);
-        let pages = tables.flat_map(|(table, pages)| {
-            let pages = (table * TABLE_PAGES as u64..).zip(pages.iter().flatten());
-            pages.filter_map(|(page, bytes)| bytes.as_ref().map(|_| page))
-        });
+        let pages = self.pages.keys();
         let sectors =
             pages.flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
         sectors.filter_map(|sector| {
@@ -168,26 +238,43 @@ impl Store {
         })
     }
 
-    fn page(&self, page: u64) -> Option<&[u8]> {
-        let (table, at) = split(page);
-        self.tables.get(table)?.as_ref()?[at].as_deref()
+    /// Changes the kept bytes of a page, and keeps it as small as it can be.
+    fn change(&mut self, page: u64, change: impl FnOnce(&mut [u8])) {
+        let mut bytes = match self.pages.remove(&page) {
+            Some(Page::Bytes(bytes)) => bytes,
+            Some(Page::Whole(version)) => self.bytes_of_page(page, version),
+            None => self.bytes_of_page(page, 0),
+        };
+        change(&mut bytes);
+        let kept = |sector: usize| &bytes[sector * self.kept_bytes..][..self.kept_bytes];
+        let changed = match self.version_of_page(page, kept) {
+            Some(version) => Page::Whole(version),
+            None => Page::Bytes(bytes),
+        };
+        self.pages.insert(page, changed);
     }
 
-    /// A page to write to; where it is new, with the bytes of what was never written.
-    fn page_mut(&mut self, page: u64) -> &mut [u8] {
-        self.is_written = true;
-        let kept_bytes = self.kept_bytes;
-        let (table, at) = split(page);
-        let table =
-            self.tables[table].get_or_insert_with(|| vec![None; TABLE_PAGES].into_boxed_slice());
-        table[at].get_or_insert_with(|| {
-            let mut bytes = vec![0; PAGE_SECTORS * kept_bytes].into_boxed_slice();
-            let first = page * PAGE_SECTORS as u64;
-            for (sector, kept) in (first..).zip(bytes.chunks_exact_mut(kept_bytes)) {
-                fill_sector(kept, name(&self.map, self.leg, sector), 0);
-            }
-            bytes
-        })
+    /// The kept bytes of a page that one write wrote.
+    fn bytes_of_page(&self, page: u64, version: u64) -> Box<[u8]> {
+        let mut bytes = vec![0; PAGE_SECTORS * self.kept_bytes].into_boxed_slice();
+        let first = page * PAGE_SECTORS as u64;
+        for (sector, kept) in (first..).zip(bytes.chunks_exact_mut(self.kept_bytes)) {
+            fill_sector(kept, name(&self.map, self.leg, sector), version);
+        }
+        bytes
+    }
+
+    /// The version of all sectors of a page, whose kept bytes `kept` has by their index in it;
+    /// `None` where there is not one for all.
+    fn version_of_page<'a>(&self, page: u64, kept: impl Fn(usize) -> &'a [u8]) -> Option<u64> {
+        let first = page * PAGE_SECTORS as u64;
+        let mut versions = (first..).zip(0..PAGE_SECTORS).map(|(sector, in_page)| {
+            version_of_sector(kept(in_page), name(&self.map, self.leg, sector))
+        });
+        let version = versions.next()??;
+        versions
+            .all(|other| other == Some(version))
+            .then_some(version)
     }
 }
 
@@ -201,13 +288,8 @@ fn name(map: &Map, leg: LegId, sector: u64) -> u64 {
     address.map_or(sector | 1 << 63, |address| address / SECTOR_BYTES)
 }
 
-/// Table and index in it.
-fn split(page: u64) -> (usize, usize) {
-    (as_index(page) / TABLE_PAGES, as_index(page) % TABLE_PAGES)
-}
-
 fn as_index(number: u64) -> usize {
-    usize::try_from(number).expect("the tables of all pages fit into memory")
+    usize::try_from(number).expect("what one request or page has fits into memory")
 }
 
 /// The pages of an extent of whole sectors.
@@ -288,6 +370,26 @@ mod tests {
         store.read_samples(extent, &mut bytes);
         bytes[64 << 10..128 << 10].fill(0xdb);
         assert!(told(&bytes).contains(&None));
+    }
+
+    /// A page of one write needs no bytes, one that was written in halves needs none in the end, and
+    /// one with a sector that is no write's does.
+    #[test]
+    fn pages_are_as_small_as_they_can_be() {
+        let mut store = mirrored(1 << 20, Fidelity::Bytes);
+        let (extent, bytes) = written(8..16, 4);
+        let is_small = |store: &Store| matches!(store.pages[&1], super::Page::Whole(4));
+        store.write(extent, &bytes, |_| true);
+        assert!(is_small(&store));
+        store.set_sector(9, &[7; SECTOR]);
+        assert!(!is_small(&store));
+        assert_eq!((store.version(8), store.version(9)), (Some(4), None));
+        store.write(extent, &bytes, |sector| sector % 2 == 0);
+        assert!(!is_small(&store));
+        store.write(extent, &bytes, |sector| sector % 2 == 1);
+        assert!(is_small(&store));
+        let other = mirrored(1 << 20, Fidelity::Bytes);
+        assert!(store.is_equal(16, &other, 16) && !store.is_equal(15, &other, 15));
     }
 
     #[test]
