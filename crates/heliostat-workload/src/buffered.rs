@@ -154,7 +154,7 @@ impl Buffered {
         }
         let direction = self.pace.direction(now, &mut self.ops, 0)?;
         let (extent, place) = self.ops.next(direction);
-        self.pace.on_issue(direction, extent.len());
+        self.pace.on_issue(now, direction, extent.len());
         self.called_at = now;
         self.call = match direction {
             Direction::Write => Call::Write { extent },

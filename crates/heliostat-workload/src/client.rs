@@ -84,6 +84,8 @@ pub(crate) struct Pace {
     /// `None` where nothing is limited.
     rate: Option<Rate>,
     quota_bytes: u64,
+    /// From when on what is asked for counts towards the quota.
+    counts_from: Instant,
     asked_bytes: u64,
     fsync: u32,
     writes_since_flush: u32,
@@ -94,10 +96,18 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(job: &Job, ops: &Ops, begins_at: Instant, quota_bytes: u64) -> Self {
+    /// It begins at `begins_at`, and ends when it has asked for `quota_bytes` from `counts_from` on.
+    pub(crate) fn new(
+        job: &Job,
+        ops: &Ops,
+        begins_at: Instant,
+        quota_bytes: u64,
+        counts_from: Instant,
+    ) -> Self {
         Self {
             rate: Some(Rate::new(job, ops, begins_at)).filter(Rate::is_limited),
             quota_bytes,
+            counts_from,
             asked_bytes: 0,
             fsync: job.fsync,
             writes_since_flush: 0,
@@ -149,8 +159,10 @@ impl Pace {
         }
     }
 
-    pub(crate) fn on_issue(&mut self, direction: Direction, len_bytes: u64) {
-        self.asked_bytes += len_bytes;
+    pub(crate) fn on_issue(&mut self, now: Instant, direction: Direction, len_bytes: u64) {
+        if now >= self.counts_from {
+            self.asked_bytes += len_bytes;
+        }
         self.writes_since_flush += u32::from(direction == Direction::Write);
         if let Some(rate) = &mut self.rate {
             rate.on_issue(direction, len_bytes);
@@ -214,7 +226,7 @@ impl Direct {
             Err(next) => return next,
         };
         let (extent, _) = self.ops.next(direction);
-        self.pace.on_issue(direction, extent.len());
+        self.pace.on_issue(now, direction, extent.len());
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.advance();
             self.late += u64::from(since < now);

@@ -307,7 +307,7 @@ impl Builder<'_> {
         // Clones that share a region share what is hot in it.
         let hot = RandomStream::new(self.around.seed, "hot", self.index as u64).next_u64();
         let ops = Ops::new(job, region, self.luck("job"), hot);
-        let pace = Pace::new(job, &ops, start, quota_bytes);
+        let pace = Pace::new(job, &ops, start, quota_bytes, self.around.begins_at);
         let is_plain = job.direct || job.rw.is_random() && !job.rw.has_writes();
         if is_plain {
             return Body::Direct(Box::new(Direct {

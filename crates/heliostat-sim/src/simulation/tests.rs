@@ -135,6 +135,15 @@ fn without_a_time_the_run_ends_when_all_is_moved() {
     assert_eq!(result.write.bytes, 64 << 20);
     assert_eq!(result.legs[1].write_bytes, 64 << 20);
     assert!(result.seconds > Duration::from_ms(3), "{}", result.seconds);
+    // What is moved while warming up is moved besides; two were in flight when measuring began.
+    scenario.warmup_seconds = Duration::from_secs(1);
+    let warm = play(&scenario, "pid");
+    assert!(
+        (64..=66).contains(&(warm.write.bytes >> 20)),
+        "{}",
+        warm.write.bytes
+    );
+    assert!(warm.seconds > Duration::from_ms(3), "{}", warm.seconds);
 }
 
 #[test]
