@@ -88,7 +88,11 @@ fn keep(
     csv: &str,
     summary: &str,
 ) -> Result<()> {
-    let environment = environment::read(root)?;
+    let programs: &[_] = match what {
+        "nbd" => &["fio", "nbdkit", "qemu-storage-daemon"],
+        _ => &[],
+    };
+    let environment = environment::read(root, programs)?;
     let name = format!("{}-{what}-{}", environment.date, environment.machine);
     let directory = root.join("bench/runs").join(name);
     fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;

@@ -24,11 +24,11 @@ pub(super) struct Environment {
     versions: Vec<(&'static str, String)>,
 }
 
-/// Looks at the machine and the tree.
+/// Looks at the machine and the tree, and at the versions of the compiler and of `programs`.
 ///
 /// # Errors
 /// Where one of the usual files or programs is missing.
-pub(super) fn read(root: &Path) -> Result<Environment> {
+pub(super) fn read(root: &Path, programs: &[&'static str]) -> Result<Environment> {
     let shell = Shell::new()?;
     shell.change_dir(root);
     let proc = |name: &str| {
@@ -44,7 +44,7 @@ pub(super) fn read(root: &Path) -> Result<Environment> {
         let first = text.lines().next().unwrap_or_default();
         Ok((program, first.to_owned()))
     };
-    let programs = ["rustc", "fio", "nbdkit", "qemu-storage-daemon"];
+    let programs = ["rustc"].iter().chain(programs).copied();
     Ok(Environment {
         date: cmd!(shell, "date -u +%F").quiet().read()?,
         machine: format!("{processors}cpu-{}", std::env::consts::ARCH),
@@ -59,7 +59,7 @@ pub(super) fn read(root: &Path) -> Result<Environment> {
             .quiet()
             .read()?
             .is_empty(),
-        versions: programs.into_iter().map(version).collect::<Result<_>>()?,
+        versions: programs.map(version).collect::<Result<_>>()?,
     })
 }
 
