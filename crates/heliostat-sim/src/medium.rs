@@ -287,8 +287,8 @@ impl Medium {
         }
     }
 
-    /// A sector of a write does not land. Its old bytes are there once more, damaged from this write
-    /// on: a power cut that undoes the write undoes the damage as well, and no other does.
+    /// A sector of a write does not land. Its old bytes are there once more, damaged from this
+    /// write on: a power cut that undoes the write undoes the damage as well, and no other does.
     fn miss(&mut self, op: &LegOp, sector: u64, store: &mut Store) {
         let bytes = store.sector(sector);
         self.land(op, sector, &bytes, true, store);

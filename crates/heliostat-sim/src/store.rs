@@ -372,8 +372,8 @@ mod tests {
         assert!(told(&bytes).contains(&None));
     }
 
-    /// A page of one write needs no bytes, one that was written in halves needs none in the end, and
-    /// one with a sector that is no write's does.
+    /// A page of one write needs no bytes, one that was written in halves needs none in the end,
+    /// and one with a sector that is no write's does.
     #[test]
     fn pages_are_as_small_as_they_can_be() {
         let mut store = mirrored(1 << 20, Fidelity::Bytes);

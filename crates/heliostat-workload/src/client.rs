@@ -96,7 +96,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// It begins at `begins_at`, and ends when it has asked for `quota_bytes` from `counts_from` on.
+    /// It begins at `begins_at`, and ends when it has asked for `quota_bytes` from `counts_from`
+    /// on.
     pub(crate) fn new(
         job: &Job,
         ops: &Ops,
