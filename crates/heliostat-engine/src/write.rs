@@ -387,8 +387,8 @@ impl Engine {
     }
 
     /// A leg has failed a flush. What it had not made durable by then may be lost, and a later
-    /// flush that ends well does not say so: no flush round counts it as good any more, nor does any
-    /// write that relies on a flush and may have been there.
+    /// flush that ends well does not say so: no flush round counts it as good any more, nor does
+    /// any write that relies on a flush and may have been there.
     pub(crate) fn note_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
         let slot = &mut self.legs.legs[leg.index()];
         slot.flush_failed = true;
