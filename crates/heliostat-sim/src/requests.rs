@@ -257,7 +257,8 @@ impl Simulation {
         match pending.ask {
             Ask::Read(_) => shadow.end_read(pending.began),
             Ask::Write(extent) => {
-                shadow.end_write(extent, pending.began, result.is_ok());
+                let lost_leg = self.engine.in_sync().count() < self.legs.len();
+                shadow.end_write(extent, pending.began, result.is_ok(), lost_leg);
                 self.spoil_write(extent.offset() / SECTOR_BYTES);
             }
             Ask::Flush if result.is_ok() => shadow.end_flush(pending.began),

@@ -56,6 +56,9 @@ struct Version {
     overwritten: Moment,
     /// When a write ended that lies over it.
     superseded: Moment,
+    /// The write, not ended, that a read has shown in its place, where it is overwritten for that
+    /// alone; otherwise [`NEVER`].
+    seen_instead: Moment,
 }
 
 /// What is wrong with the bytes of a sector.
@@ -123,12 +126,15 @@ impl Shadow {
                     ended: NEVER,
                     overwritten: NOT_YET,
                     superseded: NOT_YET,
+                    seen_instead: NEVER,
                 }]
             });
             // What was overwritten before every read in flight began can be no one's answer, unless
             // a power cut brings it back.
             let oldest_read = oldest_read.min(NOT_YET - 1);
-            let is_dead = |version: &Version| version.overwritten <= oldest_read;
+            let is_dead = |version: &Version| {
+                version.overwritten <= oldest_read && version.seen_instead == NEVER
+            };
             let (keeps, flushed) = (self.keeps_unflushed, self.flushed);
             versions.retain(|version| !is_dead(version) || keeps && version.superseded > flushed);
             let dead = versions.iter().filter(|version| is_dead(version));
@@ -143,13 +149,17 @@ impl Shadow {
                 ended: NOT_YET,
                 overwritten: NOT_YET,
                 superseded: NOT_YET,
+                seen_instead: NEVER,
             });
         }
         version
     }
 
     /// The write of `version` is answered; `ok` says whether it was done.
-    pub(crate) fn end_write(&mut self, extent: Extent, version: Moment, ok: bool) {
+    ///
+    /// A write that failed may have been seen on a leg that is gone by now (`lost_leg`), and did not
+    /// land on the others: what it was seen instead of is there again then, and nobody can help it.
+    pub(crate) fn end_write(&mut self, extent: Extent, version: Moment, ok: bool, lost_leg: bool) {
         let now = self.tick();
         for granule in self.granules_of(extent) {
             let versions = self.granules.get_mut(&granule);
@@ -159,6 +169,12 @@ impl Shadow {
                 } else if ok && other.ended <= version {
                     other.overwritten = other.overwritten.min(now);
                     other.superseded = other.superseded.min(now);
+                    other.seen_instead = NEVER;
+                } else if other.seen_instead == version {
+                    other.seen_instead = NEVER;
+                    if !ok && lost_leg {
+                        other.overwritten = NOT_YET;
+                    }
                 }
             }
         }
@@ -198,6 +214,7 @@ impl Shadow {
                 version.ended = version.ended.min(now);
                 version.overwritten = NOT_YET;
                 version.superseded = NOT_YET;
+                version.seen_instead = NEVER;
             }
         }
     }
@@ -271,6 +288,10 @@ impl Shadow {
             let ended = read.map_or(NOT_YET, |known| known.ended);
             for other in versions {
                 if other.version != version && other.ended <= began {
+                    let is_known = other.overwritten < NOT_YET && other.seen_instead == NEVER;
+                    if ended == NOT_YET && !is_known {
+                        other.seen_instead = version;
+                    }
                     other.overwritten = other.overwritten.min(now);
                     other.superseded = other.superseded.min(ended);
                 }
@@ -310,7 +331,7 @@ mod tests {
         let write = shadow.begin_write(GRANULE);
         assert_eq!(read_now(&mut shadow, 0), Ok(()), "not done yet");
         let slow = shadow.begin_read();
-        shadow.end_write(GRANULE, write, true);
+        shadow.end_write(GRANULE, write, true, false);
         assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
         assert_eq!(read_now(&mut shadow, write), Ok(()));
         assert_eq!(read(&mut shadow, slow, 0), Ok(()), "it began before");
@@ -341,18 +362,36 @@ mod tests {
         let mut shadow = Shadow::new(4096, false);
         let one = shadow.begin_write(GRANULE);
         let other = shadow.begin_write(GRANULE);
-        shadow.end_write(GRANULE, one, true);
-        shadow.end_write(GRANULE, other, true);
+        shadow.end_write(GRANULE, one, true, false);
+        shadow.end_write(GRANULE, other, true, false);
         assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
         assert_eq!(read_now(&mut shadow, one), Ok(()));
         assert_eq!(read_now(&mut shadow, other), Err(Wrong::Overwritten));
+    }
+
+    /// It was seen on a leg that is out before it fails on the others. Without a leg that is out it
+    /// must not come to that, and a write that was answered well stays.
+    #[test]
+    fn a_failed_write_that_was_seen_goes_with_its_leg_alone() {
+        for (ok, lost_leg, old) in [
+            (false, true, Ok(())),
+            (false, false, Err(Wrong::Overwritten)),
+            (true, true, Err(Wrong::Overwritten)),
+        ] {
+            let mut shadow = Shadow::new(4096, false);
+            let write = shadow.begin_write(GRANULE);
+            assert_eq!(read_now(&mut shadow, write), Ok(()));
+            assert_eq!(read_now(&mut shadow, 0), Err(Wrong::Overwritten));
+            shadow.end_write(GRANULE, write, ok, lost_leg);
+            assert_eq!(read_now(&mut shadow, 0), old, "{ok} {lost_leg}");
+        }
     }
 
     #[test]
     fn a_failed_write_happened_or_not_for_good() {
         let mut shadow = Shadow::new(4096, false);
         let failed = shadow.begin_write(GRANULE);
-        shadow.end_write(GRANULE, failed, false);
+        shadow.end_write(GRANULE, failed, false, false);
         assert_eq!(read_now(&mut shadow, 0), Ok(()));
         assert_eq!(read_now(&mut shadow, failed), Err(Wrong::Overwritten));
     }
@@ -362,7 +401,7 @@ mod tests {
         let mut shadow = Shadow::new(4096, false);
         for _ in 0..1_000 {
             let write = shadow.begin_write(GRANULE);
-            shadow.end_write(GRANULE, write, true);
+            shadow.end_write(GRANULE, write, true, false);
         }
         assert!(shadow.granules[&1].len() <= 3);
         assert_eq!(read_now(&mut shadow, 5), Err(Wrong::Overwritten));
@@ -370,7 +409,7 @@ mod tests {
 
     fn write(shadow: &mut Shadow) -> Moment {
         let version = shadow.begin_write(GRANULE);
-        shadow.end_write(GRANULE, version, true);
+        shadow.end_write(GRANULE, version, true, false);
         version
     }
 

@@ -230,7 +230,7 @@ fn mistakes_have_their_exit_codes() {
     let line = "wrong.toml:11: job 'reader': there is no key 'iodeph'; did you mean 'iodepth'?";
     check(&[&wrong], &[], 1, line);
     check(&[&small, &wrong], &[], 1, line);
-    check(&[&binary], &[], 1, "binary.toml: is no text");
+    check(&[&binary], &[], 1, "binary.toml:1: is no text");
     check(&[&scratch.0], &[], 1, "cannot be read");
     check(&[&nowhere], &[], 1, "nowhere.toml: cannot be read");
 }
