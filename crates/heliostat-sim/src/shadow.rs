@@ -157,8 +157,9 @@ impl Shadow {
 
     /// The write of `version` is answered; `ok` says whether it was done.
     ///
-    /// A write that failed may have been seen on a leg that is gone by now (`lost_leg`), and did not
-    /// land on the others: what it was seen instead of is there again then, and nobody can help it.
+    /// A write that failed may have been seen on a leg that is gone by now (`lost_leg`), and did
+    /// not land on the others: what it was seen instead of is there again then, and nobody can help
+    /// it.
     pub(crate) fn end_write(&mut self, extent: Extent, version: Moment, ok: bool, lost_leg: bool) {
         let now = self.tick();
         for granule in self.granules_of(extent) {
