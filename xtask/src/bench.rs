@@ -59,7 +59,7 @@ pub(crate) fn nbd(root: &Path, effort: Effort, save: bool) -> Result<()> {
     Ok(())
 }
 
-/// Measures the simulator, prints the figures, and keeps them as [`nbd`] does.
+/// Measures the simulator, prints the figures, and keeps them as [`nbd()`] does.
 ///
 /// # Errors
 /// Where it does not build or fails.

@@ -20,7 +20,7 @@ pub struct Fault {
     /// When it is over; [`Fault::NEVER_NS`] where nothing was said, which is 5 s after `at_ns` for
     /// a power cut and never for everything else.
     pub until_ns: i64,
-    /// What goes wrong; a fault without is refused by [`Fault::check`].
+    /// What goes wrong; a fault without is refused.
     pub effect: Option<Effect>,
     /// [`Effect::Pause`]: from the beginning of one to that of the next.
     pub every: Option<Duration>,

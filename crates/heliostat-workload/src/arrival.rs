@@ -72,7 +72,7 @@ impl Arrival {
 }
 
 impl fmt::Display for Arrival {
-    /// As [`Arrival::parse`] takes it.
+    /// As a job file says it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("closed"),
