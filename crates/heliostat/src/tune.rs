@@ -43,7 +43,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "POLICY")]
     policy: String,
     /// Values of a tunable to try: KEY=A,B,C, or `KEY=LOW..HIGH[:STEPS][:log]`; may be given
-    /// several times [default: some round the default, of every tunable that --policy gives no value].
+    /// several times [default: some round the default, of every tunable that --policy gives
+    /// no value].
     #[arg(long = "set", value_name = "KEY=VALUES")]
     sets: Vec<String>,
     /// What is to be best: iops, bw, mean, p50, p90, p99, p99.9, p99.99 or max of reads, or of
