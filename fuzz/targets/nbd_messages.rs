@@ -5,10 +5,10 @@
 //! chooses which messages are sent and what their fields say, so that the fuzzer spends its time on
 //! what comes behind the handshake.
 
-use heliostat_export_nbd::codec::{
+use heliostat_export_nbd::fuzz::fuzz_session;
+use heliostat_nbd::codec::{
     BASE_ALLOCATION, OptionHeader, PAYLOAD_BYTES_MAX, RequestHeader, command, option,
 };
-use heliostat_export_nbd::fuzz::fuzz_session;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 

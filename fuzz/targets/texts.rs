@@ -1,7 +1,7 @@
 #![no_main]
 //! What people write on the command line: sizes, rates, lengths of time, addresses.
 
-use heliostat_export_nbd::uri::ExportUri;
+use heliostat_nbd::uri::ExportUri;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

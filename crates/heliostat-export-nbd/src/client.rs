@@ -15,11 +15,11 @@ use std::os::unix::net::UnixStream;
 use heliostat_types::Extent;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::codec::{
+use heliostat_nbd::codec::{
     CHUNK_HEADER_BYTES, ChunkHeader, Fields, RequestHeader, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC,
     chunk, command, command_flag, transmission,
 };
-use crate::uri::{Endpoint, ExportUri};
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 
 /// How many bytes are taken in at once: dozens of small replies.
 const INPUT_BYTES: usize = 256 << 10;
@@ -40,7 +40,7 @@ pub enum ClientError {
     Refused {
         /// Which option.
         option: u32,
-        /// With which reply, of [`crate::codec::option_reply`].
+        /// With which reply, of [`heliostat_nbd::codec::option_reply`].
         kind: u32,
         /// What it said about it.
         message: String,
@@ -58,7 +58,7 @@ pub enum ClientError {
 pub struct ExportDetails {
     /// How many bytes there are.
     pub size_bytes: u64,
-    /// Bits of [`crate::codec::transmission`].
+    /// Bits of [`heliostat_nbd::codec::transmission`].
     pub flags: u16,
     /// Smallest, preferred and largest block, where the server said.
     pub block_sizes: Option<[u32; 3]>,

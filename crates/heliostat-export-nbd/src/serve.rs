@@ -28,7 +28,7 @@ use self::connection::{Connection, Identity, Wires};
 use self::input::InputPool;
 use self::socket::{AcceptError, Listener};
 use crate::session::ExportInfo;
-use crate::uri::{Endpoint, ExportUri};
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 
 /// How many clients are served at once over all sockets; another one is turned away. Each may hold
 /// an input buffer of 256 KiB.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use heliostat_types::Extent;
 
-use crate::codec::{
+use heliostat_nbd::codec::{
     CLIENT_FLAGS_BYTES, GREETING_MAGIC, OPTION_HEADER_BYTES, OPTION_MAGIC, PAYLOAD_BYTES_MAX,
     handshake, transmission as transmission_flag,
 };
@@ -48,7 +48,7 @@ pub struct ExportInfo {
 }
 
 impl ExportInfo {
-    /// What the export can do, as bits of [`crate::codec::transmission`].
+    /// What the export can do, as bits of [`heliostat_nbd::codec::transmission`].
     ///
     /// Not fragmenting is a promise about structured replies and made only with them.
     #[must_use]

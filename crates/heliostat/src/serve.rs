@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use heliostat_export_nbd::serve::NbdExport;
-use heliostat_export_nbd::uri::ExportUri;
 use heliostat_leg::{IoChoice, LegSpec};
+use heliostat_nbd::uri::ExportUri;
 use heliostat_policy::PolicySpec;
 use heliostat_runtime::{ArrayOptions, Export, Progress, Server, Signals, Trust, UsageError};
 use heliostat_types::Duration;

@@ -33,6 +33,7 @@ const FORMAT: &str = "heliostat-format";
 const ENGINE: &str = "heliostat-engine";
 const MODEL: &str = "heliostat-model";
 const WORKLOAD: &str = "heliostat-workload";
+const NBD: &str = "heliostat-nbd";
 const SIM: &str = "heliostat-sim";
 const LEG: &str = "heliostat-leg";
 const RUNTIME: &str = "heliostat-runtime";
@@ -55,6 +56,7 @@ const TABLE: &[Row] = &[
     row(ENGINE, Kind::Pure, &[TYPES, POLICY, FORMAT]),
     row(MODEL, Kind::Pure, &[TYPES]),
     row(WORKLOAD, Kind::Pure, &[TYPES]),
+    row(NBD, Kind::Pure, &[TYPES]),
     row(
         SIM,
         Kind::Pure,
@@ -87,6 +89,7 @@ fn may_use(name: &str, other: &str) -> Option<bool> {
     match name {
         "heliostat" => Some(other != "xtask"),
         "heliostat-bench" => Some(other != "heliostat" && other != "xtask"),
+        "heliostat-export-nbd" if other == NBD => Some(true),
         _ if EXPORTS.contains(&name) => Some([STDX, TYPES, RUNTIME].contains(&other)),
         _ => None,
     }
@@ -181,6 +184,7 @@ mod tests {
             ("heliostat-engine", "stdx"),
             ("heliostat-leg", "heliostat-model"),
             ("heliostat-export-fuse", "heliostat-runtime"),
+            ("heliostat-export-nbd", "heliostat-nbd"),
             ("heliostat-bench", "heliostat-format"),
             ("heliostat", "heliostat-sim"),
         ] {
@@ -196,6 +200,7 @@ mod tests {
             ("heliostat-types", "heliostat-policy"),
             ("heliostat-export-nbd", "heliostat-engine"),
             ("heliostat-export-nbd", "heliostat-export-fuse"),
+            ("heliostat-export-fuse", "heliostat-nbd"),
             ("heliostat-bench", "heliostat"),
             ("xtask", "heliostat-types"),
         ] {

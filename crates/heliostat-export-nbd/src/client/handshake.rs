@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{ClientError, ExportDetails, Stream};
-use crate::codec::{
+use heliostat_nbd::codec::{
     Fields, GREETING_BYTES, GREETING_MAGIC, OPTION_MAGIC, OPTION_REPLY_HEADER_BYTES, OptionHeader,
     OptionReplyHeader, handshake, info, option, option_reply,
 };

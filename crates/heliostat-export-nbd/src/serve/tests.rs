@@ -19,8 +19,8 @@ use heliostat_types::Extent;
 
 use super::{CONNECTIONS_MAX, NbdExport, ServeError};
 use crate::client::{Client, ClientError, ClientRequest};
-use crate::codec::{RequestHeader, command, option_reply};
-use crate::uri::{Endpoint, ExportUri};
+use heliostat_nbd::codec::{RequestHeader, command, option_reply};
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 
 const SIZE_BYTES: u64 = 64 << 20;
 /// The smallest arena that the engine takes.

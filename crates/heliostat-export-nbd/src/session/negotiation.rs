@@ -1,7 +1,7 @@
 //! The options that come before the first request.
 
 use super::{CloseReason, Event, Phase, Received, Session, index, skippable};
-use crate::codec::{
+use heliostat_nbd::codec::{
     BASE_ALLOCATION, EXPORT_NAME_ZEROES, Fields, OPTION_HEADER_BYTES, OptionHeader,
     OptionReplyHeader, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX, info, option, option_reply,
 };

@@ -7,11 +7,11 @@ use proptest::prelude::{any, prop};
 use proptest::{prop_assert_eq, prop_oneof, proptest};
 
 use super::{CloseReason, Event, ExportInfo, Reply, Request, Session, Tag};
-use crate::codec::{
-    OptionHeader, PAYLOAD_BYTES_MAX, RequestHeader, command, command_flag, option, transmission,
-};
 use crate::fuzz;
 use crate::session::{NEGOTIATION_BYTES_MAX, OPTIONS_MAX, WRITE_SKIP_BYTES_MAX};
+use heliostat_nbd::codec::{
+    OptionHeader, PAYLOAD_BYTES_MAX, RequestHeader, command, command_flag, option, transmission,
+};
 
 mod negotiation;
 mod requests;

@@ -4,7 +4,7 @@ use heliostat_types::{ErrorKind, Extent, StatusRun};
 
 use super::negotiation::ALLOCATION_CONTEXT;
 use super::{CloseReason, Event, Phase, Received, Request, Session, index, skippable};
-use crate::codec::{
+use heliostat_nbd::codec::{
     ChunkHeader, PAYLOAD_BYTES_MAX, REQUEST_BYTES, RequestHeader, allocation, chunk, command,
     command_flag, error_number, write_simple_reply,
 };
@@ -412,7 +412,7 @@ fn reply_status(slot: Slot, runs: &[StatusRun], one: bool, output: &mut Vec<u8>)
         header.len_bytes += 8;
     }
     assert!(header.len_bytes > 4, "a status has at least one run");
-    let len_at = header_at + crate::codec::CHUNK_HEADER_BYTES - 4;
+    let len_at = header_at + heliostat_nbd::codec::CHUNK_HEADER_BYTES - 4;
     output[len_at..len_at + 4].copy_from_slice(&header.len_bytes.to_be_bytes());
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use heliostat_export_nbd::client::Client;
-use heliostat_export_nbd::uri::{Endpoint, ExportUri};
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{ControlRequest, ControlResponse, LegFigures, Places, ask};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 

@@ -38,39 +38,63 @@ pub struct ExportUri {
 }
 
 /// Why a text is not the URI of an export.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UriError {
     /// It begins with none of the schemes.
-    #[error("'{0}' is not nbd+unix:, nbd:, fd: or stdio:")]
     UnknownScheme(String),
     /// TLS was asked for.
-    #[error("'{0}' asks for TLS, which is not supported: use nbd: or nbd+unix:")]
     Tls(String),
     /// `nbd+unix` without a path.
-    #[error("a unix socket needs a path: nbd+unix:///EXPORT?socket=PATH")]
     SocketMissing,
     /// `nbd+unix` with a host.
-    #[error("nbd+unix: has no host (found '{0}'): write three slashes, nbd+unix:///EXPORT")]
     HostOfUnixSocket(String),
     /// Not two slashes where they belong.
-    #[error("'{0}' lacks the two slashes after the scheme")]
     SlashesMissing(String),
     /// A port that is no number from 1 to 65535.
-    #[error("'{0}' is not a port")]
     BadPort(String),
     /// A `%` without two hexadecimal digits, or what it makes is not UTF-8.
-    #[error("'{0}' is not well percent-encoded")]
     BadEscape(String),
     /// A parameter that means nothing here.
-    #[error("parameter '{0}' is not known (only socket=PATH is, with nbd+unix:)")]
     UnknownParameter(String),
     /// A parameter given twice.
-    #[error("parameter '{0}' is given twice")]
     RepeatedParameter(String),
     /// A name longer than the protocol allows, or with a NUL in it.
-    #[error("an export name has at most 4096 bytes and no NUL")]
     BadName,
 }
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownScheme(text) => {
+                write!(f, "'{text}' is not nbd+unix:, nbd:, fd: or stdio:")
+            }
+            Self::Tls(text) => write!(
+                f,
+                "'{text}' asks for TLS, which is not supported: use nbd: or nbd+unix:"
+            ),
+            Self::SocketMissing => {
+                f.write_str("a unix socket needs a path: nbd+unix:///EXPORT?socket=PATH")
+            }
+            Self::HostOfUnixSocket(host) => write!(
+                f,
+                "nbd+unix: has no host (found '{host}'): write three slashes, nbd+unix:///EXPORT"
+            ),
+            Self::SlashesMissing(text) => {
+                write!(f, "'{text}' lacks the two slashes after the scheme")
+            }
+            Self::BadPort(port) => write!(f, "'{port}' is not a port"),
+            Self::BadEscape(text) => write!(f, "'{text}' is not well percent-encoded"),
+            Self::UnknownParameter(key) => write!(
+                f,
+                "parameter '{key}' is not known (only socket=PATH is, with nbd+unix:)"
+            ),
+            Self::RepeatedParameter(key) => write!(f, "parameter '{key}' is given twice"),
+            Self::BadName => f.write_str("an export name has at most 4096 bytes and no NUL"),
+        }
+    }
+}
+
+impl std::error::Error for UriError {}
 
 impl FromStr for ExportUri {
     type Err = UriError;

@@ -1,8 +1,7 @@
 //! The words of the NBD protocol: its numbers, and how its fixed-size messages lie in bytes.
 //!
 //! Everything on the wire is big endian. This module knows what a message looks like, never when
-//! one may be sent or what it means: that is [`crate::session`] for the server's side and
-//! [`crate::client`] for the other. Section names are those of the protocol's document, `proto.md`
+//! one may be sent or what it means. Section names are those of the protocol's document, `proto.md`
 //! of the Network Block Device project.
 
 use heliostat_types::ErrorKind;
