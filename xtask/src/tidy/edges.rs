@@ -62,9 +62,9 @@ const TABLE: &[Row] = &[
         Kind::Pure,
         &[TYPES, POLICY, FORMAT, ENGINE, MODEL, WORKLOAD],
     ),
-    row(LEG, Kind::Shell, &[TYPES, MODEL]),
+    row(LEG, Kind::Shell, &[TYPES, FORMAT, MODEL]),
     // The policy crate for its registry: policies are shown, parsed and switched live.
-    row(RUNTIME, Kind::Shell, &[TYPES, POLICY, ENGINE, LEG]),
+    row(RUNTIME, Kind::Shell, &[TYPES, POLICY, FORMAT, ENGINE, LEG]),
     // Drives heliostat from outside only.
     row("xtask", Kind::Shell, &[]),
 ];
@@ -183,6 +183,7 @@ mod tests {
             ("heliostat-engine", "heliostat-policy"),
             ("heliostat-engine", "stdx"),
             ("heliostat-leg", "heliostat-model"),
+            ("heliostat-runtime", "heliostat-format"),
             ("heliostat-export-fuse", "heliostat-runtime"),
             ("heliostat-export-nbd", "heliostat-nbd"),
             ("heliostat-bench", "heliostat-format"),
@@ -198,6 +199,7 @@ mod tests {
         for (name, other) in [
             ("heliostat-policy", "heliostat-engine"),
             ("heliostat-types", "heliostat-policy"),
+            ("heliostat-format", "heliostat-engine"),
             ("heliostat-export-nbd", "heliostat-engine"),
             ("heliostat-export-nbd", "heliostat-export-fuse"),
             ("heliostat-export-fuse", "heliostat-nbd"),
