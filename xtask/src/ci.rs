@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{e2e, fuzz, sim, tidy, tools};
+use crate::{e2e, fuzz, kernel, sim, tidy, tools};
 
 /// One thing to pass.
 struct Step {
@@ -50,6 +50,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "e2e",
         run: |_, root| e2e::run(root, &[]),
+    },
+    Step {
+        name: "kernel",
+        run: |_, root| kernel::run(root, &[], kernel::Keep::Failed),
     },
     Step {
         name: "demo",

@@ -25,7 +25,8 @@ use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
 use crate::metadata::Metadata;
-use room::{Room, Skip};
+use crate::tools::Skip;
+use room::Room;
 
 /// One test.
 struct Test {

@@ -13,6 +13,7 @@ mod ci;
 mod e2e;
 mod fio;
 mod fuzz;
+mod kernel;
 mod metadata;
 mod process;
 mod sim;
@@ -42,6 +43,10 @@ usage: cargo xtask COMMAND
   sim soak [--seeds N] [--from SEED] [--minutes M] [--doublecheck] [--keep-going]
                        large random scenarios, until the end of these or until stopped
   sim planted          whether each checker of the simulator finds a bug that is there for it
+  test kernel [--keep] [FILTER...]
+                       the Linux kernel's md judges, in a guest; test kernel --list
+  test kernel --shell [CASE]
+                       a shell in such a guest, with the drives of a case
   tidy                 the house rules that no compiler checks
   tools                install the outside tools (as root), or say what to install
 ";
@@ -95,6 +100,15 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
             fuzz::run(&root(), target, Duration::from_secs(seconds))?;
         }
         ["sim", "smoke" | "soak" | "planted", ..] => sim::run(&root(), &arguments[1..])?,
+        ["test", "kernel", "--list"] => kernel::list(),
+        ["test", "kernel", "--shell"] => kernel::shell(&root(), None)?,
+        ["test", "kernel", "--shell", case] => kernel::shell(&root(), Some(case))?,
+        ["test", "kernel", "--keep", filters @ ..] => {
+            kernel::run(&root(), filters, kernel::Keep::Always)?;
+        }
+        ["test", "kernel", filters @ ..] => {
+            kernel::run(&root(), filters, kernel::Keep::Failed)?;
+        }
         ["tidy"] => tidy::run(&root())?,
         ["tools"] => tools::install()?,
         ["help" | "--help" | "-h"] => println!("{USAGE}"),

@@ -4,6 +4,7 @@
 //! install. No host is named: the machine's own package sources are used.
 
 use std::env;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -32,7 +33,41 @@ const TOOLS: &[Tool] = &[
     tool("qemu-img", "qemu-utils"),
     tool("qemu-io", "qemu-utils"),
     tool("qemu-storage-daemon", "qemu-system-common"),
+    tool("qemu-system-x86_64", "qemu-system-x86"),
 ];
+
+/// A test cannot run here, which is nobody's fault.
+#[derive(Debug)]
+pub(crate) struct Skip(pub(crate) String);
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skip {}
+
+/// Fails with [`Skip`] where one of `programs` is missing; in CI, where all were to be installed,
+/// that is no reason to skip anything.
+///
+/// # Errors
+/// Where one is missing.
+pub(crate) fn require(programs: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = programs
+        .iter()
+        .copied()
+        .filter(|program| find(program).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = format!("missing: {} (see cargo xtask tools)", missing.join(", "));
+    if env::var("CI").is_ok_and(|value| value == "true") {
+        bail!(missing);
+    }
+    bail!(Skip(missing))
+}
 
 /// Where `program` is, as a shell would find it. Administrators' directories are looked into as
 /// well, because they are not in every user's path.

@@ -1,7 +1,6 @@
 //! Where one test runs: its directory, its tools, and the reasons not to run it.
 
 use std::env;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,22 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Said};
-use crate::tools;
+use crate::tools::{self, Skip};
 
 /// How long one command of a test may take: none needs more than seconds on an idle machine.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(120);
-
-/// A test cannot run here, which is nobody's fault.
-#[derive(Debug)]
-pub(super) struct Skip(pub(super) String);
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Skip {}
 
 /// Where one test runs.
 #[derive(Debug)]
@@ -87,19 +74,7 @@ impl Room {
     /// Skips the test, or fails it in CI, where a tool is missing.
     #[expect(clippy::unused_self, reason = "reads as a demand of the room")]
     pub(super) fn require_tools(&self, programs: &[&str]) -> Result<()> {
-        let missing: Vec<&str> = programs
-            .iter()
-            .copied()
-            .filter(|program| tools::find(program).is_none())
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let missing = format!("missing: {} (see cargo xtask tools)", missing.join(", "));
-        if env::var("CI").is_ok_and(|value| value == "true") {
-            bail!(missing);
-        }
-        bail!(Skip(missing))
+        tools::require(programs)
     }
 
     /// Skips the test where this is not so.

@@ -1,0 +1,224 @@
+//! What a case is: drives, and steps that are taken in turn, some by the guest and some here.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::guest::Drive;
+use crate::process;
+
+/// What legs are called, in the order of their roles.
+const LEG_NAMES: &[&str] = &["a", "b", "c", "d", "e", "f"];
+
+/// What is done here.
+type Check = Box<dyn Fn(&Place) -> Result<()>>;
+
+/// One step of a case.
+enum Step {
+    /// A script for the guest.
+    Guest(String),
+    /// Something to be done or looked at here.
+    Host(Check),
+}
+
+/// One thing to be judged.
+pub(super) struct Case {
+    /// What it is called by.
+    pub(super) name: String,
+    drives: Vec<(String, u64)>,
+    legs: usize,
+    steps: Vec<Step>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, drives, .. } = self;
+        write!(f, "Case {{ {name}, {drives:?} }}")
+    }
+}
+
+impl Case {
+    /// A case without drives and steps.
+    pub(super) fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            drives: Vec::new(),
+            legs: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    /// With so many more legs, empty files that are called a, b and so on.
+    pub(super) fn legs(mut self, count: usize, size_bytes: u64) -> Self {
+        for _ in 0..count {
+            self.drives
+                .push((LEG_NAMES[self.legs].to_owned(), size_bytes));
+            self.legs += 1;
+        }
+        self
+    }
+
+    /// Next, the guest runs this script, where each command has to succeed. It is run in a
+    /// directory whose files come back; [`functions.sh`](../functions.sh) is what it has at hand.
+    pub(super) fn guest(mut self, script: impl Into<String>) -> Self {
+        self.steps.push(Step::Guest(script.into()));
+        self
+    }
+
+    /// Next, this is done here.
+    pub(super) fn host(mut self, check: impl Fn(&Place) -> Result<()> + 'static) -> Self {
+        self.steps.push(Step::Host(Box::new(check)));
+        self
+    }
+
+    /// How many drives it has.
+    pub(super) const fn drive_count(&self) -> usize {
+        self.drives.len()
+    }
+}
+
+/// Where a case is run: its drives, and what the guest left.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    directory: PathBuf,
+    results: PathBuf,
+    /// The program that knows arrays as heliostat does.
+    judge: PathBuf,
+    /// The drive with the pattern, which all cases share.
+    pattern: PathBuf,
+    legs: usize,
+}
+
+impl Place {
+    /// The file that is a drive of the case.
+    pub(super) fn drive(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The files that are its legs.
+    pub(super) fn legs(&self) -> Vec<PathBuf> {
+        let names = LEG_NAMES.iter().take(self.legs);
+        names.map(|name| self.drive(name)).collect()
+    }
+
+    /// A file that the guest's script left, as text.
+    ///
+    /// # Errors
+    /// Where it left no such file.
+    pub(super) fn said(&self, file: &str) -> Result<String> {
+        let path = self.results.join(file);
+        let bytes = fs::read(&path).with_context(|| format!("the guest left no file {file}"))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The path of a file that the guest's script left.
+    pub(super) fn left(&self, file: &str) -> PathBuf {
+        self.results.join(file)
+    }
+
+    /// Asks the program that knows arrays as heliostat does.
+    ///
+    /// # Errors
+    /// Where it finds fault; the error has what it said.
+    pub(super) fn judge(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.judge);
+        command.args(arguments).current_dir(&self.directory);
+        command.env("PATTERN", &self.pattern);
+        process::succeed(&mut command)
+    }
+}
+
+/// A case that is being run.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// What is run.
+    pub(super) case: Case,
+    place: Place,
+    /// How many steps were taken.
+    steps_done: usize,
+    /// Whether it came to its end, or what went wrong.
+    pub(super) outcome: Option<Result<()>>,
+}
+
+impl Run {
+    /// Makes the drives of a case in a new directory.
+    ///
+    /// # Errors
+    /// Where files cannot be made.
+    pub(super) fn new(case: Case, directory: &Path, judge: &Path, pattern: &Path) -> Result<Self> {
+        let place = Place {
+            directory: directory.join(&case.name),
+            results: directory.join(&case.name).join("results"),
+            judge: judge.to_owned(),
+            pattern: pattern.to_owned(),
+            legs: case.legs,
+        };
+        fs::create_dir(&place.directory)
+            .with_context(|| format!("creating {}", place.directory.display()))?;
+        for (name, size_bytes) in &case.drives {
+            File::create(place.drive(name))?.set_len(*size_bytes)?;
+        }
+        Ok(Self {
+            case,
+            place,
+            steps_done: 0,
+            outcome: None,
+        })
+    }
+
+    /// Takes the steps that are taken here, up to the next of the guest, whose script it gives.
+    pub(super) fn next_script(&mut self) -> Option<String> {
+        while self.outcome.is_none() {
+            match self.case.steps.get(self.steps_done) {
+                None => self.outcome = Some(Ok(())),
+                Some(Step::Guest(script)) => return Some(script.clone()),
+                Some(Step::Host(check)) => {
+                    if let Err(error) = check(&self.place) {
+                        self.outcome = Some(Err(error));
+                    }
+                    self.steps_done += 1;
+                }
+            }
+        }
+        None
+    }
+
+    /// The drives, for the guest in which the case has this number.
+    pub(super) fn drives(&self, number: usize) -> Vec<Drive> {
+        let names = self.case.drives.iter().map(|(name, _)| name);
+        names
+            .map(|name| Drive::new(format!("{number}-{name}"), self.place.drive(name)))
+            .collect()
+    }
+
+    /// The guest has run the script, and left its files in a directory.
+    pub(super) fn guest_ended(&mut self, results: &Path) {
+        self.steps_done += 1;
+        self.outcome = self.take_results(results).err().map(Err);
+    }
+
+    /// The guest has not come to its end.
+    pub(super) fn guest_failed(&mut self, boot: usize) {
+        self.outcome = Some(Err(anyhow::anyhow!("guest {boot} did not come to its end")));
+    }
+
+    fn take_results(&self, results: &Path) -> Result<()> {
+        if self.place.results.exists() {
+            fs::remove_dir_all(&self.place.results)?;
+        }
+        fs::rename(results.join(&self.case.name), &self.place.results)
+            .context("the guest left no results of this case")?;
+        let status = self.place.said("status")?;
+        let log = self.place.said("log")?;
+        ensure!(
+            status.trim() == "0",
+            "its script ended with {}:\n{}",
+            status.trim(),
+            process::end_of(&log)
+        );
+        Ok(())
+    }
+}
