@@ -5,26 +5,22 @@
 //! and receives until one is answered. Both directions move at the same time, so a server that
 //! stops reading until its answers are taken never deadlocks with it.
 
-mod handshake;
-
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use heliostat_nbd::codec::{RequestHeader, command, command_flag, transmission};
+use heliostat_nbd::handshake::{
+    ExportDetails, HANDSHAKE_INPUT_BYTES_MIN, Handshake, HandshakeError, Wish,
+};
+use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_types::Extent;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use heliostat_nbd::codec::{
-    CHUNK_HEADER_BYTES, ChunkHeader, Fields, RequestHeader, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC,
-    chunk, command, command_flag, transmission,
-};
-use heliostat_nbd::uri::{Endpoint, ExportUri};
-
 /// How many bytes are taken in at once: dozens of small replies.
 const INPUT_BYTES: usize = 256 << 10;
-/// The longest error reply that is understood: number, length, the longest message, an offset.
-const ERROR_BYTES_MAX: u32 = 6 + 4096 + 8;
 
 /// Why a connection cannot be used, or not any more.
 #[derive(Debug, thiserror::Error)]
@@ -35,33 +31,15 @@ pub enum ClientError {
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// The server refused an option.
-    #[error("the server refused option {option} (error {kind:#x}): {message}")]
-    Refused {
-        /// Which option.
-        option: u32,
-        /// With which reply, of [`heliostat_nbd::codec::option_reply`].
-        kind: u32,
-        /// What it said about it.
-        message: String,
-    },
+    /// The server does not want us, or not like this.
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
     /// The server broke the protocol.
-    #[error("the server broke the protocol: {0}")]
-    Protocol(&'static str),
+    #[error("{0}")]
+    Reply(#[from] ReplyError),
     /// There is no client for this kind of endpoint.
     #[error("a client cannot connect to '{0}'")]
     NotAnAddress(String),
-}
-
-/// What a server said of its export.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExportDetails {
-    /// How many bytes there are.
-    pub size_bytes: u64,
-    /// Bits of [`heliostat_nbd::codec::transmission`].
-    pub flags: u16,
-    /// Smallest, preferred and largest block, where the server said.
-    pub block_sizes: Option<[u32; 3]>,
 }
 
 /// What can be asked for.
@@ -106,37 +84,28 @@ enum Stream {
 pub struct Client {
     stream: Stream,
     details: ExportDetails,
-    structured: bool,
+    replies: Replies,
     output: Vec<u8>,
     sent: usize,
-    input: Box<[u8]>,
-    input_start: usize,
-    input_end: usize,
+    input: Input,
     slots: Vec<Slot>,
-    free: Vec<u32>,
-    phase: Phase,
+    /// Where the data goes that comes next: request and place.
+    place: (usize, usize),
+}
+
+/// What was received and not looked at.
+#[derive(Debug)]
+struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
 }
 
 /// A request in flight, or room for one. The data's memory is used again.
 #[derive(Debug, Default)]
 struct Slot {
     tag: u64,
-    in_flight: bool,
-    offset_bytes: u64,
     data: Vec<u8>,
-    error: u32,
-}
-
-/// What comes next from the server.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    Head,
-    Data {
-        slot: u32,
-        at: usize,
-        end: usize,
-        done: bool,
-    },
 }
 
 impl Client {
@@ -156,20 +125,41 @@ impl Client {
                 return Err(ClientError::NotAnAddress(uri.to_string()));
             }
         };
-        let (details, structured) = handshake::negotiate(&mut stream, &uri.export, structured)?;
+        let mut input = Input {
+            bytes: vec![0; INPUT_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+        };
+        let mut handshake = Handshake::new(Wish {
+            export: uri.export.clone(),
+            structured,
+            allocation: false,
+        });
+        let negotiated = loop {
+            let mut output = Vec::new();
+            let (consumed, negotiated) = handshake.receive(input.held(), &mut output)?;
+            input.start += consumed;
+            stream.send_all(&output)?;
+            if let Some(negotiated) = negotiated {
+                break negotiated;
+            }
+            if consumed == 0 {
+                match stream.recv(input.room())? {
+                    0 => return Err(ClientError::Closed),
+                    received => input.end += received,
+                }
+            }
+        };
         stream.set_nonblocking()?;
         Ok(Self {
             stream,
-            details,
-            structured,
+            details: negotiated.details,
+            replies: Replies::new(negotiated.is_structured, None),
             output: Vec::new(),
             sent: 0,
-            input: vec![0; INPUT_BYTES].into_boxed_slice(),
-            input_start: 0,
-            input_end: 0,
+            input,
             slots: Vec::new(),
-            free: Vec::new(),
-            phase: Phase::Head,
+            place: (0, 0),
         })
     }
 
@@ -181,26 +171,29 @@ impl Client {
 
     /// How many requests were submitted and not yet answered.
     #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
+    pub const fn in_flight(&self) -> usize {
+        self.replies.in_flight()
     }
 
     /// Gathers a request; it is sent by the next [`Client::wait`].
     ///
     /// # Panics
-    /// Where more than 4 GiB are asked for.
+    /// Where nothing or more than 4 GiB is asked for.
     pub fn submit(&mut self, tag: u64, request: ClientRequest<'_>) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            u32::try_from(self.slots.len() - 1).expect("fewer requests than 2^32 are in flight")
-        });
+        let asked = match request {
+            ClientRequest::Read { extent } => Asked::Read(extent),
+            ClientRequest::Write { .. } | ClientRequest::Flush => Asked::Done,
+        };
         let mut header = RequestHeader {
             flags: 0,
             command: command::FLUSH,
-            cookie: u64::from(index),
+            cookie: self.replies.ask(asked),
             offset_bytes: 0,
             len_bytes: 0,
         };
+        let index = Replies::index(header.cookie);
+        self.slots
+            .resize_with(self.slots.len().max(index + 1), Slot::default);
         match request {
             ClientRequest::Read { extent } => {
                 header.command = command::READ;
@@ -222,15 +215,11 @@ impl Client {
             }
             ClientRequest::Flush => {}
         }
-        let slot = &mut self.slots[as_index(index)];
+        let slot = &mut self.slots[index];
         slot.tag = tag;
-        slot.in_flight = true;
-        slot.offset_bytes = header.offset_bytes;
-        slot.error = 0;
-        let data_len = if header.command == command::READ {
-            as_index(header.len_bytes)
-        } else {
-            0
+        let data_len = match asked {
+            Asked::Read(extent) => usize::try_from(extent.len()).expect("less than 4 GiB"),
+            Asked::Status(_) | Asked::Done => 0,
         };
         slot.data.resize(data_len, 0);
         header.write(&mut self.output);
@@ -248,21 +237,16 @@ impl Client {
     /// Where nothing is in flight.
     pub fn wait(&mut self) -> Result<Completion<'_>, ClientError> {
         assert!(self.in_flight() > 0, "something to wait for is in flight");
-        let index = loop {
-            if let Some(index) = self.next_answer()? {
-                break index;
+        let (cookie, error) = loop {
+            if let Some(answer) = self.next_answer()? {
+                break answer;
             }
             self.pump()?;
         };
-        self.free.push(index);
-        let slot = &mut self.slots[as_index(index)];
-        slot.in_flight = false;
+        let slot = &self.slots[Replies::index(cookie)];
         Ok(Completion {
             tag: slot.tag,
-            result: match slot.error {
-                0 => Ok(&slot.data),
-                error => Err(error),
-            },
+            result: error.map_or(Ok(&slot.data), Err),
         })
     }
 
@@ -307,17 +291,10 @@ impl Client {
             self.output.clear();
             self.sent = 0;
         }
-        if self.input_start == self.input_end {
-            (self.input_start, self.input_end) = (0, 0);
-        } else if self.input_end == self.input.len() {
-            self.input.copy_within(self.input_start.., 0);
-            self.input_end -= self.input_start;
-            self.input_start = 0;
-        }
-        match self.stream.recv(&mut self.input[self.input_end..]) {
+        match self.stream.recv(self.input.room()) {
             Ok(0) => return Err(ClientError::Closed),
             Ok(received) => {
-                self.input_end += received;
+                self.input.end += received;
                 moved = true;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -332,165 +309,50 @@ impl Client {
         Ok(())
     }
 
-    /// The slot of the next request whose reply is whole, or `None` where more input is needed.
-    fn next_answer(&mut self) -> Result<Option<u32>, ClientError> {
+    /// The next request whose reply is whole, and its error if it has one; `None` where more input
+    /// is needed.
+    fn next_answer(&mut self) -> Result<Option<(u64, Option<u32>)>, ClientError> {
         loop {
-            let input = &self.input[self.input_start..self.input_end];
-            let (slot, at, end, done) = match self.phase {
-                Phase::Data {
-                    slot,
-                    at,
-                    end,
-                    done,
-                } => (slot, at, end, done),
-                Phase::Head => match self.next_head()? {
-                    Head::NeedInput => return Ok(None),
-                    Head::Answered(slot) => return Ok(Some(slot)),
-                    Head::Continues => continue,
-                },
-            };
-            let len = input.len().min(end - at);
-            self.slots[as_index(slot)].data[at..at + len].copy_from_slice(&input[..len]);
-            self.input_start += len;
-            if at + len < end {
-                self.phase = Phase::Data {
-                    slot,
-                    at: at + len,
-                    end,
-                    done,
-                };
+            let held = self.input.held();
+            let len = held.len().min(self.replies.payload_remaining());
+            if len > 0 {
+                let (index, at) = self.place;
+                self.slots[index].data[at..at + len].copy_from_slice(&held[..len]);
+                self.place.1 += len;
+                self.input.start += len;
+                self.replies.advance_payload(len);
+            }
+            if self.replies.payload_remaining() > 0 {
                 return Ok(None);
             }
-            self.phase = Phase::Head;
-            if done {
-                return Ok(Some(slot));
+            let (consumed, event) = self.replies.receive(self.input.held())?;
+            self.input.start += consumed;
+            match event {
+                ReplyEvent::NeedInput => return Ok(None),
+                ReplyEvent::Handled => {}
+                ReplyEvent::Data { cookie, at } => self.place = (Replies::index(cookie), at),
+                ReplyEvent::Hole { cookie, at, len } => {
+                    self.slots[Replies::index(cookie)].data[at..at + len].fill(0);
+                }
+                ReplyEvent::Answered { cookie, result } => return Ok(Some((cookie, result.err()))),
             }
         }
-    }
-
-    fn next_head(&mut self) -> Result<Head, ClientError> {
-        let input = &self.input[self.input_start..self.input_end];
-        match input.first_chunk::<4>() {
-            None => Ok(Head::NeedInput),
-            Some(magic) if *magic == SIMPLE_REPLY_MAGIC.to_be_bytes() => self.simple_reply(),
-            Some(_) if self.structured => self.chunk(),
-            Some(_) => Err(ClientError::Protocol("a reply began with a wrong number")),
-        }
-    }
-
-    fn simple_reply(&mut self) -> Result<Head, ClientError> {
-        let input = &self.input[self.input_start..self.input_end];
-        if input.len() < SIMPLE_REPLY_BYTES {
-            return Ok(Head::NeedInput);
-        }
-        let mut fields = Fields(&input[4..]);
-        let error = fields.u32().expect("the length was checked");
-        let cookie = fields.u64().expect("the length was checked");
-        let index = self.find(cookie)?;
-        self.input_start += SIMPLE_REPLY_BYTES;
-        let slot = &mut self.slots[as_index(index)];
-        slot.error = error;
-        if error != 0 || slot.data.is_empty() {
-            return Ok(Head::Answered(index));
-        }
-        self.phase = Phase::Data {
-            slot: index,
-            at: 0,
-            end: slot.data.len(),
-            done: true,
-        };
-        Ok(Head::Continues)
-    }
-
-    fn chunk(&mut self) -> Result<Head, ClientError> {
-        let input = &self.input[self.input_start..self.input_end];
-        let Some(bytes) = input.first_chunk::<CHUNK_HEADER_BYTES>() else {
-            return Ok(Head::NeedInput);
-        };
-        let header = ChunkHeader::parse(bytes)
-            .ok_or(ClientError::Protocol("a reply began with a wrong number"))?;
-        let index = self.find(header.cookie)?;
-        let done = header.flags & chunk::FLAG_DONE != 0;
-        let rest = &input[CHUNK_HEADER_BYTES..];
-        // What of the payload is read together with the head: all of it, unless it is data.
-        let fields_len = match header.kind {
-            chunk::OFFSET_DATA if header.len_bytes > 8 => 8,
-            chunk::OFFSET_DATA => return Err(ClientError::Protocol("data without bytes")),
-            _ if header.len_bytes > ERROR_BYTES_MAX => {
-                return Err(ClientError::Protocol("a chunk is too long"));
-            }
-            _ => as_index(header.len_bytes),
-        };
-        let Some(fields) = rest.get(..fields_len) else {
-            return Ok(Head::NeedInput);
-        };
-        let mut fields = Fields(fields);
-        let slot = &mut self.slots[as_index(index)];
-        match header.kind {
-            chunk::NONE if done => {}
-            chunk::OFFSET_DATA => {
-                let offset = fields.u64().expect("the length was checked");
-                let (at, end) = slot.place(offset, u64::from(header.len_bytes) - 8)?;
-                self.phase = Phase::Data {
-                    slot: index,
-                    at,
-                    end,
-                    done,
-                };
-            }
-            chunk::OFFSET_HOLE => {
-                let malformed = ClientError::Protocol("a hole is malformed");
-                let (Some(offset), Some(len)) = (fields.u64(), fields.u32()) else {
-                    return Err(malformed);
-                };
-                let (at, end) = slot.place(offset, u64::from(len))?;
-                slot.data[at..end].fill(0);
-            }
-            kind if kind & chunk::ERROR_BIT != 0 => {
-                slot.error = fields
-                    .u32()
-                    .filter(|error| *error != 0)
-                    .ok_or(ClientError::Protocol("an error has no number"))?;
-            }
-            _ => return Err(ClientError::Protocol("a chunk of an unknown kind")),
-        }
-        self.input_start += CHUNK_HEADER_BYTES + fields_len;
-        Ok(if done && header.kind != chunk::OFFSET_DATA {
-            Head::Answered(index)
-        } else {
-            Head::Continues
-        })
-    }
-
-    fn find(&self, cookie: u64) -> Result<u32, ClientError> {
-        let index = u32::try_from(cookie).ok();
-        index
-            .filter(|index| {
-                let slot = self.slots.get(as_index(*index));
-                slot.is_some_and(|slot| slot.in_flight)
-            })
-            .ok_or(ClientError::Protocol("a reply to nothing"))
     }
 }
 
-/// What the head of a reply led to.
-enum Head {
-    NeedInput,
-    Continues,
-    Answered(u32),
-}
+impl Input {
+    fn held(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
 
-impl Slot {
-    /// Where in the slot's data a piece of the reply goes.
-    fn place(&self, offset_bytes: u64, len_bytes: u64) -> Result<(usize, usize), ClientError> {
-        let asked = Extent::new(self.offset_bytes, as_u64(self.data.len()));
-        Extent::checked_new(offset_bytes, len_bytes)
-            .filter(|piece| asked.contains(*piece))
-            .and_then(|piece| {
-                let at = usize::try_from(piece.offset() - self.offset_bytes).ok()?;
-                Some((at, at + usize::try_from(len_bytes).ok()?))
-            })
-            .ok_or(ClientError::Protocol("data that was not asked for"))
+    /// Where more goes; never empty, since what is held is always looked at first.
+    fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
     }
 }
 
@@ -506,6 +368,14 @@ impl Stream {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    /// For a socket that waits.
+    fn send_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.write_all(bytes),
+            Self::Tcp(stream) => stream.write_all(bytes),
         }
     }
 
@@ -534,11 +404,7 @@ fn as_u64(len: usize) -> u64 {
     u64::try_from(len).expect("64 bits hold a usize")
 }
 
-fn as_index(number: u32) -> usize {
-    usize::try_from(number).expect("a usize holds 32 bits")
-}
-
 const _: () = assert!(
-    INPUT_BYTES > CHUNK_HEADER_BYTES + 8192,
-    "every head with its fields fits"
+    INPUT_BYTES > REPLY_INPUT_BYTES_MIN && INPUT_BYTES > HANDSHAKE_INPUT_BYTES_MIN,
+    "every message fits"
 );

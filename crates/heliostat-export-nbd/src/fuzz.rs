@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use heliostat_nbd::codec::PAYLOAD_BYTES_MAX;
 use heliostat_types::{ErrorKind, StatusRun};
 
 use crate::session::{Event, ExportInfo, INPUT_BYTES_MIN, Reply, Request, Session, Tag};
-use heliostat_nbd::codec::PAYLOAD_BYTES_MAX;
 
 /// Small, so that offsets at its end are found quickly.
 const SIZE_BYTES: u64 = 1 << 20;

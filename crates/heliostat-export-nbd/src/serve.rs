@@ -20,6 +20,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{Answer, ClientKey, Context, Export, Interest, Ready, RuntimeError};
 use heliostat_types::{Duration, ErrorKind, Instant, StreamId};
 
@@ -28,7 +29,6 @@ use self::connection::{Connection, Identity, Wires};
 use self::input::InputPool;
 use self::socket::{AcceptError, Listener};
 use crate::session::ExportInfo;
-use heliostat_nbd::uri::{Endpoint, ExportUri};
 
 /// How many clients are served at once over all sockets; another one is turned away. Each may hold
 /// an input buffer of 256 KiB.

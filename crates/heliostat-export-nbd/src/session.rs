@@ -18,12 +18,12 @@ mod transmission;
 use std::fmt;
 use std::sync::Arc;
 
-use heliostat_types::Extent;
-
 use heliostat_nbd::codec::{
     CLIENT_FLAGS_BYTES, GREETING_MAGIC, OPTION_HEADER_BYTES, OPTION_MAGIC, PAYLOAD_BYTES_MAX,
     handshake, transmission as transmission_flag,
 };
+use heliostat_types::Extent;
+
 pub use negotiation::{NEGOTIATION_BYTES_MAX, OPTION_DATA_BYTES_MAX, OPTIONS_MAX};
 use transmission::{Rejection, Slots};
 pub use transmission::{Reply, Tag, WRITE_SKIP_BYTES_MAX};

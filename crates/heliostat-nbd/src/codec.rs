@@ -63,6 +63,8 @@ pub mod transmission {
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// The FUA flag is understood.
     pub const SEND_FUA: u16 = 1 << 3;
+    /// The medium turns.
+    pub const ROTATIONAL: u16 = 1 << 4;
     /// TRIM is understood.
     pub const SEND_TRIM: u16 = 1 << 5;
     /// `WRITE_ZEROES` is understood.
@@ -111,12 +113,18 @@ pub mod option_reply {
     pub const ERROR_BIT: u32 = 1 << 31;
     /// The option is not known here.
     pub const ERR_UNSUP: u32 = ERROR_BIT + 1;
+    /// Whoever runs the server forbids it.
+    pub const ERR_POLICY: u32 = ERROR_BIT + 2;
     /// The option is malformed, or comes at the wrong time.
     pub const ERR_INVALID: u32 = ERROR_BIT + 3;
+    /// TLS has to come first.
+    pub const ERR_TLS_REQD: u32 = ERROR_BIT + 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = ERROR_BIT + 6;
     /// The server is stopping.
     pub const ERR_SHUTDOWN: u32 = ERROR_BIT + 7;
+    /// The sizes of blocks have to be asked for.
+    pub const ERR_BLOCK_SIZE_REQD: u32 = ERROR_BIT + 8;
     /// The option is too long.
     pub const ERR_TOO_BIG: u32 = ERROR_BIT + 9;
 }

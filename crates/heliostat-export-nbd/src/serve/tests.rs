@@ -12,6 +12,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use heliostat_nbd::codec::{RequestHeader, command};
+use heliostat_nbd::handshake::HandshakeError;
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{
     ArrayOptions, Export, Handle, LegSpec, Places, Progress, RuntimeError, Server, Stopped,
 };
@@ -19,8 +22,6 @@ use heliostat_types::Extent;
 
 use super::{CONNECTIONS_MAX, NbdExport, ServeError};
 use crate::client::{Client, ClientError, ClientRequest};
-use heliostat_nbd::codec::{RequestHeader, command, option_reply};
-use heliostat_nbd::uri::{Endpoint, ExportUri};
 
 const SIZE_BYTES: u64 = 64 << 20;
 /// The smallest arena that the engine takes.
@@ -243,9 +244,10 @@ fn exports_share_a_socket_by_name() {
         assert_eq!(client.details().size_bytes, SIZE_BYTES);
     }
     let refused = Client::connect(&daemon.scratch.uri("c"), true).unwrap_err();
-    assert!(
-        matches!(refused, ClientError::Refused { kind, .. } if kind == option_reply::ERR_UNKNOWN)
-    );
+    assert!(matches!(
+        refused,
+        ClientError::Handshake(HandshakeError::UnknownExport { .. })
+    ));
     daemon.stop();
 }
 

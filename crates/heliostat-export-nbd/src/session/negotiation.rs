@@ -1,10 +1,11 @@
 //! The options that come before the first request.
 
-use super::{CloseReason, Event, Phase, Received, Session, index, skippable};
 use heliostat_nbd::codec::{
     BASE_ALLOCATION, EXPORT_NAME_ZEROES, Fields, OPTION_HEADER_BYTES, OptionHeader,
     OptionReplyHeader, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX, info, option, option_reply,
 };
+
+use super::{CloseReason, Event, Phase, Received, Session, index, skippable};
 
 /// The longest data of an option that is looked at: room for three strings of the greatest length.
 /// Longer data is skipped and refused as too big.

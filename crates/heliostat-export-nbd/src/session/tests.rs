@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use heliostat_nbd::codec::{
+    OptionHeader, PAYLOAD_BYTES_MAX, RequestHeader, command, command_flag, option, transmission,
+};
 use heliostat_types::{ErrorKind, Extent, StatusRun};
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert_eq, prop_oneof, proptest};
@@ -9,9 +12,6 @@ use proptest::{prop_assert_eq, prop_oneof, proptest};
 use super::{CloseReason, Event, ExportInfo, Reply, Request, Session, Tag};
 use crate::fuzz;
 use crate::session::{NEGOTIATION_BYTES_MAX, OPTIONS_MAX, WRITE_SKIP_BYTES_MAX};
-use heliostat_nbd::codec::{
-    OptionHeader, PAYLOAD_BYTES_MAX, RequestHeader, command, command_flag, option, transmission,
-};
 
 mod negotiation;
 mod requests;

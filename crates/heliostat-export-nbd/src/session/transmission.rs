@@ -1,13 +1,13 @@
 //! Requests and their replies.
 
-use heliostat_types::{ErrorKind, Extent, StatusRun};
-
-use super::negotiation::ALLOCATION_CONTEXT;
-use super::{CloseReason, Event, Phase, Received, Request, Session, index, skippable};
 use heliostat_nbd::codec::{
     ChunkHeader, PAYLOAD_BYTES_MAX, REQUEST_BYTES, RequestHeader, allocation, chunk, command,
     command_flag, error_number, write_simple_reply,
 };
+use heliostat_types::{ErrorKind, Extent, StatusRun};
+
+use super::negotiation::ALLOCATION_CONTEXT;
+use super::{CloseReason, Event, Phase, Received, Request, Session, index, skippable};
 
 /// How long a payload may be that is read only to be thrown away, so that the connection survives
 /// the error. What is longer closes it. Clients in use send up to 64 MiB at once.
