@@ -64,6 +64,7 @@ impl Run {
     fn new() -> Self {
         let leg = LegConfig {
             state: LegState::InSync,
+            data_offset_bytes: 0,
             rotational: false,
             write_mostly: false,
             read_preferred: false,
@@ -82,6 +83,7 @@ impl Run {
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             accounting: true,
             legs: vec![leg; 3],
+            metadata: None,
         };
         let record = ArrayRecord {
             generation: 0,

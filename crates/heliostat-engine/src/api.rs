@@ -9,6 +9,7 @@ use stdx::histogram::Histogram;
 
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::map::Map;
+use crate::metadata::Metadata;
 
 /// What an array is made of. Fixed for the engine's life.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Config {
     pub accounting: bool,
     /// The legs in role order, as many as `map` has.
     pub legs: Vec<LegConfig>,
+    /// What is kept on the legs themselves; `None` where the shell keeps the record.
+    pub metadata: Option<Metadata>,
 }
 
 impl Config {
@@ -43,6 +46,40 @@ impl Config {
     pub const LEG_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
     /// As md's safemode delay.
     pub const CLEAN_DELAY_DEFAULT: Duration = Duration::from_ms(200);
+
+    /// Whether the fields are what they say they are.
+    ///
+    /// # Panics
+    /// Where they are not.
+    pub(crate) fn check(&self) {
+        let block = self.block_bytes;
+        assert!(block.is_power_of_two(), "a block size is a power of two");
+        assert!(
+            (512..=4096).contains(&block),
+            "a block has 512 to 4096 bytes"
+        );
+        assert!(
+            self.size_bytes.is_multiple_of(u64::from(block)),
+            "an array has whole blocks"
+        );
+        assert!(
+            (1..=heliostat_types::LEGS_MAX).contains(&self.legs.len()),
+            "1 to 16 legs"
+        );
+        assert_eq!(
+            self.legs.len(),
+            self.map.legs(),
+            "the map is one of these legs"
+        );
+        assert!(
+            self.size_bytes <= self.map.size_bytes(),
+            "the map has room for the array"
+        );
+        assert!(
+            self.memory_bytes >= Self::MEMORY_MIN_BYTES,
+            "the arena holds the largest request"
+        );
+    }
 }
 
 /// One leg as the engine is told of it at the start.
@@ -50,6 +87,8 @@ impl Config {
 pub struct LegConfig {
     /// Whether it serves.
     pub state: LegState,
+    /// Where on it the array's bytes begin; a multiple of the block size.
+    pub data_offset_bytes: u64,
     /// Whether it turns.
     pub rotational: bool,
     /// Read only if nothing else is left.
@@ -205,7 +244,8 @@ pub enum Output {
         /// How.
         result: Result<Answer, ErrorKind>,
     },
-    /// Make this durable, then say [`Input::Persisted`]. Only the newest one matters.
+    /// Make this durable, then say [`Input::Persisted`]. Only the newest one matters. Never of an
+    /// array with [`Config::metadata`].
     Persist(ArrayRecord),
     /// Something to tell people.
     Event(Event),
@@ -216,7 +256,7 @@ pub enum Output {
 /// What must survive the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayRecord {
-    /// Rises by one with each record.
+    /// Rises with each record.
     pub generation: u64,
     /// Whether the legs may differ: a write was admitted and not all legs have flushed since, or
     /// failed writes left ranges that differ.
@@ -245,7 +285,7 @@ pub struct LegOp {
     pub leg: LegId,
     /// What. [`OpKind::Trim`] is sent only to legs that read zeros afterwards.
     pub kind: OpKind,
-    /// Which bytes of the leg's data, aligned to blocks; empty for a flush.
+    /// Which bytes of the leg, from its start, aligned to blocks; empty for a flush.
     pub extent: Extent,
     /// Source of a write, destination of a read; as long as the extent. `None` for the rest.
     pub memory: Option<BufferSlice>,

@@ -18,7 +18,8 @@ use crate::slab::Slab;
 
 /// Every buffer begins at a multiple of this: the page size, and at least every leg's block size.
 pub(crate) const GRANULE_BYTES: usize = 4096;
-/// Kept back from clients for second reads after a leg fell silent: the edges of 256 writes.
+/// Kept back from clients for second reads after a leg fell silent, the edges of 230 writes, and
+/// for what is written of the array's metadata.
 const RESERVE_GRANULES: usize = 512;
 /// Single granules kept apart for the next small request: 1 MiB.
 const SINGLES_MAX: usize = 256;
@@ -72,7 +73,7 @@ pub struct WriteBuffer {
 }
 
 /// A step on the arena's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BufferStep {
     /// Copy bytes; the two never overlap and are equally long.
     Copy {
@@ -86,6 +87,13 @@ pub enum BufferStep {
         /// These.
         at: BufferSlice,
     },
+    /// Put bytes there that the engine has made.
+    Store {
+        /// There; as long as the bytes.
+        at: BufferSlice,
+        /// The bytes.
+        bytes: Box<[u8]>,
+    },
 }
 
 /// The arena's bytes: a mapping in the runtime, a vector in the simulator. Offsets are from the
@@ -95,6 +103,8 @@ pub trait Memory {
     fn copy(&mut self, from: usize, to: usize, len: usize);
     /// Makes bytes zero.
     fn zero(&mut self, at: usize, len: usize);
+    /// Puts bytes there.
+    fn store(&mut self, at: usize, bytes: &[u8]);
 }
 
 /// One buffer: its granules, and how many still need it.
@@ -269,6 +279,11 @@ impl BufferTable {
             BufferStep::Zero { at } => {
                 let at = self.resolve(at);
                 memory.zero(at.start, at.len());
+            }
+            BufferStep::Store { at, bytes } => {
+                let at = self.resolve(at);
+                assert_eq!(at.len(), bytes.len(), "a slice is as long as its bytes");
+                memory.store(at.start, &bytes);
             }
         }
     }

@@ -124,6 +124,22 @@ impl Divergence {
         }
     }
 
+    /// Whether legs may differ there.
+    pub(crate) fn overlaps(&self, extent: Extent) -> bool {
+        let ranges = self.ranges.iter();
+        ranges
+            .map(|range| range.extent)
+            .any(|range| range.overlaps(extent))
+    }
+
+    /// The first place inside of `extent` where a range begins or ends.
+    pub(crate) fn border_in(&self, extent: Extent) -> Option<u64> {
+        let ranges = self.ranges.iter();
+        let ends = ranges.flat_map(|range| [range.extent.offset(), range.extent.end()]);
+        ends.filter(|&end| extent.offset() < end && end < extent.end())
+            .min()
+    }
+
     /// The leg that a read must go to.
     pub(crate) fn pin_of(&self, extent: Extent) -> DivergencePin {
         let mut pin = DivergencePin::None;

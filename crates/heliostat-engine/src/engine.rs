@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_policy::{LegView, Observes, ReadPolicy};
 use heliostat_types::{
-    Duration, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegOpId, LegSet, Prng, RequestId,
+    Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng, RequestId,
 };
 
 use crate::api::{
@@ -14,9 +14,11 @@ use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
 use crate::change::{Change, Unsubmitted};
 use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
+use crate::intent::{BitmapFigures, Intent};
 use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
 use crate::map::Map;
+use crate::metadata::Keeper;
 use crate::read::{Piece, Read};
 use crate::record::Record;
 use crate::repair::Repair;
@@ -39,6 +41,8 @@ pub(crate) enum Waiting {
     Restart(u32),
     /// A piece that reads the edge of a write, by index: likewise.
     Edge(u32),
+    /// The next commit of the metadata.
+    Commit,
 }
 
 /// One array.
@@ -70,6 +74,11 @@ pub struct Engine {
     pub(crate) statuses: Slab<Status>,
     pub(crate) repairs: Slab<Repair>,
     pub(crate) record: Record,
+    /// The metadata on the legs, where there is any.
+    pub(crate) keeper: Option<Keeper>,
+    pub(crate) intent: Intent,
+    /// When to look for bits that can be cleared.
+    pub(crate) sweep_at: Option<Instant>,
     pub(crate) waiting: VecDeque<Waiting>,
     /// Room for zeros to write to legs that cannot zero by themselves,
     pub(crate) zeros_reserved: BufferSlice,
@@ -92,31 +101,8 @@ impl Engine {
     /// # Panics
     /// Where `config` breaks what its fields say, or some bytes have no leg in sync.
     #[must_use]
-    pub fn new(config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
-        let block = config.block_bytes;
-        assert!(block.is_power_of_two(), "a block size is a power of two");
-        assert!(
-            (512..=4096).contains(&block),
-            "a block has 512 to 4096 bytes"
-        );
-        assert!(
-            config.size_bytes.is_multiple_of(u64::from(block)),
-            "an array has whole blocks"
-        );
-        assert!((1..=LEGS_MAX).contains(&config.legs.len()), "1 to 16 legs");
-        assert_eq!(
-            config.legs.len(),
-            config.map.legs(),
-            "the map is one of these legs"
-        );
-        assert!(
-            config.size_bytes <= config.map.size_bytes(),
-            "the map has room for the array"
-        );
-        assert!(
-            config.memory_bytes >= Config::MEMORY_MIN_BYTES,
-            "the arena holds the largest request"
-        );
+    pub fn new(mut config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
+        config.check();
         let legs = Legs::new(&config);
         assert!(
             config.map.is_covered_by(legs.in_sync),
@@ -126,6 +112,8 @@ impl Engine {
             legs.in_sync.intersection(record.faulted).is_empty(),
             "a leg on record as faulted is not in sync"
         );
+        let metadata = config.metadata.take();
+        let intent = Intent::of(config.size_bytes, metadata.as_ref());
         let mut buffers = BufferTable::new(config.memory_bytes);
         let zeros = buffers
             .alloc_permanent(ZEROS_BYTES)
@@ -149,6 +137,9 @@ impl Engine {
             statuses: Slab::new(),
             repairs: Slab::new(),
             record: Record::new(record),
+            sweep_at: metadata.as_ref().map(|_| Instant::ZERO),
+            intent,
+            keeper: metadata.map(Keeper::new),
             waiting: VecDeque::new(),
             zeros: None,
             candidates: Vec::with_capacity(legs.legs.len()),
@@ -215,10 +206,25 @@ impl Engine {
             Input::DeadlineReached => {
                 self.check_silence(turn);
                 self.check_clean(turn);
+                self.check_sweep(turn);
             }
         }
-        self.settle_orphans(turn);
-        self.serve_waiting(turn);
+        self.settle(turn);
+    }
+
+    /// Goes on with what an input has set free, until nothing is left.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        loop {
+            self.settle_orphans(turn);
+            if self.end_commit(turn) {
+                continue;
+            }
+            self.serve_waiting(turn);
+            self.begin_commit(turn);
+            if !self.is_commit_over() {
+                return;
+            }
+        }
     }
 
     /// The next thing to do, in order; `None` when all is said.
@@ -230,7 +236,10 @@ impl Engine {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let silent = self.legs.next_deadline();
-        [silent, self.record.clean_at()].into_iter().flatten().min()
+        let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
+        let commit = is_due.then_some(Instant::ZERO);
+        let all = [silent, self.record.clean_at(), self.sweep_at, commit];
+        all.into_iter().flatten().min()
     }
 
     /// A buffer for the bytes of a write to `extent` (not empty, inside the array, not larger than
@@ -263,6 +272,7 @@ impl Engine {
             && self.statuses.is_empty()
             && self.repairs.is_empty()
             && self.flushes.is_idle()
+            && self.keeper.as_ref().is_none_or(Keeper::is_idle)
             && self.waiting.is_empty()
             && self.legs.is_idle()
     }
@@ -295,6 +305,12 @@ impl Engine {
     /// is read there.
     pub fn divergent(&self) -> impl Iterator<Item = (Extent, LegId)> + '_ {
         self.divergence.ranges()
+    }
+
+    /// How the write-intent bitmap does; `None` where there is none.
+    #[must_use]
+    pub fn bitmap_figures(&self) -> Option<BitmapFigures> {
+        self.intent.figures(self.keeper.as_ref()?.pages_written())
     }
 
     /// What a leg did.
@@ -404,6 +420,7 @@ impl Engine {
                 self.status_answered(status, part, Err(kind));
             }
             OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
+            OpOwner::Metadata => self.metadata_answered(turn, &op, result),
             OpOwner::Ghost => {}
         }
     }
@@ -458,7 +475,7 @@ impl Engine {
         let id = match waiting {
             Waiting::Request(request) => request.id,
             Waiting::Restart(read) => self.reads.remove(*read).id,
-            Waiting::Edge(_) => return false,
+            Waiting::Edge(_) | Waiting::Commit => return false,
         };
         self.complete(id, Err(ErrorKind::NoMemory));
         true
@@ -475,6 +492,7 @@ impl Engine {
                 Waiting::Request(request) => self.admit(turn, request),
                 Waiting::Restart(read) => self.restart_read(turn, *read),
                 Waiting::Edge(piece) => self.restart_edge(turn, *piece),
+                Waiting::Commit => self.retry_commit(turn),
             };
             let is_settled = done || self.is_kept_by_ghosts() && self.refuse_waiting(&first);
             if !is_settled {

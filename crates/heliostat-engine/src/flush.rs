@@ -12,12 +12,16 @@ use crate::legs::{NewOp, OpOwner};
 use crate::slab::Slab;
 
 /// Who waits for a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Waiter {
     Client(RequestId),
     /// The record, to become clean if nothing was changed since this many changes.
     Clean {
         changes: u64,
+    },
+    /// The bitmap, to clear the bits of these chunks.
+    Clear {
+        chunks: Vec<u64>,
     },
 }
 
@@ -65,6 +69,12 @@ impl Engine {
     pub(crate) fn begin_clean_flush(&mut self, turn: &Turn<'_>) {
         let changes = self.record.changes();
         self.flushes.next.push(Waiter::Clean { changes });
+        self.begin_round(turn);
+    }
+
+    /// The bits of these chunks are to be cleared.
+    pub(crate) fn begin_clear_flush(&mut self, turn: &Turn<'_>, chunks: Vec<u64>) {
+        self.flushes.next.push(Waiter::Clear { chunks });
         self.begin_round(turn);
     }
 
@@ -149,12 +159,27 @@ impl Engine {
         } else {
             round.result
         };
+        self.end_round(round, result);
+    }
+
+    /// A round has ended, but what is known of the legs since is not durable.
+    pub(crate) fn fail_flush(&mut self, index: u32, kind: ErrorKind) {
+        let round = self.flushes.rounds.remove(index);
+        self.end_round(round, Err(kind));
+    }
+
+    fn end_round(&mut self, round: Round, result: Result<(), ErrorKind>) {
         for waiter in round.waiters {
             match waiter {
                 Waiter::Client(id) => self.complete(id, result.map(|()| Answer::Done)),
                 Waiter::Clean { changes } => {
-                    if round.result.is_ok() {
+                    if result.is_ok() {
                         self.flushed_up_to(changes);
+                    }
+                }
+                Waiter::Clear { chunks } => {
+                    if result.is_ok() {
+                        self.flushed_chunks(chunks);
                     }
                 }
             }

@@ -52,6 +52,8 @@ pub(crate) enum OpOwner {
     },
     /// A read repair: its writing or re-reading.
     Repair(u32),
+    /// A step of the commit that is on its way; its extent counts from the start of the leg.
+    Metadata,
     /// Nobody's any more.
     Ghost,
 }
@@ -249,8 +251,8 @@ impl Leg {
 pub(crate) struct Orphans {
     /// Pieces of reads.
     lost: Vec<LostPiece>,
-    /// Whose all operations were.
-    owners: Vec<OpOwner>,
+    /// Whose all operations were, and at which leg.
+    owners: Vec<(LegId, OpOwner)>,
 }
 
 impl Engine {
@@ -310,11 +312,15 @@ impl Engine {
             leg.in_device += 1;
             leg.in_device_bytes += bytes;
             self.buffers.begin_in_device(op.memory, leg_id);
+            let extent = match (op.owner, op.kind) {
+                (OpOwner::Metadata, _) | (_, OpKind::Flush) => op.extent,
+                _ => op.extent.moved(leg.config.data_offset_bytes),
+            };
             self.outputs.push_back(Output::Dispatch(LegOp {
                 id: op.id,
                 leg: leg_id,
                 kind: op.kind,
-                extent: op.extent,
+                extent,
                 memory: op.memory,
                 fua: op.fua,
                 may_trim: op.may_trim,
@@ -438,7 +444,7 @@ impl Engine {
         while !self.orphans.owners.is_empty() {
             let Orphans { lost, owners } = std::mem::take(&mut self.orphans);
             self.reads_lost(turn, &lost);
-            for owner in owners {
+            for (leg, owner) in owners {
                 match owner {
                     OpOwner::Piece(_) | OpOwner::Ghost => {}
                     OpOwner::Write(write)
@@ -447,6 +453,7 @@ impl Engine {
                     OpOwner::Flush => self.flush_op_ended(turn),
                     OpOwner::Status { status, .. } => self.status_op_ended(status),
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),
+                    OpOwner::Metadata => self.metadata_op_ended(turn, leg),
                 }
             }
         }
@@ -466,7 +473,7 @@ impl Engine {
                     in_device: op.dispatched.is_some(),
                 });
             }
-            self.orphans.owners.push(op.owner);
+            self.orphans.owners.push((leg, op.owner));
         }
         self.abandon_ops(&ops);
     }

@@ -14,9 +14,11 @@ mod change;
 mod divergence;
 mod engine;
 mod flush;
+mod intent;
 mod legs;
 mod locks;
 mod map;
+mod metadata;
 mod queue;
 mod read;
 mod record;
@@ -31,4 +33,6 @@ pub use api::{
 };
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
+pub use intent::BitmapFigures;
 pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};
+pub use metadata::{Metadata, Unequal};

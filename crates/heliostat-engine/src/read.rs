@@ -201,14 +201,29 @@ impl Engine {
 
     /// Whether a piece is free to go to any leg.
     fn is_free(&self, piece: &Piece) -> bool {
-        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None) && self.divergence.is_empty()
+        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None)
+            && self.divergence.is_empty()
+            && !self.intent.is_needed(piece.extent)
     }
 
     /// The leg that must be read where legs differ. In a range of several chunks, of which there
     /// are some only where there are very many, the pin may not hold them all: then the first
     /// holder is read.
+    ///
+    /// Where a resync is needed, all reads go to the leg that it will copy from, but for ranges
+    /// that have a pin of their own.
     pub(crate) fn divergence_of(&self, extent: Extent) -> DivergencePin {
-        let pin = self.divergence.pin_of(extent);
+        let is_needed = self.intent.is_needed(extent);
+        let pin = match self.divergence.pin_of(extent) {
+            DivergencePin::None if is_needed => {
+                return DivergencePin::Leg(self.resync_source(extent));
+            }
+            DivergencePin::Leg(_) if is_needed => match self.divergence.border_in(extent) {
+                Some(border) => return DivergencePin::Cut(border - extent.offset()),
+                None => self.divergence.pin_of(extent),
+            },
+            pin @ (DivergencePin::None | DivergencePin::Leg(_) | DivergencePin::Cut(_)) => pin,
+        };
         let DivergencePin::Leg(leg) = pin else {
             return pin;
         };
@@ -218,6 +233,15 @@ impl Engine {
             return pin;
         }
         holders.lowest().map_or(pin, DivergencePin::Leg)
+    }
+
+    /// The leg that is believed where legs may differ after a crash: as Linux md has it, the first
+    /// in sync, or of RAID10 the first copy that is.
+    pub(crate) fn resync_source(&self, extent: Extent) -> LegId {
+        let places = self.config.map.places(extent.offset());
+        let mut legs = places.into_iter().map(|place| place.leg);
+        let source = legs.find(|leg| self.legs.in_sync.contains(*leg));
+        source.expect("every byte keeps a leg in sync")
     }
 
     /// What a piece must heed, and the legs that have failed a write beside it.
@@ -271,10 +295,20 @@ impl Engine {
             Pin::Leg(_) => {
                 // No write is under way: the range re-pins for good to a leg that can be read.
                 let next = candidates.lowest().expect("a leg is left");
-                self.divergence.re_pin(piece.extent, next);
+                self.re_pin(piece.extent, next);
                 self.send_piece(turn, index, next);
             }
             Pin::Conflict => unreachable!("it waits"),
+        }
+    }
+
+    /// From now on this leg is read there, because the one that was cannot be.
+    fn re_pin(&mut self, extent: Extent, leg: LegId) {
+        if self.intent.is_needed(extent) {
+            self.divergence.remove(extent);
+            self.divergence.add(extent, leg);
+        } else {
+            self.divergence.re_pin(extent, leg);
         }
     }
 

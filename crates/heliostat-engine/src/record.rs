@@ -7,13 +7,13 @@
 
 use std::collections::VecDeque;
 
-use heliostat_types::{Instant, LegId};
+use heliostat_types::{ErrorKind, Extent, Instant, LegId};
 
 use crate::api::{ArrayRecord, Output};
 use crate::engine::{Engine, Turn};
 
 /// What waits for a record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Held {
     /// A write may begin to change bytes.
     Begin(u32),
@@ -23,6 +23,8 @@ enum Held {
     WriteAnswer(u32),
     /// A flush round may be answered.
     FlushAnswer(u32),
+    /// The bits of these chunks may be cleared.
+    Clear(Vec<u64>),
 }
 
 /// The record, how much of it is durable, and what waits for that.
@@ -104,22 +106,38 @@ impl Engine {
         self.record.is_lost = true;
     }
 
-    /// Whether bytes may be changed now. Otherwise the write is told later.
-    pub(crate) fn may_write(&mut self, write: u32) -> bool {
-        self.is_dirty_durable_or_hold(Held::Begin(write))
+    /// Whether a write may change the bytes of `extent` now. Otherwise it is told later.
+    pub(crate) fn may_write(&mut self, write: u32, extent: Extent) -> bool {
+        self.may_change_or_hold(extent, Held::Begin(write))
     }
 
     /// The same for a repair.
-    pub(crate) fn may_repair(&mut self, repair: u32) -> bool {
-        self.is_dirty_durable_or_hold(Held::Repair(repair))
+    pub(crate) fn may_repair(&mut self, repair: u32, extent: Extent) -> bool {
+        self.may_change_or_hold(extent, Held::Repair(repair))
     }
 
-    fn is_dirty_durable_or_hold(&mut self, held: Held) -> bool {
+    fn may_change_or_hold(&mut self, extent: Extent, held: Held) -> bool {
         if !self.record.newest.dirty {
             self.record.newest.dirty = true;
             self.record.dirty_generation = self.persist();
         }
+        if !self.intent.is_durable(extent) {
+            let keeper = self.keeper.as_mut().expect("only metadata has a bitmap");
+            let generation = keeper.want();
+            self.record.held.push_back((generation, held));
+            return false;
+        }
         self.is_durable_or_hold(self.record.dirty_generation, held)
+    }
+
+    /// The bits of these chunks may be cleared once what is wanted now is durable.
+    pub(crate) fn clear_later(&mut self, chunks: Vec<u64>) {
+        let keeper = self.keeper.as_mut().expect("only metadata has a bitmap");
+        keeper.pages_changed();
+        let generation = keeper.next();
+        self.record
+            .held
+            .push_back((generation, Held::Clear(chunks)));
     }
 
     /// Whether a write may be answered now. Otherwise it is told later.
@@ -135,6 +153,9 @@ impl Engine {
     fn is_durable_or_hold(&mut self, generation: u64, held: Held) -> bool {
         let is_durable = self.record.durable_generation >= generation;
         if !is_durable {
+            if let Some(keeper) = &mut self.keeper {
+                keeper.want();
+            }
             self.record.held.push_back((generation, held));
         }
         is_durable
@@ -148,32 +169,60 @@ impl Engine {
 
     /// Sends the newest record on its way. Its generation.
     fn persist(&mut self) -> u64 {
-        self.record.newest.generation += 1;
-        self.outputs.push_back(Output::Persist(self.record.newest));
+        if let Some(keeper) = &mut self.keeper {
+            self.record.newest.generation = keeper.record_changed();
+        } else {
+            self.record.newest.generation += 1;
+            self.outputs.push_back(Output::Persist(self.record.newest));
+        }
         self.record.newest.generation
     }
 
     /// A record is durable, and with it all before it.
     pub(crate) fn persisted(&mut self, turn: &mut Turn<'_>, generation: u64) {
         assert!(
-            generation <= self.record.newest.generation,
+            self.keeper.is_some() || generation <= self.record.newest.generation,
             "only a record that was sent can be durable"
         );
         let durable = self.record.durable_generation.max(generation);
         self.record.durable_generation = durable;
-        let held = std::mem::take(&mut self.record.held);
-        for (wanted, what) in held {
-            if wanted > durable {
-                self.record.held.push_back((wanted, what));
-                continue;
-            }
+        for what in self.take_held(durable) {
             match what {
-                Held::Begin(write) => self.start_write(turn, write),
-                Held::Repair(repair) => self.start_repair(turn, repair),
+                Held::Begin(write) => self.begin_if_durable(turn, write),
+                Held::Repair(repair) => self.repair_if_durable(turn, repair),
                 Held::WriteAnswer(write) => self.answer_write(turn, write),
                 Held::FlushAnswer(round) => self.answer_flush(round),
+                Held::Clear(chunks) => self.clear_bits(&chunks),
             }
         }
+    }
+
+    /// What was to be durable with this generation cannot be made so: a leg that some bytes depend
+    /// on alone has failed it. Nothing that waits for it goes on as if it were.
+    pub(crate) fn not_persisted(&mut self, turn: &mut Turn<'_>, generation: u64, kind: ErrorKind) {
+        for what in self.take_held(generation) {
+            match what {
+                Held::Begin(write) => self.fail_write(turn, write, kind),
+                Held::Repair(repair) => self.end_repair(turn, repair),
+                Held::WriteAnswer(write) => self.fail_answer(turn, write, kind),
+                Held::FlushAnswer(round) => self.fail_flush(round, kind),
+                Held::Clear(_) => {}
+            }
+        }
+    }
+
+    /// What waits for this generation or an earlier one.
+    fn take_held(&mut self, generation: u64) -> Vec<Held> {
+        let held = std::mem::take(&mut self.record.held);
+        let mut taken = Vec::new();
+        for (wanted, what) in held {
+            if wanted > generation {
+                self.record.held.push_back((wanted, what));
+            } else {
+                taken.push(what);
+            }
+        }
+        taken
     }
 
     /// Flushes the legs where the array has been left alone for long enough.
@@ -182,7 +231,7 @@ impl Engine {
             return;
         }
         self.record.clean_at = None;
-        if self.divergence.is_empty() {
+        if self.are_legs_equal() {
             self.begin_clean_flush(turn);
         }
     }
@@ -190,14 +239,15 @@ impl Engine {
     /// All legs in sync have flushed what was changed up to `changes`.
     pub(crate) fn flushed_up_to(&mut self, changes: u64) {
         let is_current = self.record.changes == changes && self.record.changing == 0;
-        if is_current
-            && !self.record.is_lost
-            && self.record.newest.dirty
-            && self.divergence.is_empty()
-        {
+        if is_current && !self.record.is_lost && self.record.newest.dirty && self.are_legs_equal() {
             self.record.newest.dirty = false;
             self.record.clean_at = None;
             self.persist();
         }
+    }
+
+    /// Whether the legs are known to be equal wherever nothing is being changed.
+    fn are_legs_equal(&self) -> bool {
+        self.divergence.is_empty() && !self.intent.is_any_needed()
     }
 }

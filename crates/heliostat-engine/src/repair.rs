@@ -69,6 +69,7 @@ impl Engine {
         assert!(is_held, "a repair begins only where nothing is locked");
         self.repairs[index].lock = lock;
         self.taint_statuses(extent);
+        self.intend(turn, extent);
         let piece = self.insert_piece(Piece {
             owner: PieceOwner::Repair(index),
             client: ClientId::default(),
@@ -94,14 +95,14 @@ impl Engine {
         if result.is_err() {
             return self.end_repair(turn, index);
         }
-        if self.may_repair(index) {
-            self.start_repair(turn, index);
-        }
+        self.repair_if_durable(turn, index);
     }
 
-    /// Writes the good bytes over the bad ones. The record is dirty, durably.
-    pub(crate) fn start_repair(&mut self, turn: &mut Turn<'_>, index: u32) {
-        self.send_repair(turn, index, OpKind::Write);
+    /// Writes the good bytes over the bad ones, or waits until they may be.
+    pub(crate) fn repair_if_durable(&mut self, turn: &mut Turn<'_>, index: u32) {
+        if self.may_repair(index, self.repairs[index].extent) {
+            self.send_repair(turn, index, OpKind::Write);
+        }
     }
 
     fn send_repair(&mut self, turn: &mut Turn<'_>, index: u32, kind: OpKind) {
@@ -149,6 +150,7 @@ impl Engine {
     pub(crate) fn end_repair(&mut self, turn: &mut Turn<'_>, index: u32) {
         let repair = self.repairs.remove(index);
         self.release_buffer(repair.memory.buffer);
+        self.intent.end(repair.extent);
         self.change_ended(turn);
         self.unlock(turn, repair.lock);
     }

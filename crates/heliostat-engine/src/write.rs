@@ -86,14 +86,13 @@ impl Engine {
             LockOwner::Write(index) => index,
             LockOwner::Repair(_) => unreachable!("a repair never waits for a lock"),
         };
-        self.taint_statuses(self.writes[index].aligned);
+        let aligned = self.writes[index].aligned;
+        self.taint_statuses(aligned);
+        self.intend(turn, aligned);
         let edges = self.writes[index].edges;
         let count = edges.iter().flatten().count();
         if count == 0 {
-            if self.may_write(index) {
-                self.start_write(turn, index);
-            }
-            return;
+            return self.begin_if_durable(turn, index);
         }
         self.writes[index].edges_outstanding = u32::try_from(count).expect("at most two");
         let own_lock = Some(self.writes[index].lock);
@@ -156,9 +155,27 @@ impl Engine {
             self.writes[index].result = Err(kind);
             return self.end_write(turn, index);
         }
-        if self.may_write(index) {
+        self.begin_if_durable(turn, index);
+    }
+
+    /// Sends a write, or waits until it may be sent.
+    pub(crate) fn begin_if_durable(&mut self, turn: &Turn<'_>, index: u32) {
+        if self.may_write(index, self.writes[index].aligned) {
             self.start_write(turn, index);
         }
+    }
+
+    /// A write cannot be begun: no leg has changed.
+    pub(crate) fn fail_write(&mut self, turn: &mut Turn<'_>, index: u32, kind: ErrorKind) {
+        self.writes[index].result = Err(kind);
+        self.end_write(turn, index);
+    }
+
+    /// A write has ended, but what is known of the legs since is not durable.
+    pub(crate) fn fail_answer(&mut self, turn: &mut Turn<'_>, index: u32, kind: ErrorKind) {
+        let result = &mut self.writes[index].result;
+        *result = std::mem::replace(result, Ok(Answer::Done)).and(Err(kind));
+        self.answer_write(turn, index);
     }
 
     /// Completes the blocks at the edges from what the legs hold.
@@ -192,7 +209,7 @@ impl Engine {
     }
 
     /// Sends a write to all holders in sync. The record is dirty, durably.
-    pub(crate) fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
+    fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
         let write = &mut self.writes[index];
         let targets = self.legs.in_sync.intersection(write.holders);
         write.targets = targets;
@@ -308,6 +325,7 @@ impl Engine {
             | OpOwner::Flush
             | OpOwner::Status { .. }
             | OpOwner::Repair(_)
+            | OpOwner::Metadata
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
         let is_done = match result {
@@ -515,8 +533,9 @@ impl Engine {
         let lock = self.writes[index].lock;
         // Not before: the shell carries the merge out after the input that asked for it.
         let write = &self.writes[index];
-        let (data, edges) = (write.data, write.edges);
+        let (data, edges, aligned) = (write.data, write.edges, write.aligned);
         self.release_shares(data, &edges);
+        self.intent.end(aligned);
         self.change_ended(turn);
         if self.may_answer_write(index) {
             self.answer_write(turn, index);

@@ -7,6 +7,7 @@
 //! further one those of 32768.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::bytes::{array_at, put, u32_at, u64_at};
 use crate::{FormatError, Uuid};
@@ -388,6 +389,24 @@ impl BitmapBits {
     #[must_use]
     pub fn page_of(&self, chunk: u64) -> usize {
         self.bit(chunk).0 / BITMAP_PAGE_BYTES
+    }
+
+    /// The chunks whose bits are on a page.
+    ///
+    /// # Panics
+    /// Where there is no such page.
+    #[must_use]
+    pub fn chunks_of(&self, page: usize) -> Range<u64> {
+        assert!(
+            page < self.page_count(),
+            "page {page} of {}",
+            self.page_count()
+        );
+        let first_of = |page: usize| {
+            let bytes = (page * BITMAP_PAGE_BYTES).saturating_sub(BITMAP_SUPER_BYTES);
+            (bytes as u64 * 8).min(self.chunks)
+        };
+        first_of(page)..first_of(page + 1)
     }
 
     /// What is written of a page, at [`BITMAP_PAGE_BYTES`] times its number from the start of the

@@ -110,6 +110,18 @@ impl Arena {
         .fill(0);
     }
 
+    /// Puts bytes there.
+    ///
+    /// # Panics
+    /// Where they do not lie inside the arena.
+    pub fn store(&self, at: usize, bytes: &[u8]) {
+        self.slice_mut(ArenaRange {
+            offset_bytes: at,
+            len_bytes: bytes.len(),
+        })
+        .copy_from_slice(bytes);
+    }
+
     /// Where a range begins in memory.
     pub(crate) fn address(&self, range: ArenaRange) -> *mut u8 {
         self.mapping

@@ -409,4 +409,8 @@ impl Memory for ArenaMemory {
     fn zero(&mut self, at: usize, len: usize) {
         self.0.zero(at, len);
     }
+
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        self.0.store(at, bytes);
+    }
 }

@@ -545,6 +545,7 @@ fn build(
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         accounting: true,
         legs: prepared.legs.iter().map(leg_config).collect(),
+        metadata: None,
     };
     let (keeper, generation) = match prepared.record {
         None => (Keeper::forgetful(), 0),
@@ -585,6 +586,7 @@ fn leg_config(leg: &OpenedLeg) -> LegConfig {
     let info = leg.info();
     LegConfig {
         state: LegState::InSync,
+        data_offset_bytes: 0,
         rotational: info.rotational,
         write_mostly: false,
         read_preferred: false,

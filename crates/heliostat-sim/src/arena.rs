@@ -75,6 +75,11 @@ impl Memory for Arena {
         self.bytes[at..at + len].fill(0);
         self.clear(at..at + len);
     }
+
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.clear(at..at + bytes.len());
+    }
 }
 
 #[cfg(test)]

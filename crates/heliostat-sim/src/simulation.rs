@@ -710,6 +710,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
             .zip(&array.legs)
             .map(|(spec, leg)| LegConfig {
                 state: LegState::InSync,
+                data_offset_bytes: 0,
                 rotational: spec.rotational,
                 write_mostly: leg.write_mostly,
                 read_preferred: leg.read_preferred,
@@ -720,6 +721,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
                 fast_zero: false,
             })
             .collect(),
+        metadata: None,
     }
 }
 

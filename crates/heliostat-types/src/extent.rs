@@ -74,6 +74,15 @@ impl Extent {
         self.offset_bytes + self.len_bytes
     }
 
+    /// As long, and so much further behind.
+    ///
+    /// # Panics
+    /// Where the end would lie beyond 2^64.
+    #[must_use]
+    pub const fn moved(self, by_bytes: u64) -> Self {
+        Self::new(self.offset_bytes + by_bytes, self.len_bytes)
+    }
+
     /// Whether there is no byte in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -13,6 +13,9 @@ impl Memory for Bytes {
     fn zero(&mut self, at: usize, len: usize) {
         self.0[at..at + len].fill(0);
     }
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
 }
 
 #[test]

@@ -72,4 +72,8 @@ impl Memory for Arena {
     fn zero(&mut self, at: usize, len: usize) {
         self.bytes_mut(at..at + len).fill(0);
     }
+
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
+    }
 }

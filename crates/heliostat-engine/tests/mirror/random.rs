@@ -133,6 +133,7 @@ fn policy(dice: &mut RandomStream, from_the_start: bool) -> Box<dyn ReadPolicy> 
 fn random_leg(dice: &mut RandomStream) -> LegConfig {
     LegConfig {
         state: LegState::InSync,
+        data_offset_bytes: 0,
         rotational: dice.below(2) == 0,
         write_mostly: dice.below(5) == 0,
         read_preferred: dice.below(5) == 0,

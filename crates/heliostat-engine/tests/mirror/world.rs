@@ -44,6 +44,7 @@ pub(crate) struct Setup {
 /// A leg that can do everything.
 pub(crate) const LEG: LegConfig = LegConfig {
     state: LegState::InSync,
+    data_offset_bytes: 0,
     rotational: false,
     write_mostly: false,
     read_preferred: false,
@@ -226,6 +227,7 @@ impl World {
             clean_delay: setup.clean_delay,
             accounting: setup.accounting,
             legs: setup.legs.clone(),
+            metadata: None,
         };
         let legs = setup.legs.iter();
         let legs = legs.map(|&leg| Leg::new(leg, setup.size_bytes, setup.fill));
@@ -387,7 +389,9 @@ impl World {
 
     fn on_step(&mut self, step: BufferStep) {
         self.say(|| format!("  {step:?}"));
-        let (BufferStep::Copy { to: at, .. } | BufferStep::Zero { at }) = step;
+        let (BufferStep::Copy { to: at, .. }
+        | BufferStep::Zero { at }
+        | BufferStep::Store { at, .. }) = step;
         let range = self.engine.buffers().resolve(at);
         self.judge_free_for_writing(&range, "a buffer step");
         self.engine.buffers().execute(step, &mut self.arena);
