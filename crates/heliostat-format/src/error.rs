@@ -86,20 +86,13 @@ impl fmt::Display for FormatError {
                 "sb_csum is {stored:08x}, and the bytes add up to {computed:08x}: the superblock \
                  was damaged; use a leg of the same array whose superblock is whole"
             ),
-            Self::BitmapVersion(found) => {
-                let kind = match found {
-                    3 => " (in the byte order of one machine)",
-                    5 => " (of a cluster)",
-                    6 => " (lockless)",
-                    _ => "",
-                };
-                write!(
-                    f,
-                    "the bitmap's version is {found}{kind}: only 4 is understood here; let the \
-                     kernel assemble the array and give it another one, with mdadm --grow \
-                     --bitmap=none and then --bitmap=internal"
-                )
-            }
+            Self::BitmapVersion(found) => write!(
+                f,
+                "the bitmap's version is {}: only 4 is understood here; let the kernel assemble \
+                 the array and give it another one, with mdadm --grow --bitmap=none and then \
+                 --bitmap=internal",
+                bitmap_version(*found)
+            ),
             Self::BitmapChunk(found) => write!(
                 f,
                 "the bitmap's chunksize is {found}: it must be a power of two from 512 on"
@@ -118,3 +111,14 @@ impl fmt::Display for FormatError {
 }
 
 impl std::error::Error for FormatError {}
+
+/// The version of a bitmap, with what it means where bits lie otherwise.
+pub(crate) fn bitmap_version(version: u32) -> String {
+    let kind = match version {
+        3 => " (in the byte order of one machine)",
+        5 => " (of a cluster)",
+        6 => " (lockless)",
+        _ => "",
+    };
+    format!("{version}{kind}")
+}

@@ -16,14 +16,22 @@
 mod bad_blocks;
 mod bitmap;
 mod bytes;
+mod check;
 mod error;
 mod features;
+mod raid10;
+mod refusal;
 mod superblock;
+#[cfg(test)]
+mod testing;
 
 pub use bad_blocks::{BadBlocks, Full};
 pub use bitmap::{BITMAP_PAGE_BYTES, BITMAP_SUPER_BYTES, BitmapBits, BitmapState, BitmapSuper};
+pub use check::level_name;
 pub use error::FormatError;
 pub use features::{DeviceFlags, Features};
+pub use raid10::Raid10Word;
+pub use refusal::Refusal;
 pub use superblock::{
     Minor, Place, RESYNC_DONE, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Stamp, Superblock, Uuid,
 };
