@@ -13,6 +13,7 @@
 //! Nothing here reads or writes a leg.
 #![forbid(unsafe_code)]
 
+pub mod assembly;
 mod bad_blocks;
 mod bitmap;
 mod bytes;

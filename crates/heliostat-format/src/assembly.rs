@@ -1,0 +1,515 @@
+//! Which legs of an array are to be believed, and where they may differ: the rules of Linux md.
+//!
+//! The highest count of events is the truth. A leg may be one behind, because a machine can stop
+//! between the superblocks of two legs; what such a leg is, the freshest superblock says and not its
+//! own, which may have been written before the leg failed. A leg further behind missed something
+//! and is left out. Nothing is decided here that needs a look at data: legs come as what was read
+//! of them, and how much of the array the members hold is the caller's to see.
+
+use std::fmt;
+
+use crate::{
+    BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX, Role, Superblock, Uuid,
+};
+
+/// What was read of one leg.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What people call the leg.
+    pub name: String,
+    /// Its superblock; [`Superblock::check`] had nothing against it.
+    pub superblock: Superblock,
+    /// Its bitmap; `None` where there is none, or none that can be understood.
+    pub bitmap: Option<BitmapBits>,
+    /// Its bad blocks; empty where it has no log.
+    pub bad_blocks: BadBlocks,
+}
+
+/// Who has a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// This candidate, and it has all data.
+    InSync(usize),
+    /// This candidate, and it was being made equal to the others.
+    Rebuilding {
+        /// Which.
+        candidate: usize,
+        /// Up to where, from the start of its data, it has been.
+        from_sectors: u64,
+        /// Whether only chunks with a bit were missing.
+        by_bitmap: bool,
+    },
+    /// Nobody.
+    Missing,
+}
+
+/// Where legs in sync may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resync {
+    /// Nowhere.
+    Nowhere,
+    /// In chunks with a bit.
+    Bits,
+    /// Anywhere from this sector of the array on.
+    From(u64),
+}
+
+/// Why a candidate is no member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It missed changes.
+    Stale {
+        /// Its count of events, and that of the freshest.
+        events: u64,
+        /// See above.
+        freshest: u64,
+        /// Whether the bitmap knows all that it missed.
+        by_bitmap: bool,
+    },
+    /// The freshest superblock says that it failed.
+    Failed,
+    /// The freshest superblock does not know it any more.
+    Removed,
+    /// It and the freshest say of each other that they failed: both went on alone.
+    WentAlone,
+    /// It was being made a replacement of the leg of this role.
+    Replacement(u16),
+}
+
+/// An array as its legs describe it.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    /// The candidate whose superblock is the freshest.
+    pub freshest: usize,
+    /// Who has which role, by role.
+    pub members: Vec<Member>,
+    /// Candidates that wait to be needed.
+    pub spares: Vec<usize>,
+    /// Candidates that are not used, and why.
+    pub left_out: Vec<(usize, LeftOut)>,
+    /// The bits of all members in sync, together; `None` where the array has no bitmap.
+    pub bitmap: Option<BitmapBits>,
+    /// Where members in sync may differ.
+    pub resync: Resync,
+    /// Whether some member holds other metadata than the freshest, or one is missing that the
+    /// freshest counts on.
+    pub is_uneven: bool,
+}
+
+/// Why legs are no array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssemblyError {
+    /// There is no leg.
+    Nothing,
+    /// Two legs are of different arrays.
+    Strangers {
+        /// Their names.
+        legs: [String; 2],
+        /// The arrays.
+        arrays: [Uuid; 2],
+    },
+    /// Two legs are of one array, but describe it differently.
+    Disagree {
+        /// Their names.
+        legs: [String; 2],
+        /// What they disagree on, in md's words.
+        field: &'static str,
+        /// What they say.
+        values: [i128; 2],
+    },
+    /// Two legs are the same one.
+    Twins([String; 2]),
+    /// Two legs have the same role.
+    SameRole {
+        /// Their names.
+        legs: [String; 2],
+        /// The role.
+        role: u16,
+    },
+    /// A leg has a role that the array does not have.
+    RoleBeyond {
+        /// Its name.
+        leg: String,
+        /// The role.
+        role: u16,
+        /// How many there are.
+        raid_disks: u32,
+    },
+    /// A leg is a journal.
+    Journal(String),
+    /// The array says that it has so many legs, which is more than there are roles.
+    TooMany(u32),
+    /// No leg has data.
+    OnlySpares,
+    /// No leg has all its data.
+    NoneInSync,
+    /// The array has a bitmap, and no leg has one that can be read.
+    NoBitmap,
+}
+
+impl fmt::Display for AssemblyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("no leg was named"),
+            Self::Strangers {
+                legs: [one, other],
+                arrays: [first, second],
+            } => write!(
+                f,
+                "{one} and {other} are legs of different arrays ({first} and {second}); name the \
+                 legs of one"
+            ),
+            Self::Disagree {
+                legs: [one, other],
+                field,
+                values: [first, second],
+            } => write!(
+                f,
+                "{one} and {other} are legs of one array but do not agree on its {field}: {first} \
+                 and {second}; look at both with 'heliostat examine' and leave the wrong one out"
+            ),
+            Self::Twins([one, other]) => write!(
+                f,
+                "{one} and {other} are the same leg, or one is a copy of the other; name one of \
+                 them"
+            ),
+            Self::SameRole {
+                legs: [one, other],
+                role,
+            } => write!(
+                f,
+                "{one} and {other} both say that they are leg {role}; look at both with 'heliostat \
+                 examine' and leave one out"
+            ),
+            Self::RoleBeyond {
+                leg,
+                role,
+                raid_disks,
+            } => write!(
+                f,
+                "{leg} says that it is leg {role} of an array with {raid_disks} legs"
+            ),
+            Self::Journal(leg) => write!(
+                f,
+                "{leg} is a write journal, which is not understood here; remove it from the array \
+                 with mdadm first"
+            ),
+            Self::TooMany(legs) => write!(
+                f,
+                "an array of {legs} legs is more than a superblock has room for"
+            ),
+            Self::OnlySpares => f.write_str("all of these legs are spares: none has data"),
+            Self::NoneInSync => {
+                f.write_str("none of these legs has all its data; the others are needed")
+            }
+            Self::NoBitmap => f.write_str(
+                "the array has a write-intent bitmap, but no leg has one that can be read; \
+                 assemble it with 'mdadm --assemble --update=no-bitmap', which resyncs it if it \
+                 was not stopped in order",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AssemblyError {}
+
+impl Assembly {
+    /// Puts an array together.
+    ///
+    /// # Errors
+    /// Where the candidates are not legs of one array, or none of them has all its data.
+    pub fn of(candidates: &[Candidate]) -> Result<Self, AssemblyError> {
+        refuse_strangers(candidates)?;
+        let freshest = freshest(candidates)?;
+        let fresh = &candidates[freshest].superblock;
+        if fresh.raid_disks as usize > ROLES_MAX {
+            return Err(AssemblyError::TooMany(fresh.raid_disks));
+        }
+        refuse_twins(candidates)?;
+        refuse_disagreement(candidates, freshest)?;
+        let mut assembly = Self {
+            freshest,
+            members: vec![Member::Missing; fresh.raid_disks as usize],
+            spares: Vec::new(),
+            left_out: Vec::new(),
+            bitmap: None,
+            resync: Resync::Nowhere,
+            is_uneven: false,
+        };
+        let cleared = candidates.iter().filter_map(|candidate| {
+            let bitmap = candidate.bitmap.as_ref()?;
+            is_complete(bitmap, fresh).then(|| bitmap.super_block().events_cleared)
+        });
+        let cleared = cleared.max();
+        for (index, candidate) in candidates.iter().enumerate() {
+            match place(candidate, fresh, cleared)? {
+                Placed::Spare => assembly.spares.push(index),
+                Placed::LeftOut(why) => assembly.left_out.push((index, why)),
+                Placed::Role { role, has_data } => {
+                    assembly.admit(candidates, index, role, has_data)?;
+                }
+            }
+        }
+        if assembly.in_sync().next().is_none() {
+            return Err(AssemblyError::NoneInSync);
+        }
+        assembly.look_at_bits(candidates)?;
+        Ok(assembly)
+    }
+
+    /// The candidates that have all their data, by role.
+    pub fn in_sync(&self) -> impl Iterator<Item = usize> + '_ {
+        self.members.iter().filter_map(|member| match member {
+            Member::InSync(candidate) => Some(*candidate),
+            Member::Rebuilding { .. } | Member::Missing => None,
+        })
+    }
+
+    /// The roles that nobody has in sync.
+    pub fn roles_lacking(&self) -> impl Iterator<Item = usize> + '_ {
+        let roles = self.members.iter().enumerate();
+        roles.filter_map(|(role, member)| (!matches!(member, Member::InSync(_))).then_some(role))
+    }
+
+    /// Gives a candidate its role.
+    fn admit(
+        &mut self,
+        candidates: &[Candidate],
+        index: usize,
+        role: u16,
+        has_data: bool,
+    ) -> Result<(), AssemblyError> {
+        let candidate = &candidates[index];
+        let superblock = &candidate.superblock;
+        let Some(member) = self.members.get_mut(usize::from(role)) else {
+            return Err(AssemblyError::RoleBeyond {
+                leg: candidate.name.clone(),
+                role,
+                raid_disks: candidates[self.freshest].superblock.raid_disks,
+            });
+        };
+        if superblock.features.contains(Features::REPLACEMENT) {
+            self.left_out.push((index, LeftOut::Replacement(role)));
+            return Ok(());
+        }
+        if let Member::InSync(other)
+        | Member::Rebuilding {
+            candidate: other, ..
+        } = *member
+        {
+            return Err(AssemblyError::SameRole {
+                legs: [candidates[other].name.clone(), candidate.name.clone()],
+                role,
+            });
+        }
+        *member = if !has_data {
+            Member::Rebuilding {
+                candidate: index,
+                from_sectors: 0,
+                by_bitmap: false,
+            }
+        } else if superblock.features.contains(Features::RECOVERY_OFFSET) {
+            Member::Rebuilding {
+                candidate: index,
+                from_sectors: superblock.recovery_offset_sectors,
+                by_bitmap: superblock.features.contains(Features::RECOVERY_BITMAP),
+            }
+        } else {
+            Member::InSync(index)
+        };
+        Ok(())
+    }
+
+    /// Puts the bits together and says where legs may differ.
+    fn look_at_bits(&mut self, candidates: &[Candidate]) -> Result<(), AssemblyError> {
+        let fresh = &candidates[self.freshest].superblock;
+        let in_sync: Vec<&Candidate> = self.in_sync().map(|index| &candidates[index]).collect();
+        let has_bitmap = fresh.features.contains(Features::BITMAP);
+        let bitmaps = in_sync.iter().filter_map(|leg| leg.bitmap.as_ref());
+        let bitmaps: Vec<&BitmapBits> = bitmaps.filter(|bits| is_of(bits, fresh)).collect();
+        if has_bitmap {
+            self.bitmap = Some(union(&bitmaps, fresh)?);
+        }
+        let is_clean = fresh.resync_offset_sectors == RESYNC_DONE;
+        self.resync = match &self.bitmap {
+            _ if is_clean => Resync::Nowhere,
+            Some(_) => Resync::Bits,
+            None => Resync::From(fresh.resync_offset_sectors),
+        };
+        let is_alike = |leg: &&Candidate| {
+            leg.superblock.events == fresh.events && (!has_bitmap || leg.bitmap == self.bitmap)
+        };
+        let counts_on = fresh.roles.iter();
+        let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
+        let members = self.members.iter();
+        let present = members.filter(|member| !matches!(member, Member::Missing));
+        self.is_uneven = !in_sync.iter().all(is_alike) || counts_on.count() != present.count();
+        Ok(())
+    }
+}
+
+/// The bits of all legs together: none is missing from a complete one, and more do no harm. Where
+/// none is complete, all bits.
+fn union(bitmaps: &[&BitmapBits], fresh: &Superblock) -> Result<BitmapBits, AssemblyError> {
+    let newest = bitmaps.iter().max_by_key(|bits| bits.super_block().events);
+    let mut union = (*newest.ok_or(AssemblyError::NoBitmap)?).clone();
+    if !is_complete(&union, fresh) {
+        union.set_all();
+        return Ok(union);
+    }
+    for bits in bitmaps {
+        // Legs with chunks of another size were given their bitmaps by different hands.
+        if bits.chunks() == union.chunks() {
+            union.union_with(bits);
+        } else {
+            union.set_all();
+        }
+    }
+    Ok(union)
+}
+
+/// What becomes of a candidate.
+enum Placed {
+    Spare,
+    LeftOut(LeftOut),
+    Role {
+        role: u16,
+        /// Whether its own superblock knows of that.
+        has_data: bool,
+    },
+}
+
+fn place(
+    candidate: &Candidate,
+    fresh: &Superblock,
+    cleared: Option<u64>,
+) -> Result<Placed, AssemblyError> {
+    let superblock = &candidate.superblock;
+    let own = superblock.role().unwrap_or(Role::Spare);
+    let told = fresh.role_of(superblock.dev_number).unwrap_or(Role::Spare);
+    if own == Role::Journal || told == Role::Journal {
+        return Err(AssemblyError::Journal(candidate.name.clone()));
+    }
+    if own == Role::Spare && told == Role::Spare {
+        return Ok(Placed::Spare);
+    }
+    let of_fresh = superblock.role_of(fresh.dev_number);
+    if told == Role::Faulty || own == Role::Faulty {
+        let is_mutual = of_fresh == Some(Role::Faulty);
+        return Ok(Placed::LeftOut(if is_mutual {
+            LeftOut::WentAlone
+        } else {
+            LeftOut::Failed
+        }));
+    }
+    // Not `fresh.events - 1`: it may be 0.
+    if superblock.events.saturating_add(1) < fresh.events {
+        return Ok(Placed::LeftOut(LeftOut::Stale {
+            events: superblock.events,
+            freshest: fresh.events,
+            by_bitmap: cleared.is_some_and(|cleared| superblock.events >= cleared),
+        }));
+    }
+    let is_other = superblock.dev_number != fresh.dev_number;
+    if is_other && own != Role::Spare && !matches!(of_fresh, Some(Role::Active(_))) {
+        return Ok(Placed::LeftOut(LeftOut::WentAlone));
+    }
+    Ok(match told {
+        // A spare that was just given a role says nothing of it, and has no data.
+        Role::Active(role) => Placed::Role {
+            role,
+            has_data: own == told,
+        },
+        Role::Spare | Role::Faulty | Role::Journal => Placed::LeftOut(LeftOut::Removed),
+    })
+}
+
+/// Whether a bitmap is one of this array.
+fn is_of(bits: &BitmapBits, fresh: &Superblock) -> bool {
+    bits.super_block().uuid == fresh.set_uuid
+}
+
+/// Whether no bit can be missing from a bitmap.
+fn is_complete(bits: &BitmapBits, fresh: &Superblock) -> bool {
+    let head = bits.super_block();
+    is_of(bits, fresh) && head.events >= fresh.events && !head.state.contains(BitmapState::STALE)
+}
+
+fn refuse_strangers(candidates: &[Candidate]) -> Result<(), AssemblyError> {
+    let (first, others) = candidates.split_first().ok_or(AssemblyError::Nothing)?;
+    for other in others {
+        let arrays = [first.superblock.set_uuid, other.superblock.set_uuid];
+        if arrays[0] != arrays[1] {
+            return Err(AssemblyError::Strangers {
+                legs: [first.name.clone(), other.name.clone()],
+                arrays,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The candidate with data that has the highest count of events; of several the first.
+fn freshest(candidates: &[Candidate]) -> Result<usize, AssemblyError> {
+    let has_data = |candidate: &Candidate| {
+        matches!(candidate.superblock.role(), Some(Role::Active(_)))
+            && !candidate
+                .superblock
+                .features
+                .contains(Features::REPLACEMENT)
+    };
+    let with_data = candidates.iter().enumerate().rev();
+    let with_data = with_data.filter(|(_, candidate)| has_data(candidate));
+    let freshest = with_data.max_by_key(|(_, candidate)| candidate.superblock.events);
+    let (index, _) = freshest.ok_or(AssemblyError::OnlySpares)?;
+    Ok(index)
+}
+
+fn refuse_twins(candidates: &[Candidate]) -> Result<(), AssemblyError> {
+    for (index, one) in candidates.iter().enumerate() {
+        let is_same = |other: &&Candidate| {
+            other.superblock.device_uuid == one.superblock.device_uuid
+                && other.superblock.dev_number == one.superblock.dev_number
+        };
+        if let Some(other) = candidates[..index].iter().find(is_same) {
+            return Err(AssemblyError::Twins([other.name.clone(), one.name.clone()]));
+        }
+    }
+    Ok(())
+}
+
+/// Legs that are as fresh as the freshest must describe the same array. One that is not may have
+/// been away while the array grew.
+fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), AssemblyError> {
+    let fresh = &candidates[freshest];
+    let fields = |superblock: &Superblock| -> [(&'static str, i128); 6] {
+        [
+            ("creation time", i128::from(superblock.ctime.0)),
+            ("level", i128::from(superblock.level)),
+            ("layout", i128::from(superblock.layout)),
+            ("used size", i128::from(superblock.size_sectors)),
+            ("chunk size", i128::from(superblock.chunk_sectors)),
+            ("number of legs", i128::from(superblock.raid_disks)),
+        ]
+    };
+    for other in candidates {
+        let is_stale = other.superblock.events.saturating_add(1) < fresh.superblock.events;
+        let pairs = fields(&fresh.superblock)
+            .into_iter()
+            .zip(fields(&other.superblock));
+        let different = pairs.into_iter().find(|(one, other)| one != other);
+        if let Some(((field, first), (_, second))) = different
+            && !is_stale
+        {
+            return Err(AssemblyError::Disagree {
+                legs: [fresh.name.clone(), other.name.clone()],
+                field,
+                values: [first, second],
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+use super::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
+use crate::{
+    BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Stamp, Superblock, Uuid,
+};
+
+const ARRAY: Uuid = Uuid([7; 16]);
+const CHUNKS: u64 = 16;
+
+/// Legs of a mirror, all as they should be, at event 10.
+fn mirror(legs: u16) -> Vec<Candidate> {
+    (0..legs)
+        .map(|leg| {
+            let mut superblock = Superblock {
+                features: Features::BITMAP,
+                set_uuid: ARRAY,
+                ctime: Stamp(99),
+                level: 1,
+                size_sectors: CHUNKS * 8,
+                raid_disks: u32::from(legs),
+                dev_number: u32::from(leg),
+                device_uuid: Uuid([u8::try_from(leg).unwrap(); 16]),
+                events: 10,
+                resync_offset_sectors: RESYNC_DONE,
+                ..Superblock::default()
+            };
+            for role in 0..legs {
+                superblock.roles[usize::from(role)] = Role::Active(role);
+            }
+            let head = BitmapSuper {
+                uuid: ARRAY,
+                events: 10,
+                events_cleared: 8,
+                sync_size_sectors: CHUNKS * 8,
+                chunk_bytes: 4096,
+                ..BitmapSuper::default()
+            };
+            Candidate {
+                name: format!("leg-{leg}"),
+                superblock,
+                bitmap: Some(BitmapBits::new(head, CHUNKS)),
+                bad_blocks: BadBlocks::new(8),
+            }
+        })
+        .collect()
+}
+
+fn set_events(leg: &mut Candidate, events: u64) {
+    leg.superblock.events = events;
+    if let Some(bitmap) = &mut leg.bitmap {
+        let head = BitmapSuper {
+            events,
+            ..*bitmap.super_block()
+        };
+        bitmap.set_super(head);
+    }
+}
+
+fn bits(assembly: &Assembly) -> Vec<u64> {
+    assembly.bitmap.as_ref().unwrap().iter_set().collect()
+}
+
+#[test]
+fn legs_that_were_stopped_in_order_are_all_in_sync() {
+    let mut legs = mirror(3);
+    legs.swap(0, 2);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(
+        assembly.members,
+        [Member::InSync(2), Member::InSync(1), Member::InSync(0)]
+    );
+    assert_eq!(assembly.resync, Resync::Nowhere);
+    assert!(!assembly.is_uneven && assembly.left_out.is_empty());
+    legs.pop();
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members[0], Member::Missing);
+    assert_eq!(assembly.roles_lacking().collect::<Vec<_>>(), [0]);
+    assert!(assembly.is_uneven, "the table still counts on leg 0");
+}
+
+#[test]
+fn one_event_behind_is_in_and_two_are_out() {
+    let mut legs = mirror(3);
+    set_events(&mut legs[1], 9);
+    set_events(&mut legs[2], 8);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(
+        assembly.members,
+        [Member::InSync(0), Member::InSync(1), Member::Missing]
+    );
+    let stale = LeftOut::Stale {
+        events: 8,
+        freshest: 10,
+        by_bitmap: true,
+    };
+    assert_eq!(assembly.left_out, [(2, stale)]);
+    assert!(assembly.is_uneven);
+    set_events(&mut legs[2], 7);
+    let assembly = Assembly::of(&legs).unwrap();
+    let is_by_bitmap = |why| {
+        matches!(
+            why,
+            LeftOut::Stale {
+                by_bitmap: true,
+                ..
+            }
+        )
+    };
+    assert!(!is_by_bitmap(assembly.left_out[0].1), "bits of 8 are gone");
+}
+
+#[test]
+fn the_freshest_says_what_a_leg_is() {
+    let mut legs = mirror(2);
+    set_events(&mut legs[1], 9);
+    legs[0].superblock.roles[1] = Role::Faulty;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::InSync(0), Member::Missing]);
+    assert_eq!(assembly.left_out, [(1, LeftOut::Failed)]);
+    legs[0].superblock.roles[1] = Role::Spare;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.left_out, [(1, LeftOut::Removed)]);
+}
+
+#[test]
+fn legs_that_each_went_on_alone_are_told_of() {
+    let mut legs = mirror(2);
+    set_events(&mut legs[1], 14);
+    legs[0].superblock.roles[1] = Role::Faulty;
+    legs[1].superblock.roles[0] = Role::Faulty;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::Missing, Member::InSync(1)]);
+    assert_eq!(assembly.left_out, [(0, LeftOut::WentAlone)]);
+    // The same where the freshest has not heard of it yet.
+    set_events(&mut legs[1], 10);
+    legs[1].superblock.roles[0] = Role::Active(0);
+    let assembly = Assembly::of(&legs[..]).unwrap();
+    assert_eq!(assembly.freshest, 0, "the first of two as fresh");
+    assert_eq!(assembly.left_out, [(1, LeftOut::Failed)]);
+}
+
+#[test]
+fn a_spare_has_no_data_whatever_it_is_told() {
+    let mut legs = mirror(3);
+    for leg in &mut legs {
+        leg.superblock.raid_disks = 2;
+        leg.superblock.roles[2] = Role::Spare;
+    }
+    set_events(&mut legs[2], 3);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(1)]);
+    assert_eq!(assembly.spares, [2]);
+    // Leg 1 has failed, and the spare was given its role, but does not know it yet.
+    set_events(&mut legs[2], 9);
+    legs[0].superblock.roles[1] = Role::Faulty;
+    legs[0].superblock.roles[2] = Role::Active(1);
+    legs.remove(1);
+    let assembly = Assembly::of(&legs).unwrap();
+    let rebuilt = Member::Rebuilding {
+        candidate: 1,
+        from_sectors: 0,
+        by_bitmap: false,
+    };
+    assert_eq!(assembly.members, [Member::InSync(0), rebuilt]);
+    // Now it knows, and is half done.
+    legs[1].superblock = Superblock {
+        features: Features::BITMAP.with(Features::RECOVERY_OFFSET),
+        recovery_offset_sectors: 64,
+        dev_number: 2,
+        device_uuid: Uuid([2; 16]),
+        ..legs[0].superblock.clone()
+    };
+    let assembly = Assembly::of(&legs).unwrap();
+    let rebuilt = Member::Rebuilding {
+        candidate: 1,
+        from_sectors: 64,
+        by_bitmap: false,
+    };
+    assert_eq!(assembly.members, [Member::InSync(0), rebuilt]);
+    assert_eq!(
+        Assembly::of(&legs[1..]).unwrap_err(),
+        AssemblyError::NoneInSync
+    );
+}
+
+#[test]
+fn after_a_crash_the_bits_of_all_legs_count() {
+    let mut legs = mirror(2);
+    for leg in &mut legs {
+        leg.superblock.resync_offset_sectors = 0;
+    }
+    legs[0].bitmap.as_mut().unwrap().set(3);
+    legs[1].bitmap.as_mut().unwrap().set(5);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.resync, Resync::Bits);
+    assert_eq!(bits(&assembly), [3, 5]);
+    assert!(assembly.is_uneven);
+    // Older than its superblock: not complete, but its bits are no worse.
+    let old = BitmapSuper {
+        events: 9,
+        ..*legs[1].bitmap.as_ref().unwrap().super_block()
+    };
+    legs[1].bitmap.as_mut().unwrap().set_super(old);
+    assert_eq!(bits(&Assembly::of(&legs).unwrap()), [3, 5]);
+    legs[0].bitmap.as_mut().unwrap().set_super(old);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(bits(&assembly).len() as u64, CHUNKS, "none is complete");
+    assert_eq!(assembly.resync, Resync::Bits);
+    for leg in &mut legs {
+        leg.bitmap = None;
+    }
+    assert_eq!(Assembly::of(&legs).unwrap_err(), AssemblyError::NoBitmap);
+    for leg in &mut legs {
+        leg.superblock.features = Features::default();
+        leg.superblock.resync_offset_sectors = 48;
+    }
+    assert_eq!(Assembly::of(&legs).unwrap().resync, Resync::From(48));
+}
+
+#[test]
+fn the_bits_of_legs_that_are_left_out_do_not_count() {
+    let mut legs = mirror(2);
+    set_events(&mut legs[1], 4);
+    legs[1].bitmap.as_mut().unwrap().set(5);
+    legs[0].superblock.resync_offset_sectors = 0;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert!(bits(&assembly).is_empty());
+}
+
+#[test]
+fn what_is_no_array_is_refused() {
+    let refusal = |change: &dyn Fn(&mut Vec<Candidate>)| {
+        let mut legs = mirror(2);
+        change(&mut legs);
+        Assembly::of(&legs).unwrap_err().to_string()
+    };
+    let says = |text: String, part: &str| assert!(text.contains(part), "{text}");
+    says(refusal(&|legs| legs.clear()), "no leg");
+    says(
+        refusal(&|legs| legs[1].superblock.set_uuid = Uuid([8; 16])),
+        "different arrays",
+    );
+    says(
+        refusal(&|legs| legs[1].superblock.size_sectors = 8),
+        "used size",
+    );
+    says(
+        refusal(&|legs| legs[1].superblock.raid_disks = 3),
+        "number of legs",
+    );
+    says(refusal(&|legs| legs[1] = legs[0].clone()), "the same leg");
+    says(
+        refusal(&|legs| {
+            legs[0].superblock.roles[1] = Role::Active(0);
+            legs[1].superblock.roles[1] = Role::Active(0);
+        }),
+        "both say",
+    );
+    says(
+        refusal(&|legs| {
+            legs[0].superblock.roles[1] = Role::Active(9);
+            legs[1].superblock.roles[1] = Role::Active(9);
+        }),
+        "leg 9 of an array with 2",
+    );
+    says(
+        refusal(&|legs| legs[1].superblock.roles[1] = Role::Journal),
+        "journal",
+    );
+    says(
+        refusal(&|legs| {
+            for leg in legs {
+                leg.superblock.roles = vec![Role::Spare; 128];
+            }
+        }),
+        "spares",
+    );
+    says(
+        refusal(&|legs| {
+            for leg in legs {
+                leg.superblock.raid_disks = u32::MAX;
+            }
+        }),
+        "room",
+    );
+    // Of a leg that was away while the array grew the shape is not asked.
+    let mut legs = mirror(2);
+    set_events(&mut legs[1], 4);
+    legs[1].superblock.raid_disks = 3;
+    assert!(Assembly::of(&legs).is_ok());
+}
+
+#[test]
+fn a_replacement_is_no_member() {
+    let mut legs = mirror(2);
+    let mut replacement = legs[1].clone();
+    replacement.name = "new".to_owned();
+    replacement.superblock.dev_number = 2;
+    replacement.superblock.device_uuid = Uuid([2; 16]);
+    replacement.superblock.features = Features::BITMAP
+        .with(Features::REPLACEMENT)
+        .with(Features::RECOVERY_OFFSET);
+    legs.push(replacement);
+    for leg in &mut legs {
+        leg.superblock.roles[2] = Role::Active(1);
+    }
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(1)]);
+    assert_eq!(assembly.left_out, [(2, LeftOut::Replacement(1))]);
+}
