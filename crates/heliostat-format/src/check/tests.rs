@@ -16,6 +16,9 @@ fn refusal(superblock: &Superblock, change: impl FnOnce(&mut Superblock)) -> Str
 /// One change, and how the message about it begins.
 type Row = (fn(&mut Superblock), &'static str);
 
+/// The same of a bitmap.
+type BitmapRow = (fn(&mut BitmapSuper), &'static str);
+
 fn check_all(superblock: &Superblock, rows: &[Row]) {
     for (change, expected) in rows {
         let told = refusal(superblock, change);
@@ -278,6 +281,15 @@ fn parts_that_lie_outside_or_in_each_other_are_refused() {
             |s| s.data_offset_sectors = 31,
             "bblog_offset is 24 to 32: the bad-block log would lie in the data, at 31 to 38943",
         ),
+    ];
+    check_all(&mirror_leg(0, 2), rows);
+    assert!(mirror_leg(0, 2).check(LEG_BYTES - 512).is_err());
+    assert!(mirror_leg(0, 2).check(0).is_err());
+}
+
+#[test]
+fn bitmaps_and_logs_that_lie_outside_or_in_something_are_refused() {
+    let rows: &[Row] = &[
         (
             |s| s.bitmap_offset_sectors = 0,
             "bitmap_offset is 0: there is said to be a bitmap",
@@ -343,6 +355,10 @@ fn parts_that_lie_outside_or_in_each_other_are_refused() {
         ),
     ];
     check_all(&mirror_leg(0, 2), rows);
+}
+
+#[test]
+fn a_superblock_with_many_roles_needs_its_page() {
     let told = refusal(&mirror_leg(0, 2), |s| {
         // With as many roles as there can be, it is 4 KiB long.
         s.roles = vec![Role::Spare; 1920];
@@ -350,8 +366,6 @@ fn parts_that_lie_outside_or_in_each_other_are_refused() {
         s.bitmap_offset_sectors = 7;
     });
     assert!(told.starts_with("super_offset is 8 to 16"), "{told}");
-    assert!(mirror_leg(0, 2).check(LEG_BYTES - 512).is_err());
-    assert!(mirror_leg(0, 2).check(0).is_err());
 }
 
 #[test]
@@ -359,7 +373,7 @@ fn bitmaps_that_are_not_kept_are_refused() {
     let superblock = mirror_leg(0, 2);
     let good = bitmap_of(&superblock);
     good.check(&superblock).unwrap();
-    let rows: &[(fn(&mut BitmapSuper), &str)] = &[
+    let rows: &[BitmapRow] = &[
         (
             |b| b.version = 3,
             "bitmap version is 3 (in the byte order of one machine): only",
