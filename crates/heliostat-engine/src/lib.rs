@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod assembled;
 mod buffer;
 mod change;
 mod divergence;
@@ -31,6 +32,7 @@ pub use api::{
     Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,
     Output, Request, RequestKind,
 };
+pub use assembled::{Assembled, AssembledError, layout_word, shape_of};
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
 pub use intent::BitmapFigures;

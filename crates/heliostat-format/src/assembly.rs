@@ -1,10 +1,10 @@
 //! Which legs of an array are to be believed, and where they may differ: the rules of Linux md.
 //!
 //! The highest count of events is the truth. A leg may be one behind, because a machine can stop
-//! between the superblocks of two legs; what such a leg is, the freshest superblock says and not its
-//! own, which may have been written before the leg failed. A leg further behind missed something
-//! and is left out. Nothing is decided here that needs a look at data: legs come as what was read
-//! of them, and how much of the array the members hold is the caller's to see.
+//! between the superblocks of two legs; what such a leg is, the freshest superblock says and not
+//! its own, which may have been written before the leg failed. A leg further behind missed
+//! something and is left out. Nothing is decided here that needs a look at data: legs come as what
+//! was read of them, and how much of the array the members hold is the caller's to see.
 
 use std::fmt;
 

@@ -1,0 +1,226 @@
+//! From what md's superblocks say of an array to what an engine is made of.
+
+use std::fmt;
+
+use heliostat_format::Superblock;
+use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
+use heliostat_types::{Duration, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
+
+use crate::map::{CopyOrder, Layout, LayoutError, Map, Raid10};
+use crate::metadata::{Metadata, Unequal};
+
+/// An array, ready for an engine but for what only the legs themselves know.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// Where what lies.
+    pub map: Map,
+    /// How much there is for clients.
+    pub size_bytes: u64,
+    /// The layout, in words.
+    pub layout: Layout,
+    /// By role, the candidate that has it; `None` where it is missing.
+    pub candidates: Vec<Option<usize>>,
+    /// The legs that hold all their data.
+    pub in_sync: LegSet,
+    /// What is kept on the legs.
+    pub metadata: Metadata,
+}
+
+/// Why an array that its legs describe cannot be served here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssembledError {
+    /// A level other than 1 and 10.
+    Level(i32),
+    /// So many legs.
+    Legs(u32),
+    /// A layout word of RAID10 that is not understood.
+    LayoutWord(u32),
+    /// A layout that does not fit its legs.
+    Layout(LayoutError),
+    /// Some data is on no leg that is there: these roles lack.
+    Incomplete(Vec<usize>),
+}
+
+impl fmt::Display for AssembledError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Level(level) => {
+                let name = match level {
+                    -1 => "linear".to_owned(),
+                    -4 => "multipath".to_owned(),
+                    level => format!("RAID{level}"),
+                };
+                write!(f, "it is {name}; only RAID1 and RAID10 can be served")
+            }
+            Self::Legs(legs) => write!(
+                f,
+                "it has {legs} legs, and no more than {LEGS_MAX} can be served"
+            ),
+            Self::LayoutWord(word) => write!(
+                f,
+                "its RAID10 layout {word:#x} is not near, far or offset alone, with the usual far \
+                 sets; it can be used with Linux md"
+            ),
+            Self::Layout(error) => write!(f, "{error}"),
+            Self::Incomplete(roles) => {
+                let roles: Vec<String> = roles.iter().map(usize::to_string).collect();
+                write!(
+                    f,
+                    "some of its data is on none of these legs; of legs {} at least one more is \
+                     needed",
+                    roles.join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for AssembledError {}
+
+/// Where what lies in an array with this superblock, the layout in words, and how much room there
+/// is for clients.
+///
+/// # Errors
+/// Where it is no array that can be served.
+pub fn shape_of(superblock: &Superblock) -> Result<(Map, Layout), AssembledError> {
+    let legs = superblock.raid_disks as usize;
+    if !(1..=LEGS_MAX).contains(&legs) {
+        return Err(AssembledError::Legs(superblock.raid_disks));
+    }
+    let layout = match superblock.level {
+        1 => Layout::Mirror,
+        10 => Layout::Raid10(Raid10 {
+            chunk_bytes: u64::from(superblock.chunk_sectors) * SECTOR_BYTES,
+            ..raid10_of(superblock.layout)?
+        }),
+        level => return Err(AssembledError::Level(level)),
+    };
+    let too_large = || AssembledError::Layout(LayoutError::LegSize(superblock.size_sectors));
+    let leg_bytes = superblock.size_sectors.checked_mul(SECTOR_BYTES);
+    let map = Map::new(layout, legs, leg_bytes.ok_or_else(too_large)?);
+    Ok((map.map_err(AssembledError::Layout)?, layout))
+}
+
+/// The layout of a word of md: copies near, copies far, whether far copies are in the next row, and
+/// which rule far sets follow.
+fn raid10_of(word: u32) -> Result<Raid10, AssembledError> {
+    let (near, far) = (word & 0xff, word >> 8 & 0xff);
+    let is_offset = word & 0x1_0000 != 0;
+    let far_sets = word >> 17;
+    let (order, copies) = match (near, far, is_offset) {
+        (copies, 1, false) => (CopyOrder::Near, copies),
+        (1, copies, false) => (CopyOrder::Far, copies),
+        (1, copies, true) => (CopyOrder::Offset, copies),
+        _ => return Err(AssembledError::LayoutWord(word)),
+    };
+    if far_sets != 0 || copies < 2 {
+        return Err(AssembledError::LayoutWord(word));
+    }
+    Ok(Raid10 {
+        order,
+        copies,
+        chunk_bytes: Raid10::CHUNK_DEFAULT_BYTES,
+    })
+}
+
+/// The word of md for a layout; 0 for a mirror.
+#[must_use]
+pub const fn layout_word(layout: Layout) -> u32 {
+    match layout {
+        Layout::Mirror => 0,
+        Layout::Raid10(Raid10 { order, copies, .. }) => match order {
+            CopyOrder::Near => 0x100 | copies,
+            CopyOrder::Far => copies << 8 | 1,
+            CopyOrder::Offset => 0x1_0000 | copies << 8 | 1,
+        },
+    }
+}
+
+impl Assembled {
+    /// What an engine is made of, from legs that were put together.
+    ///
+    /// A leg that was being rebuilt counts as missing: it is added again when the engine runs.
+    ///
+    /// # Errors
+    /// Where the array cannot be served.
+    pub fn of(
+        assembly: &Assembly,
+        candidates: &[Candidate],
+        unix_time: Duration,
+    ) -> Result<Self, AssembledError> {
+        let fresh = &candidates[assembly.freshest].superblock;
+        let (map, layout) = shape_of(fresh)?;
+        let members: Vec<Option<usize>> = assembly
+            .members
+            .iter()
+            .map(|member| match member {
+                Member::InSync(candidate) => Some(*candidate),
+                Member::Rebuilding { .. } | Member::Missing => None,
+            })
+            .collect();
+        let in_sync = (0..members.len()).filter(|&role| members[role].is_some());
+        let in_sync: LegSet = in_sync.map(LegId::new).collect();
+        if !map.is_covered_by(in_sync) {
+            let lacking = assembly.roles_lacking().collect();
+            return Err(AssembledError::Incomplete(lacking));
+        }
+        let superblocks = members.iter();
+        let superblocks = superblocks.map(|member| Some(candidates[(*member)?].superblock.clone()));
+        let metadata = Metadata {
+            superblocks: superblocks.collect(),
+            roles: fresh.roles.clone(),
+            bitmap: assembly.bitmap.clone(),
+            unequal: match assembly.resync {
+                Resync::Nowhere => Unequal::Nowhere,
+                Resync::Bits => Unequal::Bits,
+                Resync::From(sector) => Unequal::From(sector.saturating_mul(SECTOR_BYTES)),
+            },
+            is_uneven: assembly.is_uneven,
+            unix_time,
+        };
+        Ok(Self {
+            size_bytes: map.size_bytes(),
+            map,
+            layout,
+            candidates: members,
+            in_sync,
+            metadata,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AssembledError, layout_word, raid10_of};
+    use crate::map::{CopyOrder, Layout, Raid10};
+
+    #[test]
+    fn words_and_layouts_are_the_same() {
+        for order in [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset] {
+            for copies in 2..=16 {
+                let raid10 = Raid10 {
+                    order,
+                    copies,
+                    chunk_bytes: Raid10::CHUNK_DEFAULT_BYTES,
+                };
+                let word = layout_word(Layout::Raid10(raid10));
+                assert_eq!(raid10_of(word), Ok(raid10));
+            }
+        }
+        let word = |order, copies| {
+            layout_word(Layout::Raid10(Raid10 {
+                order,
+                copies,
+                chunk_bytes: 4096,
+            }))
+        };
+        assert_eq!(word(CopyOrder::Near, 2), 0x102);
+        assert_eq!(word(CopyOrder::Far, 2), 0x201);
+        assert_eq!(word(CopyOrder::Offset, 2), 0x1_0201);
+        assert_eq!(word(CopyOrder::Near, 3), 0x103);
+        assert_eq!(layout_word(Layout::Mirror), 0);
+        for word in [0, 1, 0x101, 0x202, 0x1_0101, 0x2_0201, 0x8_0102, u32::MAX] {
+            assert_eq!(raid10_of(word), Err(AssembledError::LayoutWord(word)));
+        }
+    }
+}
