@@ -4,40 +4,38 @@
 //! Cases are packed into few guests, since a boot costs more than a case. All cases take the steps
 //! that are taken here up to their next script; then one guest runs all of these scripts.
 
+mod agreement;
+mod boot;
 mod case;
 mod cpio;
 mod created;
 mod guest;
 mod initramfs;
 mod packages;
+mod written;
 
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use xshell::{Shell, cmd};
 
 use crate::metadata::Metadata;
+use crate::process;
 use crate::tools::{self, Skip};
+use boot::Boot;
 use case::{Case, Run};
 use guest::Drive;
 use initramfs::Image;
 use packages::Packages;
 
 /// Every group of cases.
-const GROUPS: &[fn() -> Vec<Case>] = &[created::cases];
+const GROUPS: &[fn() -> Vec<Case>] = &[created::cases, written::cases];
 
-/// How long the script of one case may take in the guest, in seconds: most take two.
-const CASE_TIME_MAX_S: u32 = 90;
-
-/// The size of the drive with the pattern: more than the arrays of cases need.
-const PATTERN_BYTES: u64 = 64 << 20;
-
-/// Drives of a guest that belong to no case: job, result, pattern.
-const OWN_DRIVES: usize = 3;
+/// The size of the drive with the pattern: each half is more than the arrays of cases need.
+const PATTERN_SIZE: &str = "64M";
 
 /// Prints what cases there are.
 pub(crate) fn list() {
@@ -124,7 +122,12 @@ impl Laboratory {
         fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
         let image = Image::build(&packages, &directory)?;
         let pattern = directory.join("pattern");
-        fs::write(&pattern, pattern_bytes()).context("writing the pattern")?;
+        process::succeed(
+            Command::new(&judge)
+                .arg("pattern")
+                .arg(&pattern)
+                .arg(PATTERN_SIZE),
+        )?;
         println!("Linux {} as judge", image.version);
         Ok(Self {
             directory,
@@ -135,7 +138,7 @@ impl Laboratory {
     }
 
     fn prepare(&self, case: Case) -> Result<Run> {
-        Run::new(case, &self.directory, &self.judge, &self.pattern)
+        Run::new(case, &self.directory, &self.judge)
     }
 
     fn pattern_drive(&self) -> Drive {
@@ -152,16 +155,27 @@ impl Laboratory {
         ensure!(!cases.is_empty(), "no case is called so: see --list");
         let runs = cases.into_iter().map(|case| self.prepare(case));
         let mut runs: Vec<Run> = runs.collect::<Result<_>>()?;
-        for boot in 1.. {
-            let mut waiting: Vec<(&mut Run, String)> = runs
-                .iter_mut()
-                .filter_map(|run| run.next_script().map(|script| (run, script)))
-                .collect();
+        let (mut done, pattern) = (0, self.pattern_drive());
+        loop {
+            let waiting = runs.iter_mut().enumerate();
+            let waiting = waiting.filter_map(|(index, run)| Some((index, run.next_script()?)));
+            let waiting: Vec<(usize, String)> = waiting.collect();
             if waiting.is_empty() {
                 break;
             }
-            waiting.truncate(count_that_fits(&waiting));
-            self.boot(boot, &mut waiting)?;
+            let boots = Boot::plan(&runs, &waiting, done, &self.directory, &pattern);
+            done += boots.len();
+            for (boot, ended) in boot::run_all(&self.image, boots) {
+                if let Err(error) = &ended {
+                    println!("guest {}: {error:#}", boot.number);
+                }
+                for &index in &boot.cases {
+                    match ended {
+                        Ok(()) => runs[index].guest_ended(&boot.results()),
+                        Err(_) => runs[index].guest_failed(boot.number),
+                    }
+                }
+            }
         }
         let failed = report(&runs);
         if failed.is_empty() && keep == Keep::Failed {
@@ -174,61 +188,6 @@ impl Laboratory {
         ensure!(failed.is_empty(), "cases failed: {}", failed.join(", "));
         Ok(())
     }
-
-    /// Runs one guest for these cases.
-    fn boot(&self, boot: usize, waiting: &mut [(&mut Run, String)]) -> Result<()> {
-        let directory = self.directory.join(format!("boot-{boot}"));
-        fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
-        let mut drives = vec![self.pattern_drive()];
-        for ((run, _), number) in waiting.iter().zip(0..) {
-            drives.extend(run.drives(number));
-        }
-        let start = Instant::now();
-        let results = directory.join("results");
-        let ended = guest::run(&self.image, &directory, &drives, &job(waiting), &results);
-        println!(
-            "guest {boot}: {} cases, {} drives, {:.1} s",
-            waiting.len(),
-            drives.len(),
-            start.elapsed().as_secs_f64()
-        );
-        if let Err(error) = &ended {
-            println!("{error:#}");
-        }
-        for (run, _) in waiting {
-            match &ended {
-                Ok(()) => run.guest_ended(&results),
-                Err(_) => run.guest_failed(boot),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How many of the cases, from the first on, find room for their drives in one guest; at least one.
-fn count_that_fits(waiting: &[(&mut Run, String)]) -> usize {
-    let mut drives = OWN_DRIVES;
-    let fits = waiting.iter().take_while(|(run, _)| {
-        drives += run.case.drive_count();
-        drives <= guest::DRIVES_MAX
-    });
-    fits.count().max(1)
-}
-
-/// What the guest runs: each script from a file of its own, so that none can harm another.
-fn job(waiting: &[(&mut Run, String)]) -> String {
-    let mut job = String::new();
-    for ((run, script), number) in waiting.iter().zip(0..) {
-        let name = &run.case.name;
-        write!(
-            job,
-            "mkdir /results/{name}\n\
-             cat > /results/{name}/script <<'END-OF-SCRIPT'\n{script}\nEND-OF-SCRIPT\n\
-             run {name} {number} {CASE_TIME_MAX_S}\n"
-        )
-        .expect("a text takes all that is written to it");
-    }
-    job
 }
 
 /// Says how each case went, and gives the names of those that failed.
@@ -264,14 +223,4 @@ fn judge(root: &Path, target: &Path) -> Result<PathBuf> {
     .quiet()
     .run()?;
     Ok(target.join("debug/examples/array_judge"))
-}
-
-/// A drive on which every eight bytes say where they are.
-fn pattern_bytes() -> Vec<u8> {
-    /// So that no word is zero.
-    const TAG: u64 = 0xA5 << 56;
-    let words = (0..PATTERN_BYTES).step_by(8);
-    words
-        .flat_map(|address| (address | TAG).to_le_bytes())
-        .collect()
 }

@@ -87,21 +87,12 @@ pub(super) struct Place {
     results: PathBuf,
     /// The program that knows arrays as heliostat does.
     judge: PathBuf,
-    /// The drive with the pattern, which all cases share.
-    pattern: PathBuf,
-    legs: usize,
 }
 
 impl Place {
     /// The file that is a drive of the case.
     pub(super) fn drive(&self, name: &str) -> PathBuf {
         self.directory.join(name)
-    }
-
-    /// The files that are its legs.
-    pub(super) fn legs(&self) -> Vec<PathBuf> {
-        let names = LEG_NAMES.iter().take(self.legs);
-        names.map(|name| self.drive(name)).collect()
     }
 
     /// A file that the guest's script left, as text.
@@ -114,20 +105,15 @@ impl Place {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The path of a file that the guest's script left.
-    pub(super) fn left(&self, file: &str) -> PathBuf {
-        self.results.join(file)
-    }
-
-    /// Asks the program that knows arrays as heliostat does.
+    /// Asks the program that knows arrays as heliostat does. It runs where the drives are, and
+    /// finds them by their names; what the guest left is below `results`.
     ///
     /// # Errors
     /// Where it finds fault; the error has what it said.
-    pub(super) fn judge(&self, arguments: &[&str]) -> Result<String> {
+    pub(super) fn judge(&self, words: &str) -> Result<String> {
         let mut command = Command::new(&self.judge);
-        command.args(arguments).current_dir(&self.directory);
-        command.env("PATTERN", &self.pattern);
-        process::succeed(&mut command)
+        command.args(words.split_whitespace());
+        process::succeed(command.current_dir(&self.directory))
     }
 }
 
@@ -148,13 +134,11 @@ impl Run {
     ///
     /// # Errors
     /// Where files cannot be made.
-    pub(super) fn new(case: Case, directory: &Path, judge: &Path, pattern: &Path) -> Result<Self> {
+    pub(super) fn new(case: Case, directory: &Path, judge: &Path) -> Result<Self> {
         let place = Place {
             directory: directory.join(&case.name),
             results: directory.join(&case.name).join("results"),
             judge: judge.to_owned(),
-            pattern: pattern.to_owned(),
-            legs: case.legs,
         };
         fs::create_dir(&place.directory)
             .with_context(|| format!("creating {}", place.directory.display()))?;

@@ -1,13 +1,16 @@
 # What scripts of cases have at hand, beside busybox and mdadm.
 
-# Writes COUNT KiB of the pattern, beginning with its KiB FROM, to the array's KiB TO.
-put() { # FROM COUNT TO
-    dd if="$pattern" of="$md" bs=1k skip="$1" count="$2" seek="$3" conv=notrunc,fsync 2> dd.log
+# Writes the pattern to the whole array, with the tag a5.
+fill() {
+    size="$(($(blockdev --getsize64 "$md") / 1024))"
+    dd if="$pattern" of="$md" bs=1k count="$size" conv=notrunc,fsync 2> dd.log
 }
 
-# Writes the pattern to the whole array.
-fill() {
-    put 0 "$(( $(blockdev --getsize64 "$md") / 1024 ))" 0
+# Writes the pattern with the tag b5 to COUNT KiB of the array, beginning with the KiB FROM.
+rewrite() { # FROM COUNT
+    half="$(($(blockdev --getsize64 "$pattern") / 2048))"
+    dd if="$pattern" of="$md" bs=1k skip="$((half + $1))" seek="$1" count="$2" \
+        conv=notrunc,fsync 2> dd.log
 }
 
 # Saves the whole array as the file NAME.
@@ -15,14 +18,42 @@ save() { # NAME
     dd if="$md" of="$1" bs=64k 2> dd.log
 }
 
-# Saves what mdadm says of each leg's metadata.
-examine() {
-    for name in a b c d; do
-        leg="$(eval "echo \${$name:-}")"
-        [ -n "$leg" ] || continue
-        mdadm --examine "$leg" > "$name.examine" 2>&1 || true
-        mdadm --examine-bitmap "$leg" > "$name.bitmap" 2>&1 || true
-        mdadm --examine-badblocks "$leg" > "$name.badblocks" 2>&1 || true
+# Runs a command with each leg of the case: its name, then its device.
+each_leg() { # COMMAND...
+    for leg in /drives/"$number"-?; do
+        "$@" "${leg##*-}" "$(readlink "$leg")"
+    done
+}
+
+# Saves what mdadm says of each leg's metadata, in files whose names begin with WHEN.
+examine() { # WHEN
+    when="$1"
+    each_leg examine_leg
+}
+examine_leg() {
+    mdadm --examine "$2" > "$when-$1.examine" 2>&1 || true
+    mdadm --examine-bitmap "$2" > "$when-$1.bitmap" 2>&1 || true
+    mdadm --examine-badblocks "$2" > "$when-$1.badblocks" 2>&1 || true
+}
+
+# Says what each leg is to the kernel: its role, and its state.
+members() {
+    each_leg member
+}
+member() {
+    directory="$sys/dev-${2##*/}"
+    if [ -d "$directory" ]; then
+        echo "$1 $(cat "$directory/slot") $(cat "$directory/state")"
+    else
+        echo "$1 out"
+    fi
+}
+
+# Says what the array is to the kernel.
+attributes() {
+    for name in array_state degraded level layout raid_disks chunk_size component_size \
+        resync_start sync_action mismatch_cnt; do
+        if [ -e "$sys/$name" ]; then echo "$name $(cat "$sys/$name")"; fi
     done
 }
 

@@ -132,9 +132,10 @@ fn emulator(image: &Image, drives: &[Drive], words: &str, limit: Duration) -> Re
     if limit == SHELL_TIME_MAX {
         command = Command::new(EMULATOR);
     }
+    // One processor: two guests with one each do more than one guest with two.
     command
         .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
-        .args(["-m", "512M", "-smp", "2"])
+        .args(["-m", "512M", "-smp", "1"])
         .args(["-no-reboot", "-nodefaults", "-display", "none"])
         .arg("-kernel")
         .arg(&image.kernel)

@@ -23,9 +23,10 @@ for disk in /sys/block/vd*; do
     ln -s "/dev/${disk##*/}" "/drives/$(cat "$disk/serial")"
 done
 
-# The environment of the case NUMBER: $md, its array; $sys, the array's attributes; a variable for
-# each of its drives; $legs, those that are legs.
-surroundings() {
+# The environment of the case: $md, its array; $sys, the array's attributes; a variable for each of
+# its drives; $legs, those that are legs.
+surroundings() { # NUMBER
+    number="$1"
     md="/dev/md$1"
     sys="/sys/block/md$1/md"
     pattern=/drives/pattern
@@ -35,11 +36,11 @@ surroundings() {
         eval "export $name=$(readlink "$link")"
         case "$name" in ?) legs="$legs $(readlink "$link")" ;; esac
     done
-    export md sys pattern legs
+    export number md sys pattern legs
 }
 
-# Runs the script of the case NAME, whose number is NUMBER, for SECONDS at most.
-run() {
+# Runs the script of a case.
+run() { # NAME NUMBER SECONDS
     echo "init: $(cut -d ' ' -f 1 /proc/uptime) s: case $1 begins"
     surroundings "$2"
     cd "/results/$1" || return

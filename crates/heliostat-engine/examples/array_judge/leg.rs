@@ -1,0 +1,215 @@
+//! A leg, read as a whole: its metadata and its data.
+
+use std::fs;
+
+use heliostat_engine::{CopyOrder, Layout, Map, Raid10};
+use heliostat_format::{
+    BadBlocks, BitmapBits, DeviceFlags, Features, FormatError, Place, RESYNC_DONE, Role, Superblock,
+};
+use heliostat_types::SECTOR_BYTES;
+
+use crate::Result;
+
+/// The most that an entry of the bad-block log says.
+const ENTRY_SECTORS_MAX: u64 = 512;
+
+/// What a file that is a leg has.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    name: String,
+    bytes: Vec<u8>,
+    place: Place,
+    superblock: Superblock,
+    bitmap: Option<BitmapBits>,
+    bad_blocks: Option<BadBlocks>,
+}
+
+impl Leg {
+    /// Reads a file; `None` where it has no superblock.
+    pub(crate) fn read(name: &str) -> Result<Option<Self>> {
+        let bytes = fs::read(name)?;
+        let mut found = None;
+        for place in Superblock::places(bytes.len() as u64) {
+            match Superblock::parse(from_sector(&bytes, place.sector)) {
+                Ok(superblock) => found = Some((place, superblock)),
+                Err(FormatError::Magic { .. }) => {}
+                Err(error) => return Err(format!("{name}: {error}").into()),
+            }
+        }
+        let Some((place, superblock)) = found else {
+            return Ok(None);
+        };
+        let bitmap = superblock.bitmap_sector();
+        let bitmap = bitmap.map(|sector| BitmapBits::load(from_sector(&bytes, sector)));
+        // Without the feature nobody has written the log yet, and there may be anything.
+        let has_log = superblock.features.contains(Features::BAD_BLOCKS);
+        let log = superblock.bad_blocks_sector().filter(|_| has_log);
+        let log = log.map(|sector| {
+            let log = from_sector(&bytes, sector);
+            let len = usize::from(superblock.bad_blocks_size_sectors) * 512;
+            BadBlocks::parse(&log[..len.min(log.len())], superblock.bad_blocks_shift)
+        });
+        Ok(Some(Self {
+            name: name.to_owned(),
+            place,
+            bitmap: bitmap.transpose()?,
+            bad_blocks: log.transpose()?,
+            superblock,
+            bytes,
+        }))
+    }
+
+    /// How much it heard of the array.
+    pub(crate) const fn events(&self) -> u64 {
+        self.superblock.events
+    }
+
+    /// Its role by its own account, where it has data.
+    pub(crate) fn role(&self) -> Option<usize> {
+        match self.superblock.role()? {
+            Role::Active(role) => Some(role.into()),
+            Role::Spare | Role::Faulty | Role::Journal => None,
+        }
+    }
+
+    /// What it has of the array's data at a leg address.
+    pub(crate) fn data(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let start = index(self.superblock.data_offset_sectors)?;
+        let start = start.checked_add(usize::try_from(address).ok()?)?;
+        self.bytes.get(start..start + len)
+    }
+
+    /// The map of its array.
+    pub(crate) fn map(&self) -> Result<Map> {
+        let superblock = &self.superblock;
+        let layout = match superblock.level {
+            1 => Layout::Mirror,
+            10 => raid10(superblock)?,
+            level => return Err(format!("{}: level {level}", self.name).into()),
+        };
+        let legs = usize::try_from(superblock.raid_disks)?;
+        let map = Map::new(layout, legs, superblock.size_sectors * SECTOR_BYTES);
+        Ok(map?)
+    }
+
+    /// What was read is the same as what would be written. Says what it is, in the words of
+    /// mdadm where it has some.
+    pub(crate) fn check_bytes(&self) -> Result<()> {
+        let superblock = &self.superblock;
+        self.check_part("superblock", self.place.sector, &superblock.to_bytes())?;
+        println!("version: {}", self.place.minor);
+        println!("features: {:#x}", superblock.features.0);
+        println!("array: {}", superblock.set_uuid);
+        println!("leg: {}", superblock.device_uuid);
+        println!("data offset: {}", superblock.data_offset_sectors);
+        let is_clean = superblock.resync_offset_sectors == RESYNC_DONE;
+        println!("state: {}", if is_clean { "clean" } else { "active" });
+        println!("events: {}", superblock.events);
+        let role = match superblock.role().ok_or("not in its own list")? {
+            Role::Active(role) => format!("Active device {role}"),
+            Role::Faulty => "Faulty".to_owned(),
+            Role::Spare => "spare".to_owned(),
+            Role::Journal => "Journal".to_owned(),
+        };
+        println!("role: {role}");
+        println!("roles: {}", self.roles());
+        if superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY) {
+            println!("flags: write-mostly");
+        }
+        if superblock.features.contains(Features::RECOVERY_OFFSET) {
+            println!("recovered: {}", superblock.recovery_offset_sectors);
+        }
+        self.check_bitmap()?;
+        self.check_bad_blocks()
+    }
+
+    /// For each role whether somebody has it, or two.
+    fn roles(&self) -> String {
+        let superblock = &self.superblock;
+        let roles = (0..superblock.raid_disks).map(|role| {
+            let mut roles = superblock.roles.iter();
+            let has_it = |&other: &&Role| u32::from(other.to_number()) == role;
+            match roles.by_ref().filter(has_it).count() {
+                0 => '.',
+                1 => 'A',
+                _ => 'R',
+            }
+        });
+        roles.collect()
+    }
+
+    fn check_bitmap(&self) -> Result<()> {
+        if let (Some(sector), Some(bitmap)) = (self.superblock.bitmap_sector(), &self.bitmap) {
+            self.check_part("bitmap", sector, bitmap.bytes())?;
+            let (set, chunks) = (bitmap.count_set(), bitmap.chunks());
+            println!("bitmap: {chunks} bits (chunks), {set} dirty");
+            println!("bitmap events: {}", bitmap.super_block().events);
+            println!("bitmap cleared: {}", bitmap.super_block().events_cleared);
+            let set: Vec<String> = bitmap.iter_set().map(|chunk| chunk.to_string()).collect();
+            println!("bits: {}", set.join(" "));
+        }
+        Ok(())
+    }
+
+    fn check_bad_blocks(&self) -> Result<()> {
+        if let (Some(sector), Some(log)) = (self.superblock.bad_blocks_sector(), &self.bad_blocks) {
+            self.check_part("bad-block log", sector, &log.to_bytes())?;
+            for mut range in log.ranges() {
+                while !range.is_empty() {
+                    let len = (range.end - range.start).min(ENTRY_SECTORS_MAX);
+                    println!("bad: {} for {len} sectors", range.start);
+                    range.start += len;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_part(&self, what: &str, sector: u64, written: &[u8]) -> Result<()> {
+        let found = from_sector(&self.bytes, sector);
+        let end = written.len().min(found.len());
+        let differs = found[..end].iter().zip(written).position(|(a, b)| a != b);
+        match differs {
+            _ if end < written.len() => Err(format!("{}: the {what} is cut off", self.name).into()),
+            Some(at) => {
+                let (found, written) = (found[at], written[at]);
+                let text = format!(
+                    "{}: byte {at} of the {what} is {found:#x}, and would be written as \
+                     {written:#x}",
+                    self.name
+                );
+                Err(text.into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The layout word of RAID10: the copies near each other, those far from each other, and whether
+/// these are in the next row.
+fn raid10(superblock: &Superblock) -> Result<Layout> {
+    let word = superblock.layout;
+    let (near, far) = (word & 0xff, word >> 8 & 0xff);
+    let (order, copies) = match (near, far, word >> 16) {
+        (copies, 1, 0) => (CopyOrder::Near, copies),
+        (1, copies, 0) => (CopyOrder::Far, copies),
+        (1, copies, 1) => (CopyOrder::Offset, copies),
+        _ => return Err(format!("layout {word:#x}").into()),
+    };
+    Ok(Layout::Raid10(Raid10 {
+        order,
+        copies,
+        chunk_bytes: u64::from(superblock.chunk_sectors) * SECTOR_BYTES,
+    }))
+}
+
+/// The index of a sector's first byte.
+pub(crate) fn index(sector: u64) -> Option<usize> {
+    usize::try_from(sector.checked_mul(SECTOR_BYTES)?).ok()
+}
+
+/// What lies from a sector on; nothing where it lies behind the end.
+fn from_sector(bytes: &[u8], sector: u64) -> &[u8] {
+    let start = index(sector).filter(|&start| start < bytes.len());
+    &bytes[start.unwrap_or(bytes.len())..]
+}

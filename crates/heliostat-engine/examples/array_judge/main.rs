@@ -1,0 +1,160 @@
+//! What heliostat makes of arrays of Linux md, for the tests that let the kernel judge
+//! (`cargo xtask test kernel`). It reads and writes files, one for each leg.
+//!
+//! * `pattern FILE BYTES`: writes a file of which the first half is the pattern with tag a5, the
+//!   second one with tag b5.
+//! * `write WORD... -- LEG...`: makes an array that is described in words; see `write.rs`.
+//! * `bytes LEG`: reads the metadata and puts it into bytes again, which must be the same; says
+//!   what it read.
+//! * `map ARRAY LEG...`: the legs have the bytes of the file ARRAY where the address map says so.
+//! * `tags FILE`: the tags of a whole array.
+//! * `copies LEG...`: the tags of all copies of a whole array, in the order of the copies.
+//!
+//! A file without a superblock is a leg that is not there. Where two have the same role, it is the
+//! one that heard more of the array.
+
+#![expect(clippy::print_stdout, reason = "answers for whoever called it")]
+
+mod leg;
+mod pattern;
+mod write;
+
+use std::error::Error;
+use std::fs;
+
+use heliostat_engine::{Map, Place};
+use leg::Leg;
+use stdx::units::parse_size;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How finely legs are looked at: no chunk is smaller, and none ends elsewhere.
+const BLOCK_BYTES: usize = 4096;
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["pattern", file, size] => {
+            let half = parse_size(size)? / 2;
+            let halves = [pattern::FIRST, pattern::SECOND];
+            let halves = halves.map(|tag| pattern::bytes(tag, 0, half));
+            fs::write(file, halves.concat())?;
+        }
+        ["write", words @ ..] => {
+            let mut parts = words.split(|&word| word == "--");
+            let (Some(words), Some(legs)) = (parts.next(), parts.next()) else {
+                return Err("write WORD... -- LEG...".into());
+            };
+            write::Description::parse(words, legs)?.write(legs)?;
+        }
+        ["bytes", leg] => match Leg::read(leg)? {
+            Some(leg) => leg.check_bytes()?,
+            None => println!("no superblock"),
+        },
+        ["map", array, legs @ ..] => check_map(&fs::read(array)?, &Legs::read(legs)?)?,
+        ["tags", file] => {
+            let array = fs::read(file)?;
+            let tags =
+                blocks(&array).map(|(address, block)| (address, pattern::tag(block, address)));
+            print_runs(tags);
+        }
+        ["copies", legs @ ..] => print_copies(&Legs::read(legs)?)?,
+        _ => return Err("see the beginning of array_judge/main.rs".into()),
+    }
+    Ok(())
+}
+
+/// The legs of an array, by their roles.
+struct Legs {
+    map: Map,
+    by_role: Vec<Option<Leg>>,
+}
+
+impl Legs {
+    fn read(names: &[&str]) -> Result<Self> {
+        let mut legs = Vec::new();
+        for name in names {
+            legs.extend(Leg::read(name)?);
+        }
+        legs.sort_by_key(Leg::events);
+        let map = legs.last().ok_or("no leg is there")?.map()?;
+        let mut by_role: Vec<Option<Leg>> = Vec::new();
+        by_role.resize_with(map.legs(), || None);
+        for leg in legs {
+            if let Some(place) = leg.role().and_then(|role| by_role.get_mut(role)) {
+                *place = Some(leg);
+            }
+        }
+        Ok(Self { map, by_role })
+    }
+
+    /// What a leg has at a place; `None` where it is not there.
+    fn block(&self, place: Place, len: usize) -> Result<Option<&[u8]>> {
+        let Some(leg) = &self.by_role[place.leg.index()] else {
+            return Ok(None);
+        };
+        let block = leg.data(place.address, len);
+        Ok(Some(block.ok_or_else(|| format!("no data at {place:?}"))?))
+    }
+}
+
+/// The blocks of an array, and where each begins.
+fn blocks(array: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let blocks = array.chunks(BLOCK_BYTES);
+    (0..).step_by(BLOCK_BYTES).zip(blocks)
+}
+
+/// Compares each copy of each byte of the array.
+fn check_map(array: &[u8], legs: &Legs) -> Result<()> {
+    let map = &legs.map;
+    if array.len() as u64 != map.size_bytes() {
+        let (is, should) = (array.len(), map.size_bytes());
+        return Err(format!("the array has {is} bytes, and the map {should}").into());
+    }
+    for (address, block) in blocks(array) {
+        for place in map.places(address) {
+            if legs
+                .block(place, block.len())?
+                .is_some_and(|is| is != block)
+            {
+                let text = format!("array address {address} is not at {place:?}");
+                return Err(text.into());
+            }
+            if map.array_address(place.leg, place.address) != Some(address) {
+                let text = format!("the map does not lead back from {place:?} to {address}");
+                return Err(text.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_copies(legs: &Legs) -> Result<()> {
+    let mut copies = Vec::new();
+    for address in (0..legs.map.size_bytes()).step_by(BLOCK_BYTES) {
+        let mut tags = Vec::new();
+        for place in legs.map.places(address) {
+            let block = legs.block(place, BLOCK_BYTES)?;
+            tags.push(block.map_or_else(|| "--".to_owned(), |block| pattern::tag(block, address)));
+        }
+        copies.push((address, tags.join(" ")));
+    }
+    print_runs(copies.into_iter());
+    Ok(())
+}
+
+/// Prints what is the same in neighbouring blocks as one line, with the KiB from and to which.
+fn print_runs(blocks: impl Iterator<Item = (u64, String)>) {
+    let mut runs: Vec<(u64, u64, String)> = Vec::new();
+    for (address, text) in blocks {
+        let end = address + BLOCK_BYTES as u64;
+        match runs.last_mut() {
+            Some(last) if last.2 == text => last.1 = end,
+            _ => runs.push((address, end, text)),
+        }
+    }
+    for (start, end, text) in runs {
+        println!("{}..{} {text}", start >> 10, end >> 10);
+    }
+}

@@ -1,0 +1,129 @@
+//! Which cases share a guest, and guests side by side.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::case::Run;
+use super::guest::{self, Drive};
+use super::initramfs::Image;
+
+/// How many drives a guest should have: its kernel finds 50 in some seconds, and takes half a
+/// minute for 120. A case with more has a guest of its own.
+const DRIVES_WANTED: usize = 50;
+
+/// How long the script of one case may take in the guest, in seconds: most take one.
+const CASE_TIME_MAX_S: u32 = 90;
+
+/// One guest, and what it is to do.
+#[derive(Debug)]
+pub(super) struct Boot {
+    /// Which one it is, from 1 on.
+    pub(super) number: usize,
+    /// Its cases, as indexes of those that are run.
+    pub(super) cases: Vec<usize>,
+    directory: PathBuf,
+    drives: Vec<Drive>,
+    job: String,
+}
+
+impl Boot {
+    /// One without cases yet.
+    fn new(number: usize, directory: &Path, pattern: &Drive) -> Self {
+        Self {
+            number,
+            cases: Vec::new(),
+            directory: directory.join(format!("guest-{number}")),
+            drives: vec![pattern.clone()],
+            job: String::new(),
+        }
+    }
+
+    /// Puts cases that wait for their scripts into guests, of which `done` have been used up.
+    pub(super) fn plan(
+        runs: &[Run],
+        waiting: &[(usize, String)],
+        done: usize,
+        directory: &Path,
+        pattern: &Drive,
+    ) -> Vec<Self> {
+        let mut boots: Vec<Self> = Vec::new();
+        for (index, script) in waiting {
+            let run = &runs[*index];
+            let count = run.case.drive_count();
+            if boots
+                .last()
+                .is_none_or(|boot| boot.drives.len() + count > DRIVES_WANTED)
+            {
+                let number = done + boots.len() + 1;
+                boots.push(Self::new(number, directory, pattern));
+            }
+            let boot = boots.last_mut().expect("there is one now");
+            boot.add(*index, run, script);
+        }
+        boots
+    }
+
+    /// Each script comes from a file of its own, so that none can harm another.
+    fn add(&mut self, index: usize, run: &Run, script: &str) {
+        let (name, number) = (&run.case.name, self.cases.len());
+        write!(
+            self.job,
+            "mkdir /results/{name}\n\
+             cat > /results/{name}/script <<'END-OF-SCRIPT'\n{script}\nEND-OF-SCRIPT\n\
+             run {name} {number} {CASE_TIME_MAX_S}\n"
+        )
+        .expect("a text takes all that is written to it");
+        self.drives.extend(run.drives(number));
+        self.cases.push(index);
+    }
+
+    /// Where its cases leave their results.
+    pub(super) fn results(&self) -> PathBuf {
+        self.directory.join("results")
+    }
+
+    fn run(&self, image: &Image) -> Result<()> {
+        let directory = &self.directory;
+        fs::create_dir(directory).with_context(|| format!("creating {}", directory.display()))?;
+        let start = Instant::now();
+        let ended = guest::run(image, directory, &self.drives, &self.job, &self.results());
+        println!(
+            "guest {}: {} cases, {} drives, {:.1} s",
+            self.number,
+            self.cases.len(),
+            self.drives.len(),
+            start.elapsed().as_secs_f64()
+        );
+        ended
+    }
+}
+
+/// Runs guests, as many at once as there are processors, and says how each ended.
+pub(super) fn run_all(image: &Image, boots: Vec<Boot>) -> Vec<(Boot, Result<()>)> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = threads.min(boots.len());
+    let left = Mutex::new(boots.into_iter());
+    let next = || left.lock().expect("nobody panics with it").next();
+    thread::scope(|scope| {
+        let worker = || {
+            let boots = std::iter::from_fn(next);
+            let ended = boots.map(|boot| {
+                let ended = boot.run(image);
+                (boot, ended)
+            });
+            ended.collect::<Vec<_>>()
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(|worker| worker.join());
+        ended
+            .flat_map(|ended| ended.expect("no guest panics"))
+            .collect()
+    })
+}
