@@ -1,8 +1,8 @@
 //! The bad-block log: ranges of a leg's data that cannot be read, or whose last write failed.
 //!
-//! On the leg it is a list of 64-bit entries, a start and a length of at most 512 sectors each, in
-//! rising order, ended by an entry of ones. Here it is the ranges themselves: those that touch are
-//! one, however many entries they take when they are written.
+//! On the leg it is a list of 64-bit entries, a start and a length of at most 512 sectors each,
+//! ended by an entry of ones; Linux does not always keep it in order. Here it is the ranges
+//! themselves: those that touch are one, however many entries they take when they are written.
 
 use std::fmt;
 use std::ops::Range;
@@ -87,7 +87,6 @@ impl BadBlocks {
                 ranges.push(start..end);
             }
         }
-        // Linux keeps them in order; who does not is read all the same.
         ranges.sort_by_key(|range: &Range<u64>| range.start);
         let ranges = merged(ranges);
         if entries(&ranges) > entries_max {

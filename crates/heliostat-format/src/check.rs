@@ -125,7 +125,7 @@ impl Superblock {
     }
 
     /// Level, layout, chunk, and how many legs.
-    fn check_shape(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_shape(&self) -> Result<(), Refusal> {
         let disks = self.raid_disks;
         let disks_refused = |why: String| Refusal::new("raid_disks", disks, why, LEAVE_OUT);
         if disks == 0 || disks as usize > ROLES_MAX {

@@ -18,8 +18,13 @@ mod bad_blocks;
 mod bitmap;
 mod bytes;
 mod check;
+mod defaults;
+mod describe;
 mod error;
 mod features;
+#[cfg(test)]
+#[path = "../tests/golden/reader.rs"]
+mod golden;
 mod raid10;
 mod refusal;
 mod superblock;
@@ -29,6 +34,8 @@ mod testing;
 pub use bad_blocks::{BadBlocks, Full};
 pub use bitmap::{BITMAP_PAGE_BYTES, BITMAP_SUPER_BYTES, BitmapBits, BitmapState, BitmapSuper};
 pub use check::level_name;
+pub use defaults::{NewArray, NewBitmap, NewLeg, Plan};
+pub use describe::{Field, describe_bitmap, describe_superblock};
 pub use error::FormatError;
 pub use features::{DeviceFlags, Features};
 pub use raid10::Raid10Word;
