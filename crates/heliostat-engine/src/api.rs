@@ -212,8 +212,8 @@ pub enum Input {
         /// Which.
         buffer: BufferId,
     },
-    /// A leg is to be faulted: by hand, or because the shell saw it shrink or answer short. The
-    /// last good leg of any byte is not.
+    /// A leg is to be faulted: by hand, or because the shell saw it shrink, answer short, or lose
+    /// what it had answered. The last good leg of any byte is not.
     FailLeg {
         /// Which.
         leg: LegId,
@@ -308,6 +308,8 @@ pub enum FaultReason {
     Silent,
     /// It became smaller, or answered with fewer bytes than asked.
     Short,
+    /// What it had answered may be gone, or it came back as another one.
+    Lost,
     /// Somebody asked for it.
     ByHand,
 }

@@ -505,6 +505,7 @@ impl Engine {
             FaultReason::ReadFailed(_)
             | FaultReason::Silent
             | FaultReason::Short
+            | FaultReason::Lost
             | FaultReason::ByHand => unreachable!("a write failed"),
         };
         self.writes[index].result = Err(kind);
@@ -635,6 +636,7 @@ impl Write {
             | FaultReason::ReadFailed(_)
             | FaultReason::Silent
             | FaultReason::Short
+            | FaultReason::Lost
             | FaultReason::ByHand => 3,
         };
         let known = &mut self.reasons[leg.index()];

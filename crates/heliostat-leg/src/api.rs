@@ -43,4 +43,7 @@ pub enum LegOutcome {
     Failed(ErrorKind),
     /// It moved fewer bytes than asked, or the leg became smaller: the leg is not to be trusted.
     Short,
+    /// Not, and what the leg answered before may be gone, or it is not the leg any more that it
+    /// was: it is not to be trusted. Told once of a leg; what it is asked later only fails.
+    Lost,
 }

@@ -14,6 +14,7 @@ use crate::error::LegError;
 use crate::file::LegFile;
 use crate::leg::{OpenedLeg, Store};
 use crate::memory::MemoryStore;
+use crate::nbd::NbdClient;
 use crate::ring::Ring;
 use crate::workers::{Mailbox, Workers};
 
@@ -59,6 +60,8 @@ enum Mover {
     Memory(MemoryStore),
     /// The ring, and threads for what that cannot do; or threads alone.
     File(Workers),
+    /// The loop itself, over sockets.
+    Nbd(Box<NbdClient>),
 }
 
 impl LegHub {
@@ -83,11 +86,12 @@ impl LegHub {
         let files: Vec<Option<Arc<LegFile>>> = legs
             .iter()
             .map(|leg| match &leg.store {
-                Store::Memory(_) => None,
+                Store::Memory(_) | Store::Nbd(_) => None,
                 Store::File(file) => Some(Arc::clone(file)),
             })
             .collect();
-        let (ring, backend) = choose_backend(&files, &arena, choice);
+        let has_exports = legs.iter().any(|leg| matches!(leg.store, Store::Nbd(_)));
+        let (ring, backend) = choose_backend(&files, has_exports, &arena, choice);
         let legs = legs
             .into_iter()
             .enumerate()
@@ -97,6 +101,7 @@ impl LegHub {
                 delay: leg.timing.map(|timing| DelayLine::new(timing, index)),
                 mover: match leg.store {
                     Store::Memory(memory) => Mover::Memory(memory),
+                    Store::Nbd(export) => Mover::Nbd(Box::new(export.into_client())),
                     Store::File(file) => Mover::File(Workers::new(
                         LegId::new(index),
                         file,
@@ -144,6 +149,35 @@ impl LegHub {
         if let Some(ring) = &mut self.ring {
             ring.kick(&mut self.ready);
         }
+        for leg in &mut self.legs {
+            if let Mover::Nbd(export) = &mut leg.mover {
+                export.kick(&self.arena);
+            }
+        }
+    }
+
+    /// The array has done with a leg. What keeps its operations from ending is taken away where
+    /// that can be done: the connections to the server of an export are closed, and what waits for
+    /// an answer ends as failed. The kernel and devices end what they were given when they do.
+    ///
+    /// # Panics
+    /// Where there is no such leg.
+    pub fn retire(&mut self, leg: LegId) {
+        if let Mover::Nbd(export) = &mut self.legs[leg.index()].mover {
+            export.retire();
+        }
+    }
+
+    /// What there is to tell people of legs since the last call, in sentences without their ends.
+    pub fn take_notes(&mut self) -> Vec<(LegId, String)> {
+        let mut notes = Vec::new();
+        for (index, leg) in self.legs.iter_mut().enumerate() {
+            if let Mover::Nbd(export) = &mut leg.mover {
+                let told = export.take_notes().into_iter();
+                notes.extend(told.map(|note| (LegId::new(index), note)));
+            }
+        }
+        notes
     }
 
     /// Appends what has ended to `done`.
@@ -155,6 +189,7 @@ impl LegHub {
             ring.reap(&mut self.ready);
         }
         self.mailbox.take(&mut self.ready);
+        self.reap_exports();
         self.outstanding_count -= self.ready.len();
         done.append(&mut self.ready);
     }
@@ -166,13 +201,38 @@ impl LegHub {
         !self.ready.is_empty()
             || self.mailbox.is_filled()
             || self.ring.as_ref().is_some_and(Ring::has_ready)
+            || self.exports().any(NbdClient::has_ready)
     }
 
     /// Descriptors that are readable when there may be something to reap.
     #[must_use]
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let ring = self.ring.as_ref().map(Ring::fd);
-        ring.into_iter().chain([self.mailbox.fd()]).collect()
+        let exports = self.exports().map(NbdClient::fd);
+        ring.into_iter()
+            .chain([self.mailbox.fd()])
+            .chain(exports)
+            .collect()
+    }
+
+    fn exports(&self) -> impl Iterator<Item = &NbdClient> {
+        self.legs.iter().filter_map(|leg| match &leg.mover {
+            Mover::Nbd(export) => Some(&**export),
+            Mover::Memory(_) | Mover::File(_) => None,
+        })
+    }
+
+    fn reap_exports(&mut self) {
+        for (index, leg) in self.legs.iter_mut().enumerate() {
+            if let Mover::Nbd(export) = &mut leg.mover {
+                let leg = LegId::new(index);
+                let mut done = Vec::new();
+                export.reap(&self.arena, &mut done);
+                let done = done.into_iter();
+                self.ready
+                    .extend(done.map(|(op, outcome)| LegDone { leg, op, outcome }));
+            }
+        }
     }
 
     /// When to call [`LegHub::reap`] at the latest, whatever the descriptors say.
@@ -182,8 +242,8 @@ impl LegHub {
         delays.filter_map(DelayLine::next_event_at).min()
     }
 
-    /// How files and block devices are reached: `io_uring`, `threads: ` and why, or `memory` where
-    /// there are none.
+    /// How files and block devices are reached: `io_uring`, `threads: ` and why; or where there are
+    /// none, `sockets` for exports and `memory` for the rest.
     #[must_use]
     pub fn backend(&self) -> &str {
         &self.backend
@@ -227,6 +287,7 @@ impl LegHub {
                 ring.submit(leg, io, &mut self.ready);
             }
             (Mover::File(workers), _) => workers.submit(io),
+            (Mover::Nbd(export), _) => export.submit(io),
         }
     }
 }
@@ -234,11 +295,13 @@ impl LegHub {
 /// A ring where there are files and one can be had, and what to call what is used.
 fn choose_backend(
     files: &[Option<Arc<LegFile>>],
+    has_exports: bool,
     arena: &Arc<Arena>,
     choice: IoChoice,
 ) -> (Option<Ring>, String) {
     if files.iter().all(Option::is_none) {
-        return (None, "memory".to_owned());
+        let backend = if has_exports { "sockets" } else { "memory" };
+        return (None, backend.to_owned());
     }
     if choice == IoChoice::ThreadPool {
         return (None, "threads: as asked for".to_owned());

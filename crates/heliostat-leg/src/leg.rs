@@ -12,6 +12,7 @@ use crate::error::LegError;
 use crate::file::LegFile;
 use crate::identity;
 use crate::memory::MemoryStore;
+use crate::nbd::{NbdStore, open_export};
 use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
 use crate::spec::{LegSpec, ModelSpec, SpecKind};
 use crate::superblock;
@@ -62,6 +63,8 @@ pub(crate) enum Store {
     Memory(MemoryStore),
     /// In a file or on a block device.
     File(Arc<LegFile>),
+    /// With the server of an NBD export.
+    Nbd(Box<NbdStore>),
 }
 
 /// A modelled device that has not been started.
@@ -84,6 +87,15 @@ impl LegSpec {
             SpecKind::Path(path) => open_file(name, path, Access::Direct),
             SpecKind::Memory { size_bytes } => open_memory(name, *size_bytes),
             SpecKind::Model(model) => open_model(name, model),
+            SpecKind::Nbd(spec) => {
+                let (store, info) = open_export(&name, spec)?;
+                Ok(OpenedLeg {
+                    name,
+                    info,
+                    store: Store::Nbd(Box::new(store)),
+                    timing: None,
+                })
+            }
         }
     }
 }
@@ -221,6 +233,7 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(memory) => memory.read_at(offset_bytes, bytes),
             Store::File(file) => file.read_at(offset_bytes, bytes),
+            Store::Nbd(export) => export.read_at(offset_bytes, bytes),
         };
         self.named("read", result)
     }
@@ -234,6 +247,7 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(memory) => memory.write_at(offset_bytes, bytes),
             Store::File(file) => file.write_at(offset_bytes, bytes),
+            Store::Nbd(export) => export.write_at(offset_bytes, bytes),
         };
         self.named("write", result)
     }
@@ -246,16 +260,19 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(_) => Ok(()),
             Store::File(file) => file.sync(),
+            Store::Nbd(export) => export.sync(),
         };
         self.named("flush", result)
     }
 
     /// Refuses legs of which two are one disk, as when a LUN is reached over two paths: the kernel
-    /// takes these for two devices, and a mirror on them would be none.
+    /// takes these for two devices, and a mirror on them would be none. Or the same export of the
+    /// same server.
     ///
     /// # Errors
     /// Where there are two such legs.
     pub fn expect_distinct(legs: &[Self]) -> Result<(), LegError> {
+        Self::expect_distinct_exports(legs)?;
         let identities: Vec<&str> = legs.iter().map(|leg| &*leg.info.identity).collect();
         let Some((earlier, later)) = identity::same_disks(&identities) else {
             return Ok(());
@@ -270,6 +287,31 @@ impl OpenedLeg {
         })
     }
 
+    fn expect_distinct_exports(legs: &[Self]) -> Result<(), LegError> {
+        let place = |leg: &Self| match &leg.store {
+            Store::Nbd(export) => Some(export.place.clone()),
+            Store::Memory(_) | Store::File(_) => None,
+        };
+        let places: Vec<_> = legs.iter().map(place).collect();
+        for later in 0..legs.len() {
+            let is_same = |earlier: &usize| match (&places[*earlier], &places[later]) {
+                (Some(earlier), Some(later)) => earlier.is_same(later),
+                (None, _) | (_, None) => false,
+            };
+            if let Some(earlier) = (0..later).find(is_same) {
+                return Err(LegError::Unfit {
+                    leg: legs[later].name.clone(),
+                    problem: format!(
+                        "it is the same leg twice: the same export of the same server as {}",
+                        legs[earlier].name
+                    ),
+                    way_out: "name each export once".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Whether it is still as large as it was when it was opened. Blocks, no longer than a question
     /// to a server.
     ///
@@ -277,7 +319,8 @@ impl OpenedLeg {
     /// Where that cannot be told.
     pub fn is_whole(&self) -> Result<bool, LegError> {
         let result = match &self.store {
-            Store::Memory(_) => Ok(true),
+            // A server that comes back with another size is not talked to.
+            Store::Memory(_) | Store::Nbd(_) => Ok(true),
             Store::File(file) => file.is_whole(),
         };
         self.named("ask the size of", result)
@@ -330,6 +373,7 @@ impl Iterator for DataRuns<'_> {
         let result = match &self.leg.store {
             Store::Memory(_) => Ok((self.at, end)),
             Store::File(file) => file.data_run(self.at, end),
+            Store::Nbd(export) => export.data_run(self.at, end),
         };
         match self.leg.named("look for data in", result) {
             Ok((from, to)) => {

@@ -1,4 +1,4 @@
-//! Real legs: files and block devices, memory, and models in real time.
+//! Real legs: files and block devices, memory, exports of NBD servers, and models in real time.
 //!
 //! [`LegSpec`] understands what people write, [`LegSpec::open`] opens it for this process alone
 //! (and says who else has it), and a [`LegHub`] drives all legs of one array from one thread:
@@ -17,6 +17,7 @@ mod in_use;
 mod leg;
 mod mapping;
 mod memory;
+mod nbd;
 mod open;
 mod progress;
 mod ring;

@@ -1,9 +1,11 @@
-//! Legs as people write them: `/dev/sda`, `./disk.img`, `mem:SIZE`, `model:NAME,key=value`.
+//! Legs as people write them: `/dev/sda`, `./disk.img`, `mem:SIZE`, `model:NAME,key=value`,
+//! `nbd://HOST/EXPORT`.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use heliostat_model::{DRIVES, Drive, ErrorRule, FailedKind, FaultEffect, FaultRule, drive};
+use heliostat_nbd::uri::ExportUri;
 use heliostat_types::Instant;
 use stdx::units::{parse_size, parse_time_ns};
 
@@ -28,7 +30,25 @@ pub(crate) enum SpecKind {
     },
     /// A device model in real time.
     Model(ModelSpec),
+    /// An export of an NBD server.
+    Nbd(NbdSpec),
 }
+
+/// An export, and how it is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NbdSpec {
+    /// Where it is.
+    pub(crate) uri: ExportUri,
+    /// Over how many connections at most.
+    pub(crate) connections: usize,
+}
+
+/// How many connections there are to a server that takes several: what is won by more is little
+/// where all of them are served by one thread of ours.
+const CONNECTIONS_DEFAULT: usize = 4;
+
+/// How many there may be.
+const CONNECTIONS_MAX: usize = 16;
 
 /// A device model, and what its bytes lie in.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,14 +96,19 @@ fn parse_kind(text: &str) -> Result<SpecKind, String> {
     if let Some(model) = text.strip_prefix("model:") {
         return parse_model(model).map(SpecKind::Model);
     }
-    if text.starts_with("nbd") && text.contains("://") {
-        return Err("NBD servers cannot be legs yet".to_owned());
+    if ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme))
+    {
+        return parse_nbd(text).map(SpecKind::Nbd);
     }
     if text.contains('/') {
         return Ok(SpecKind::Path(PathBuf::from(text)));
     }
     let expected = if text.contains(':') {
-        "mem:SIZE and model:NAME are the kinds of leg besides paths".to_owned()
+        "mem:SIZE, model:NAME and URIs of NBD exports (nbd://HOST/EXPORT, \
+         nbd+unix:///EXPORT?socket=PATH) are the kinds of leg besides paths"
+            .to_owned()
     } else {
         format!("a path has a '/' in it, as in ./{text}")
     };
@@ -99,6 +124,37 @@ fn parse_blocks(text: &str) -> Result<u64, String> {
         ));
     }
     Ok(size_bytes)
+}
+
+/// The URI of an export, with `x-connections=N` among its parameters perhaps.
+fn parse_nbd(text: &str) -> Result<NbdSpec, String> {
+    let (place, query) = text.split_once('?').unwrap_or((text, ""));
+    let mut connections = CONNECTIONS_DEFAULT;
+    let mut public = Vec::new();
+    for item in query.split('&') {
+        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        if key == "x-connections" {
+            let count = value.parse().ok();
+            let count = count.filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+            connections = count.ok_or_else(|| {
+                format!("x-connections= is a number from 1 to {CONNECTIONS_MAX}, not '{value}'")
+            })?;
+        } else if key.starts_with("x-") {
+            return Err(format!(
+                "there is no parameter '{key}'; of ours there is x-connections=N"
+            ));
+        } else {
+            public.push(item);
+        }
+    }
+    let uri = match public.join("&").as_str() {
+        "" => place.to_owned(),
+        query => format!("{place}?{query}"),
+    };
+    let uri = uri
+        .parse::<ExportUri>()
+        .map_err(|error| error.to_string())?;
+    Ok(NbdSpec { uri, connections })
 }
 
 fn parse_model(text: &str) -> Result<ModelSpec, String> {
@@ -209,7 +265,7 @@ mod tests {
     use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule};
     use heliostat_types::{Duration, Instant};
 
-    use super::{LegSpec, SpecKind};
+    use super::{CONNECTIONS_DEFAULT, LegSpec, SpecKind};
 
     fn kind(text: &str) -> SpecKind {
         let spec = LegSpec::parse(text).unwrap();
@@ -233,6 +289,16 @@ mod tests {
         assert_eq!(model.drive.name, "ram");
         assert_eq!(model.size_bytes, Some(1 << 30));
         assert_eq!(model.file, Some("/tmp/x".into()));
+        let SpecKind::Nbd(nbd) = kind("nbd+unix:///a?x-connections=2&socket=b") else {
+            panic!("an export");
+        };
+        assert_eq!(nbd.uri.to_string(), "nbd+unix:///a?socket=b");
+        assert_eq!(nbd.connections, 2);
+        let SpecKind::Nbd(nbd) = kind("nbd://host:1/a") else {
+            panic!("an export");
+        };
+        assert_eq!(nbd.uri.to_string(), "nbd://host:1/a");
+        assert_eq!(nbd.connections, CONNECTIONS_DEFAULT);
     }
 
     #[test]
@@ -264,9 +330,13 @@ mod tests {
                 "disk.img",
                 "'disk.img' names no leg: a path has a '/' in it, as in ./disk.img",
             ),
-            ("nbd://host/x", "NBD servers cannot be legs yet"),
-            ("nbd+unix:///?socket=/x", "NBD servers cannot be legs yet"),
-            ("disk:1", "mem:SIZE and model:NAME"),
+            ("nbds://host/x?tls-type=x509", "asks for TLS, which is not"),
+            ("nbd+unix:///x", "a unix socket needs a path"),
+            ("nbd://me@host/x", "means nothing without TLS"),
+            ("nbd://host/x?y=1", "parameter 'y' is not known"),
+            ("nbd://host/x?x-y=1", "there is no parameter 'x-y'"),
+            ("nbd://host/x?x-connections=0", "from 1 to 16, not '0'"),
+            ("disk:1", "mem:SIZE, model:NAME and URIs of NBD"),
             ("mem:", "is not a size"),
             ("mem:0", "multiple of 512"),
             ("mem:1000", "multiple of 512"),

@@ -552,6 +552,8 @@ struct Runs {
     runs: Vec<StatusRun>,
     /// How much of what was asked they leave.
     rest_bytes: u64,
+    /// Whether there were too many.
+    is_full: bool,
 }
 
 impl Runs {
@@ -559,35 +561,50 @@ impl Runs {
         Self {
             runs: Vec::new(),
             rest_bytes: asked_bytes,
+            is_full: false,
         }
     }
 
-    /// Adds an extent; the last one may go beyond what was asked.
+    /// Adds an extent; the last one may go beyond what was asked, and neighbours that are alike are
+    /// one run.
     fn push(&mut self, len_bytes: u32, flags: u32) -> Result<(), ReplyError> {
         if len_bytes == 0 {
             return Err(ReplyError("a status of no bytes"));
         }
         let len_bytes = u64::from(len_bytes).min(self.rest_bytes);
-        if len_bytes == 0 || self.runs.len() == STATUS_RUNS_MAX {
+        if len_bytes == 0 || self.is_full {
             return Ok(());
         }
+        let hole = flags & allocation::HOLE != 0;
+        let zero = flags & allocation::ZERO != 0;
+        let count = self.runs.len();
+        match self.runs.last_mut() {
+            Some(last) if (last.hole, last.zero) == (hole, zero) => last.len_bytes += len_bytes,
+            // What follows cannot be told any more, whatever it is.
+            _ if count == STATUS_RUNS_MAX => {
+                self.is_full = true;
+                return Ok(());
+            }
+            _ => self.runs.push(StatusRun {
+                len_bytes,
+                hole,
+                zero,
+            }),
+        }
         self.rest_bytes -= len_bytes;
-        self.runs.push(StatusRun {
-            len_bytes,
-            hole: flags & allocation::HOLE != 0,
-            zero: flags & allocation::ZERO != 0,
-        });
         Ok(())
     }
 
     /// The runs, with what the server left out called data.
     fn finish(mut self) -> Vec<StatusRun> {
-        if self.rest_bytes > 0 {
-            self.runs.push(StatusRun {
+        match self.runs.last_mut() {
+            _ if self.rest_bytes == 0 => {}
+            Some(last) if !last.hole && !last.zero => last.len_bytes += self.rest_bytes,
+            _ => self.runs.push(StatusRun {
                 len_bytes: self.rest_bytes,
                 hole: false,
                 zero: false,
-            });
+            }),
         }
         self.runs
     }

@@ -44,6 +44,8 @@ pub enum UriError {
     UnknownScheme(String),
     /// TLS was asked for.
     Tls(String),
+    /// Somebody's name before the host.
+    UserInfo(String),
     /// `nbd+unix` without a path.
     SocketMissing,
     /// `nbd+unix` with a host.
@@ -71,6 +73,10 @@ impl fmt::Display for UriError {
             Self::Tls(text) => write!(
                 f,
                 "'{text}' asks for TLS, which is not supported: use nbd: or nbd+unix:"
+            ),
+            Self::UserInfo(host) => write!(
+                f,
+                "'{host}' has a name before the host, which means nothing without TLS: leave it out"
             ),
             Self::SocketMissing => {
                 f.write_str("a unix socket needs a path: nbd+unix:///EXPORT?socket=PATH")
@@ -106,6 +112,10 @@ impl FromStr for ExportUri {
             Some((rest, query)) => (rest, Some(query)),
             None => (rest, None),
         };
+        // First, since its parameters are not known here either.
+        if ["nbds", "nbds+unix"].contains(&scheme) {
+            return Err(UriError::Tls(text.to_owned()));
+        }
         let socket = parse_query(query, scheme == "nbd+unix")?;
         let (endpoint, name) = match scheme {
             "fd" => (Endpoint::Inherited, rest),
@@ -123,7 +133,6 @@ impl FromStr for ExportUri {
                 let (authority, name) = split_authority(text, rest)?;
                 (parse_host(authority)?, name)
             }
-            "nbds" | "nbds+unix" => return Err(UriError::Tls(text.to_owned())),
             _ => return Err(unknown()),
         };
         let export = decode(name.strip_prefix('/').unwrap_or(name))?;
@@ -169,6 +178,9 @@ fn split_authority<'a>(text: &str, rest: &'a str) -> Result<(&'a str, &'a str), 
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port`; no host is this machine.
 fn parse_host(authority: &str) -> Result<Endpoint, UriError> {
+    if authority.contains('@') {
+        return Err(UriError::UserInfo(authority.to_owned()));
+    }
     let bracketed = authority
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'));
@@ -298,6 +310,11 @@ mod tests {
             ("disk", UriError::UnknownScheme("disk".to_owned())),
             ("http://x/", UriError::UnknownScheme("http://x/".to_owned())),
             ("nbds://x/", UriError::Tls("nbds://x/".to_owned())),
+            (
+                "nbds://x/?tls-type=psk",
+                UriError::Tls("nbds://x/?tls-type=psk".to_owned()),
+            ),
+            ("nbd://me@x/", UriError::UserInfo("me@x".to_owned())),
             ("nbd+unix:///x", UriError::SocketMissing),
             ("nbd+unix:///x?socket=", UriError::SocketMissing),
             (

@@ -9,13 +9,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use heliostat_engine::{
-    Answer, BufferId, BufferSlice, Engine, FaultReason, Input, LegOp, Memory, Output, Request,
-    RequestKind, WriteBuffer,
+    Answer, BufferId, BufferSlice, Engine, Event, FaultReason, Input, LegOp, Memory, Output,
+    Request, RequestKind, WriteBuffer,
 };
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome};
 use heliostat_policy::{PolicyControl, PolicyError};
 use heliostat_types::{
-    ClientId, ErrorKind, Extent, Instant, LegOpId, RandomStream, RequestId, StreamId,
+    ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
 };
 
 use crate::clock::Clock;
@@ -161,6 +161,9 @@ impl Core {
                 Output::Complete { id, result } => self.complete(id, result),
                 Output::Persist(record) => self.keeper.note_record(record),
                 Output::Event(event) => {
+                    if let Event::LegFaulted { leg, .. } = event {
+                        self.hub.retire(leg);
+                    }
                     self.keeper.note_event(&event);
                     self.log.line(events::describe(&event, &self.leg_names));
                 }
@@ -255,6 +258,10 @@ impl Core {
         self.update_now();
         let mut done = std::mem::take(&mut self.done);
         self.hub.reap(self.now, &mut done);
+        for (leg, note) in self.hub.take_notes() {
+            let name = &self.leg_names[leg.index()];
+            self.log.line(format!("{leg} ({name}): {note}"));
+        }
         let has_any = !done.is_empty();
         for LegDone { leg, op, outcome } in done.drain(..) {
             match outcome {
@@ -264,18 +271,19 @@ impl Core {
                     op,
                     result: Ok(runs),
                 }),
-                LegOutcome::Short => {
-                    // First the leg, so that nothing is sent to it again because of the operation.
-                    self.input(Input::FailLeg {
-                        leg,
-                        reason: FaultReason::Short,
-                    });
-                    self.leg_completed(op, Err(ErrorKind::Io));
-                }
+                LegOutcome::Short => self.leg_ended(leg, op, FaultReason::Short),
+                LegOutcome::Lost => self.leg_ended(leg, op, FaultReason::Lost),
             }
         }
         self.done = done;
         has_any
+    }
+
+    /// An operation has failed in a way that says that its leg is not to be trusted.
+    fn leg_ended(&mut self, leg: LegId, op: LegOpId, reason: FaultReason) {
+        // First the leg, so that nothing is sent to it again because of the operation.
+        self.input(Input::FailLeg { leg, reason });
+        self.leg_completed(op, Err(ErrorKind::Io));
     }
 
     fn leg_completed(&mut self, op: LegOpId, result: Result<(), ErrorKind>) {

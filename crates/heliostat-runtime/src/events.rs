@@ -38,6 +38,9 @@ pub(crate) fn why(reason: FaultReason) -> String {
         FaultReason::ReadFailed(kind) => format!("too many reads failed ({kind})"),
         FaultReason::Silent => "it completed nothing for longer than the leg time-out".to_owned(),
         FaultReason::Short => "it became smaller or answered with too few bytes".to_owned(),
+        FaultReason::Lost => {
+            "what it had answered may be gone, or it came back as another one".to_owned()
+        }
         FaultReason::ByHand => "somebody asked for it".to_owned(),
     }
 }

@@ -89,6 +89,8 @@ fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
         }
         legs.push(leg);
     }
+    // Before one of them is copied over itself.
+    OpenedLeg::expect_distinct(&legs).map_err(|error| RuntimeError(error.to_string()))?;
     Ok(legs)
 }
 

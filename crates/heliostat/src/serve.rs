@@ -18,8 +18,9 @@ use crate::cli::ControlArgs;
 /// What `heliostat serve` is told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// What the mirror is made of: files or disks (their paths, with a '/'), mem:SIZE, or
-    /// model:NAME, perhaps with ,size=SIZE and ,file=PATH behind it.
+    /// What the mirror is made of: files or disks (their paths, with a '/'), exports of NBD servers
+    /// (nbd://HOST/EXPORT, nbd+unix:///EXPORT?socket=PATH), mem:SIZE, or model:NAME, perhaps with
+    /// ,size=SIZE and ,file=PATH behind it.
     #[arg(required = true, value_name = "LEG", value_parser = parse_leg)]
     legs: Vec<LegSpec>,
     /// What to call the array [default: the name of the first export].

@@ -62,7 +62,7 @@ const TABLE: &[Row] = &[
         Kind::Pure,
         &[TYPES, POLICY, FORMAT, ENGINE, MODEL, WORKLOAD],
     ),
-    row(LEG, Kind::Shell, &[TYPES, FORMAT, MODEL]),
+    row(LEG, Kind::Shell, &[TYPES, FORMAT, MODEL, NBD]),
     // The policy crate for its registry: policies are shown, parsed and switched live.
     row(RUNTIME, Kind::Shell, &[TYPES, POLICY, FORMAT, ENGINE, LEG]),
     // Drives heliostat from outside only.

@@ -223,7 +223,9 @@ impl World {
                 rule(failed(|kind| kind == OpKind::Flush), "flushed well");
             }
             FaultReason::ReadFailed(_) => rule(failed(|kind| kind == OpKind::Read), "read well"),
-            FaultReason::Short | FaultReason::ByHand => rule(leg.told, "nobody said so"),
+            FaultReason::Short | FaultReason::Lost | FaultReason::ByHand => {
+                rule(leg.told, "nobody said so");
+            }
             FaultReason::Silent => {
                 let waits = self.pending.iter().any(|pending| pending.op.leg == id);
                 let quiet = self.now.saturating_since(leg.quiet_since);

@@ -21,13 +21,13 @@ const PATIENCE: Timespec = Timespec {
 
 /// A directory of one test.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     dir: PathBuf,
 }
 
 impl Scratch {
     /// A directory that no other test has, below `parent`.
-    pub(super) fn below(parent: &Path) -> Self {
+    pub(crate) fn below(parent: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = parent.join(format!("heliostat-leg-{}-{number}", process::id()));
@@ -35,16 +35,16 @@ impl Scratch {
         Self { dir }
     }
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::below(&std::env::temp_dir())
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
     /// A sparse file.
-    pub(super) fn file(&self, name: &str, size_bytes: u64) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, size_bytes: u64) -> PathBuf {
         let path = self.path(name);
         File::create(&path).unwrap().set_len(size_bytes).unwrap();
         path
@@ -59,13 +59,13 @@ impl Drop for Scratch {
 
 /// A loop device on a file.
 #[derive(Debug)]
-pub(super) struct LoopDevice {
-    pub(super) path: PathBuf,
+pub(crate) struct LoopDevice {
+    pub(crate) path: PathBuf,
 }
 
 impl LoopDevice {
     /// One with blocks of this size, or `None`, said aloud, where this user can have none.
-    pub(super) fn attach(backing: &Path, block_bytes: u32) -> Option<Self> {
+    pub(crate) fn attach(backing: &Path, block_bytes: u32) -> Option<Self> {
         let attached = Command::new("losetup")
             .args(["--find", "--show", "--sector-size"])
             .arg(block_bytes.to_string())
@@ -89,31 +89,31 @@ impl Drop for LoopDevice {
     }
 }
 
-pub(super) fn open(text: &str) -> OpenedLeg {
+pub(crate) fn open(text: &str) -> OpenedLeg {
     LegSpec::parse(text).unwrap().open().unwrap()
 }
 
-pub(super) fn open_path(path: &Path) -> OpenedLeg {
+pub(crate) fn open_path(path: &Path) -> OpenedLeg {
     open(path.to_str().unwrap())
 }
 
 /// Legs in a hub.
 #[derive(Debug)]
-pub(super) struct Bench {
+pub(crate) struct Bench {
     /// Where operations go.
-    pub(super) leg: LegId,
-    pub(super) hub: LegHub,
-    pub(super) arena: Arc<Arena>,
-    pub(super) now: Instant,
+    pub(crate) leg: LegId,
+    pub(crate) hub: LegHub,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) now: Instant,
     next_op: u64,
 }
 
 impl Bench {
-    pub(super) fn new(leg: OpenedLeg, choice: IoChoice) -> Self {
+    pub(crate) fn new(leg: OpenedLeg, choice: IoChoice) -> Self {
         Self::of(vec![leg], choice)
     }
 
-    pub(super) fn of(legs: Vec<OpenedLeg>, choice: IoChoice) -> Self {
+    pub(crate) fn of(legs: Vec<OpenedLeg>, choice: IoChoice) -> Self {
         let arena = Arena::new(ARENA_BYTES).unwrap();
         Self {
             leg: LegId::new(0),
@@ -125,11 +125,11 @@ impl Bench {
     }
 
     /// Hands an operation in, with memory at `at` where it moves bytes.
-    pub(super) fn submit(&mut self, kind: OpKind, extent: Extent, at: usize) -> LegOpId {
+    pub(crate) fn submit(&mut self, kind: OpKind, extent: Extent, at: usize) -> LegOpId {
         self.submit_with(kind, extent, at, |_| {})
     }
 
-    pub(super) fn submit_with(
+    pub(crate) fn submit_with(
         &mut self,
         kind: OpKind,
         extent: Extent,
@@ -153,7 +153,7 @@ impl Bench {
     }
 
     /// Drives the hub until everything submitted has ended.
-    pub(super) fn finish(&mut self) -> Vec<LegDone> {
+    pub(crate) fn finish(&mut self) -> Vec<LegDone> {
         let mut done = Vec::new();
         self.hub.kick();
         loop {
@@ -170,7 +170,7 @@ impl Bench {
     }
 
     /// Waits until one of the hub's descriptors is readable.
-    fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let descriptors = self.hub.fds();
         let mut watched: Vec<_> = descriptors
             .iter()
@@ -186,22 +186,22 @@ impl Bench {
     }
 
     /// One operation from beginning to end.
-    pub(super) fn run(&mut self, kind: OpKind, extent: Extent) -> LegOutcome {
+    pub(crate) fn run(&mut self, kind: OpKind, extent: Extent) -> LegOutcome {
         self.submit(kind, extent, 0);
         self.only_outcome()
     }
 
-    pub(super) fn only_outcome(&mut self) -> LegOutcome {
+    pub(crate) fn only_outcome(&mut self) -> LegOutcome {
         let mut done = self.finish();
         assert_eq!(done.len(), 1);
         done.pop().unwrap().outcome
     }
 }
 
-pub(super) const ARENA_BYTES: usize = 16 << 20;
+pub(crate) const ARENA_BYTES: usize = 16 << 20;
 
 /// As many bytes of the arena as the extent has, from `at` on.
-pub(super) fn range(at: usize, extent: Extent) -> ArenaRange {
+pub(crate) fn range(at: usize, extent: Extent) -> ArenaRange {
     ArenaRange {
         offset_bytes: at,
         len_bytes: usize::try_from(extent.len()).unwrap(),

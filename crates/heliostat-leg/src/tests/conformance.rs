@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use heliostat_nbd::codec::transmission;
 use heliostat_types::{ErrorKind, Extent, LegOpId, OpKind, Prng, RandomStream};
 
 use super::bench::{Bench, LoopDevice, Scratch, open, open_path, range};
+use crate::nbd::tests::server::{ABLE, Nature, Server};
 use crate::{IoChoice, LegInfo, LegOutcome, OpenedLeg};
 
 const SIZE: u64 = 8 << 20;
@@ -79,6 +81,34 @@ fn a_block_device() {
             conforms(leg, choice, backend(choice));
         }
     }
+}
+
+#[test]
+fn exports() {
+    for (structured, disorderly) in [(true, false), (true, true), (false, false)] {
+        for flags in [ABLE, ABLE & !transmission::CAN_MULTI_CONN] {
+            let server = Server::start(Nature {
+                size_bytes: SIZE,
+                flags,
+                structured,
+                disorderly,
+                ..Nature::default()
+            });
+            conforms(open(&server.uri()), IoChoice::Auto, "sockets");
+        }
+    }
+}
+
+#[test]
+fn an_export_of_large_blocks() {
+    let server = Server::start(Nature {
+        size_bytes: SIZE,
+        block_sizes: Some([4096, 4096, 4096 * 3]),
+        ..Nature::default()
+    });
+    let leg = open(&server.uri());
+    assert_eq!(leg.info().logical_block_bytes, 4096);
+    conforms(leg, IoChoice::Auto, "sockets");
 }
 
 /// What the hub is to say of a file. Where this kernel has no io_uring, threads are right.

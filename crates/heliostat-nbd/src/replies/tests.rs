@@ -235,8 +235,15 @@ fn a_status_is_as_long_as_what_was_asked() {
     );
     let long = script().status(1, &[(u32::MAX, 1)], true);
     assert_eq!(runs(long), [run(1 << 20, true, false)]);
-    let many = script().status(1, &[(1, 3); 2000], true);
-    assert_eq!(runs(many).len(), 1025);
+    let alike = script().status(1, &[(512, 3), (512, 3), (512, 0)], true);
+    assert_eq!(
+        runs(alike),
+        [run(1024, true, true), run((1 << 20) - 1024, false, false)]
+    );
+    let many: Vec<_> = (0..2001).map(|index| (1, index % 2)).collect();
+    let many = runs(script().status(1, &many, true));
+    let rest = run((1 << 20) - 1024, false, false);
+    assert_eq!((many.len(), many.last()), (1025, Some(&rest)));
 }
 
 #[test]

@@ -1,0 +1,424 @@
+//! One connection: a socket that never waits, what is to be sent on it, and what was asked.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use heliostat_nbd::codec::{RequestHeader, command};
+use heliostat_nbd::handshake::Negotiated;
+use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
+use heliostat_types::StatusRun;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sockopt};
+
+use crate::arena::{Arena, ArenaRange};
+
+/// How much is received at once besides data that goes where it belongs: dozens of replies.
+const INPUT_BYTES: usize = 64 << 10;
+
+/// How many pieces are sent at once.
+const SEND_SLICES_MAX: usize = 64;
+
+/// How many bytes of heads that were sent are kept before the rest is moved to the front.
+const HEADS_SENT_MAX: usize = 16 << 10;
+
+/// After how many bytes received in a row others get their turn.
+const TURN_BYTES_MAX: usize = 4 << 20;
+
+/// Why a connection is of no use any more.
+#[derive(Debug)]
+pub(super) enum Loss {
+    /// The server closed it.
+    Closed,
+    /// The network, or the server's kernel, ended it.
+    Broken(Errno),
+    /// The server is going to close it.
+    ShuttingDown,
+    /// The server broke the protocol.
+    Protocol(ReplyError),
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the server closed it"),
+            Self::Broken(errno) => write!(f, "{}", std::io::Error::from(*errno)),
+            Self::ShuttingDown => f.write_str("the server is shutting down"),
+            Self::Protocol(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A request that was answered: whose it was, and how.
+pub(super) type Answer = (u64, Result<Vec<StatusRun>, u32>);
+
+/// What is to be asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    /// Whose it is; comes back with the answer.
+    pub(super) owner: u64,
+    /// The request; its cookie is chosen here.
+    pub(super) header: RequestHeader,
+    /// What its answer has.
+    pub(super) asked: Asked,
+    /// Bytes that follow it, or that it fetches.
+    pub(super) memory: Option<ArenaRange>,
+}
+
+/// One connection in the phase of transmission.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Never the same twice in a leg.
+    pub(super) id: u64,
+    fd: OwnedFd,
+    replies: Replies,
+    /// What belongs to the requests in flight, by [`Replies::index`].
+    slots: Vec<Slot>,
+    output: Output,
+    input: Input,
+    /// Where the data goes that comes next.
+    place: ArenaRange,
+    /// Whether the socket is watched for room to send.
+    pub(super) is_blocked: bool,
+}
+
+/// What belongs to a request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    owner: u64,
+    memory: Option<ArenaRange>,
+    /// How much had been sent in all when the last of its bytes was.
+    sent_at: u64,
+}
+
+impl Connection {
+    pub(super) fn new(id: u64, fd: OwnedFd, negotiated: &Negotiated) -> Self {
+        Self {
+            id,
+            fd,
+            replies: Replies::new(negotiated.is_structured, negotiated.allocation_context),
+            slots: Vec::new(),
+            output: Output::default(),
+            input: Input {
+                bytes: vec![0; INPUT_BYTES].into_boxed_slice(),
+                start: 0,
+                end: 0,
+            },
+            place: ArenaRange {
+                offset_bytes: 0,
+                len_bytes: 0,
+            },
+            is_blocked: false,
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// How many requests are not answered.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.replies.in_flight()
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.segments.is_empty()
+    }
+
+    /// Puts a request into the queue.
+    pub(super) fn ask(&mut self, question: Question) {
+        let header = RequestHeader {
+            cookie: self.replies.ask(question.asked),
+            ..question.header
+        };
+        self.output.push_head(header);
+        if header.command == command::WRITE
+            && let Some(memory) = question.memory
+        {
+            self.output.push_payload(memory);
+        }
+        let slot = Slot {
+            owner: question.owner,
+            memory: question.memory,
+            sent_at: self.output.queued_bytes,
+        };
+        let index = Replies::index(header.cookie);
+        if index == self.slots.len() {
+            self.slots.push(slot);
+        } else {
+            self.slots[index] = slot;
+        }
+    }
+
+    /// Sends as much as the socket takes.
+    pub(super) fn send(&mut self, arena: &Arena) -> Result<(), Loss> {
+        while self.has_output() {
+            let sent = {
+                let slices = self.output.slices(arena);
+                let mut control = SendAncillaryBuffer::default();
+                rustix::net::sendmsg(&self.fd, &slices, &mut control, SendFlags::NOSIGNAL)
+            };
+            match sent {
+                Ok(sent) => self.output.advance(sent),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Loss::Broken(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what there is, puts data where it belongs, and notes what is answered. What was
+    /// answered before a loss counts.
+    pub(super) fn receive(&mut self, arena: &Arena, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        let mut taken = 0;
+        while taken < TURN_BYTES_MAX {
+            let (received, room) = match self.fill(arena) {
+                Ok((0, _)) => return Err(Loss::Closed),
+                Ok(told) => told,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(Loss::Broken(errno)),
+            };
+            self.digest(arena, answers)?;
+            if received < room {
+                return Ok(());
+            }
+            taken += received;
+        }
+        Ok(())
+    }
+
+    /// Receives once: into the arena what belongs there, and the rest behind what is held. How many
+    /// bytes, and how many there was room for.
+    fn fill(&mut self, arena: &Arena) -> Result<(usize, usize), Errno> {
+        let data_len = self.replies.payload_remaining();
+        let data = ArenaRange {
+            len_bytes: data_len,
+            ..self.place
+        };
+        let input = self.input.room();
+        let room = data_len + input.len();
+        let received = if data_len > 0 {
+            let mut slices = [
+                IoSliceMut::new(arena.slice_mut(data)),
+                IoSliceMut::new(input),
+            ];
+            rustix::io::readv(&self.fd, &mut slices)?
+        } else {
+            rustix::io::read(&self.fd, input)?
+        };
+        let direct = received.min(data_len);
+        self.advance_payload(direct);
+        self.input.end += received - direct;
+        Ok((received, room))
+    }
+
+    fn advance_payload(&mut self, len: usize) {
+        self.place.offset_bytes += len;
+        self.replies.advance_payload(len);
+    }
+
+    /// Reads all that is held, as far as it goes.
+    fn digest(&mut self, arena: &Arena, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        loop {
+            let len = self
+                .input
+                .held()
+                .len()
+                .min(self.replies.payload_remaining());
+            if len > 0 {
+                let data = ArenaRange {
+                    len_bytes: len,
+                    ..self.place
+                };
+                arena
+                    .slice_mut(data)
+                    .copy_from_slice(&self.input.held()[..len]);
+                self.input.start += len;
+                self.advance_payload(len);
+            }
+            if self.replies.payload_remaining() > 0 {
+                return Ok(());
+            }
+            let (consumed, event) = self
+                .replies
+                .receive(self.input.held())
+                .map_err(Loss::Protocol)?;
+            self.input.start += consumed;
+            match event {
+                ReplyEvent::NeedInput => return Ok(()),
+                ReplyEvent::Handled => {}
+                ReplyEvent::Data { cookie, at } => {
+                    self.place = self.part_of(cookie, at, self.replies.payload_remaining());
+                }
+                ReplyEvent::Hole { cookie, at, len } => {
+                    arena.slice_mut(self.part_of(cookie, at, len)).fill(0);
+                }
+                ReplyEvent::Answered { cookie, result } => {
+                    let slot = self.slots[Replies::index(cookie)];
+                    if slot.sent_at > self.output.sent_bytes {
+                        let early = ReplyError("an answer to what was not wholly sent");
+                        return Err(Loss::Protocol(early));
+                    }
+                    answers.push((slot.owner, result));
+                }
+            }
+        }
+    }
+
+    /// A part of the memory of a request.
+    ///
+    /// # Panics
+    /// Where it has no such part, which [`Replies`] makes sure of.
+    fn part_of(&self, cookie: u64, at: usize, len: usize) -> ArenaRange {
+        let memory = self.slots[Replies::index(cookie)]
+            .memory
+            .expect("a READ has memory");
+        assert!(at + len <= memory.len_bytes, "data lies inside its READ");
+        ArenaRange {
+            offset_bytes: memory.offset_bytes + at,
+            len_bytes: len,
+        }
+    }
+
+    /// Says goodbye, and does not wait for an answer.
+    pub(super) fn disconnect(self) {
+        if self.in_flight() > 0 || self.has_output() {
+            return self.reset();
+        }
+        let mut goodbye = Vec::new();
+        RequestHeader {
+            flags: 0,
+            command: command::DISC,
+            cookie: 0,
+            offset_bytes: 0,
+            len_bytes: 0,
+        }
+        .write(&mut goodbye);
+        // A server that does not hear it sees the end of the connection.
+        let _ = rustix::net::send(&self.fd, &goodbye, SendFlags::NOSIGNAL);
+    }
+
+    /// Ends the connection in a way that delivers nothing any more that the server has not got: it
+    /// would be carried out after what is sent on the next connection.
+    pub(super) fn reset(self) {
+        // Where that is not possible (unix sockets) nothing is held back anyway.
+        let _ = sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug, Default)]
+struct Output {
+    segments: VecDeque<Segment>,
+    /// The bytes of heads that lie in `segments`, from `heads_start` on.
+    heads: Vec<u8>,
+    heads_start: usize,
+    /// How many bytes were ever put in.
+    queued_bytes: u64,
+    /// How many of them were sent.
+    sent_bytes: u64,
+}
+
+/// Bytes that lie together.
+#[derive(Clone, Copy, Debug)]
+enum Segment {
+    /// The next so many bytes of the heads.
+    Heads(usize),
+    /// Bytes of the arena.
+    Payload(ArenaRange),
+}
+
+impl Output {
+    fn push_head(&mut self, header: RequestHeader) {
+        let before = self.heads.len();
+        header.write(&mut self.heads);
+        let len = self.heads.len() - before;
+        match self.segments.back_mut() {
+            Some(Segment::Heads(last)) => *last += len,
+            Some(Segment::Payload(_)) | None => self.segments.push_back(Segment::Heads(len)),
+        }
+        self.count(len);
+    }
+
+    fn push_payload(&mut self, memory: ArenaRange) {
+        self.segments.push_back(Segment::Payload(memory));
+        self.count(memory.len_bytes);
+    }
+
+    fn count(&mut self, len: usize) {
+        self.queued_bytes += u64::try_from(len).expect("lengths in memory fit 64 bits");
+    }
+
+    /// The first of it.
+    fn slices<'a>(&'a self, arena: &'a Arena) -> Vec<IoSlice<'a>> {
+        let mut heads = &self.heads[self.heads_start..];
+        let segments = self.segments.iter().take(SEND_SLICES_MAX);
+        let slices = segments.map(|segment| match segment {
+            Segment::Heads(len) => {
+                let (slice, rest) = heads.split_at(*len);
+                heads = rest;
+                IoSlice::new(slice)
+            }
+            Segment::Payload(memory) => IoSlice::new(arena.slice(*memory)),
+        });
+        slices.collect()
+    }
+
+    /// So many bytes were sent.
+    fn advance(&mut self, mut sent: usize) {
+        self.sent_bytes += u64::try_from(sent).expect("lengths in memory fit 64 bits");
+        while sent > 0 {
+            let front = self.segments.front_mut().expect("no more than there was");
+            let len = match front {
+                Segment::Heads(len) => len,
+                Segment::Payload(memory) => &mut memory.len_bytes,
+            };
+            let taken = sent.min(*len);
+            *len -= taken;
+            let is_empty = *len == 0;
+            match front {
+                Segment::Heads(_) => self.heads_start += taken,
+                Segment::Payload(memory) => memory.offset_bytes += taken,
+            }
+            sent -= taken;
+            if is_empty {
+                self.segments.pop_front();
+            }
+        }
+        // Seldom all at once while it is busy, and then once in a while.
+        if self.heads_start == self.heads.len() || self.heads_start > HEADS_SENT_MAX {
+            self.heads.drain(..self.heads_start);
+            self.heads_start = 0;
+        }
+    }
+}
+
+/// What was received and not looked at.
+#[derive(Debug)]
+struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn held(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Where more goes; never empty, since all that can be read of what is held was.
+    fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
+    }
+}
+
+const _: () = assert!(INPUT_BYTES > REPLY_INPUT_BYTES_MIN, "every message fits");
