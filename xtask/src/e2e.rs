@@ -8,6 +8,7 @@
 mod clients;
 mod control;
 mod demo;
+mod exports;
 mod faults;
 mod filesystem;
 mod fio;
@@ -45,6 +46,7 @@ const TESTS: &[&[Test]] = &[
     fio::TESTS,
     stop::TESTS,
     faults::TESTS,
+    exports::TESTS,
     filesystem::TESTS,
     demo::TESTS,
 ];

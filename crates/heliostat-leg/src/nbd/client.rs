@@ -55,6 +55,8 @@ pub(crate) struct NbdClient {
     answers: Vec<Answer>,
     done: Vec<(LegOpId, LegOutcome)>,
     notes: Vec<String>,
+    /// Whether it was told since the last reconnection that one of several connections was lost.
+    is_thinning_told: bool,
 }
 
 /// Whether there is anybody to ask.
@@ -129,6 +131,7 @@ impl NbdClient {
             answers: Vec::new(),
             done: Vec::new(),
             notes: Vec::new(),
+            is_thinning_told: false,
         };
         client.add_connection(first)?;
         Ok(client)
@@ -435,10 +438,12 @@ impl NbdClient {
             ));
             self.dialer.add(Task::Reconnect);
         } else {
-            self.notes.push(format!(
-                "one of its connections was lost ({loss}); its {} operations go over another",
-                orphans.len()
-            ));
+            // Once: often the others follow.
+            if !std::mem::replace(&mut self.is_thinning_told, true) {
+                self.notes.push(format!(
+                    "one of its connections was lost ({loss}); the others go on"
+                ));
+            }
             orphans.into_iter().for_each(|key| self.dispatch(key));
             self.dialer.add(Task::Extra);
         }
@@ -485,6 +490,7 @@ impl NbdClient {
         }
         if !was_connected {
             self.state = State::Connected;
+            self.is_thinning_told = false;
             self.notes.push(format!(
                 "connected again; {} operations are sent anew",
                 self.ops.len()
