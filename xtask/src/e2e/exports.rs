@@ -51,7 +51,7 @@ pub(super) const TESTS: &[Test] = &[
     },
     Test {
         name: "export_killed_writing",
-        about: "SIGKILL to the server of an export amid writes: faulted, since it may have lost them",
+        about: "SIGKILL to the server of an export amid writes: faulted, for it may have lost some",
         run: export_killed_writing,
     },
     Test {
