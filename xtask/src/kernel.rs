@@ -8,6 +8,7 @@ mod agreement;
 mod boot;
 mod case;
 mod cpio;
+mod crashed;
 mod created;
 mod guest;
 mod initramfs;
@@ -32,7 +33,7 @@ use initramfs::Image;
 use packages::Packages;
 
 /// Every group of cases.
-const GROUPS: &[fn() -> Vec<Case>] = &[created::cases, written::cases];
+const GROUPS: &[fn() -> Vec<Case>] = &[created::cases, written::cases, crashed::cases];
 
 /// The size of the drive with the pattern: each half is more than the arrays of cases need.
 const PATTERN_SIZE: &str = "64M";

@@ -16,16 +16,61 @@ pub(super) fn expect(what: &str, said: &str, expected: &str) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what heliostat says of legs before a guest changes them, for [`agree`].
+/// Keeps what heliostat says of legs before a guest changes them, for [`agree`], and what it makes
+/// of those that the guest is given, for [`agree_on_members`].
 ///
 /// # Errors
 /// Where it finds fault.
-pub(super) fn keep(place: &Place, when: &str, legs: &str) -> Result<()> {
+pub(super) fn keep(place: &Place, legs: &str, given: &str) -> Result<()> {
     for leg in legs.split(' ') {
         let ours = place.judge(&format!("bytes {leg}"))?;
-        fs::write(place.drive(&format!("{when}-{leg}.bytes")), ours)?;
+        fs::write(place.drive(&format!("before-{leg}.bytes")), ours)?;
     }
+    let ours = place.judge(&format!("assembly {given}"))?;
+    fs::write(place.drive("assembled"), ours)?;
     Ok(())
+}
+
+/// What each leg was to the kernel when it had assembled the array is what [`keep`] kept, and what
+/// it was when the kernel stopped the array is what heliostat makes of it now.
+///
+/// # Errors
+/// Where it is not; the error has both.
+pub(super) fn agree_on_members(place: &Place, legs: &str) -> Result<()> {
+    let kept = fs::read_to_string(place.drive("assembled"));
+    if let Ok(kept) = kept {
+        let said = known_only(&plain(&place.said("assembled")?), &kept);
+        expect("the kernel assembled", &said, &plain(&kept))?;
+    }
+    let ours = place.judge(&format!("assembly {legs}"))?;
+    expect(
+        "the kernel stopped",
+        &plain(&place.said("stopped")?),
+        &plain(&ours),
+    )
+}
+
+/// The lines of the kernel about legs of which heliostat said something.
+fn known_only(said: &str, ours: &str) -> String {
+    let name = |line: &str| line.split(' ').next().map(str::to_owned);
+    let known = |line: &&str| ours.lines().any(|other| name(other) == name(line));
+    said.split(", ")
+        .filter(known)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// What legs are, in one line and the words that both sides know: a leg that failed is out, and
+/// how a leg is to be read is no part of its state.
+fn plain(said: &str) -> String {
+    let lines = said.lines().map(|line| {
+        let line = line.replace(",write_mostly", "");
+        match line.strip_suffix(" none faulty") {
+            Some(leg) => format!("{leg} out"),
+            None => line,
+        }
+    });
+    lines.collect::<Vec<_>>().join(", ")
 }
 
 /// What mdadm said of legs, in the files that `examine` of the guest's functions left, is what

@@ -18,6 +18,10 @@ use super::initramfs::Image;
 /// minute for 120. A case with more has a guest of its own.
 const DRIVES_WANTED: usize = 50;
 
+/// So many more than an equal share each guest may have, so that the shares need not be exact; and
+/// a guest with fewer is not worth its boot.
+const DRIVES_MIN: usize = 6;
+
 /// How long the script of one case may take in the guest, in seconds: most take one.
 const CASE_TIME_MAX_S: u32 = 90;
 
@@ -53,13 +57,18 @@ impl Boot {
         directory: &Path,
         pattern: &Drive,
     ) -> Vec<Self> {
+        let drives = waiting
+            .iter()
+            .map(|(index, _)| runs[*index].case.drive_count());
+        let wanted = drives.sum::<usize>() / processors() + DRIVES_MIN;
+        let wanted = wanted.min(DRIVES_WANTED);
         let mut boots: Vec<Self> = Vec::new();
         for (index, script) in waiting {
             let run = &runs[*index];
             let count = run.case.drive_count();
             if boots
                 .last()
-                .is_none_or(|boot| boot.drives.len() + count > DRIVES_WANTED)
+                .is_none_or(|boot| boot.drives.len() + count > wanted)
             {
                 let number = done + boots.len() + 1;
                 boots.push(Self::new(number, directory, pattern));
@@ -105,10 +114,14 @@ impl Boot {
     }
 }
 
+/// How many guests can run at once.
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// Runs guests, as many at once as there are processors, and says how each ended.
 pub(super) fn run_all(image: &Image, boots: Vec<Boot>) -> Vec<(Boot, Result<()>)> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(boots.len());
+    let threads = processors().min(boots.len());
     let left = Mutex::new(boots.into_iter());
     let next = || left.lock().expect("nobody panics with it").next();
     thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Arrays that mdadm creates and the kernel fills.
 
-use super::agreement::agree;
+use super::agreement::{agree, agree_on_members, expect};
 use super::case::Case;
 
 const MIB: u64 = 1 << 20;
@@ -41,7 +41,36 @@ const LAYOUTS: &[Layout] = &[
 
 /// The cases of this file.
 pub(super) fn cases() -> Vec<Case> {
-    LAYOUTS.iter().map(map).collect()
+    let maps = LAYOUTS.iter().map(map);
+    maps.chain([
+        metadata("1.0", "--metadata=1.0"),
+        metadata("1.1", "--metadata=1.1"),
+        metadata("defaults", "--metadata=1.2"),
+    ])
+    .collect()
+}
+
+/// Metadata where mdadm puts it, and as large as it makes it.
+fn metadata(name: &str, options: &str) -> Case {
+    Case::new(format!("created-{name}"))
+        .legs(2, 4 * LEG_BYTES)
+        .guest(format!(
+            "mdadm --create $md --run {options} --level=1 --raid-devices=2 --bitmap=internal \\
+                 --assume-clean $legs
+             rewrite 1024 256
+             stop"
+        ))
+        .host(|place| {
+            agree(place, "after", "a b")?;
+            agree_on_members(place, "a b")?;
+            let copies = place.judge("copies a b")?;
+            let copies: Vec<&str> = copies.lines().take(2).collect();
+            expect(
+                "the copies",
+                &copies.join("\n"),
+                "0..1024 00 00, 1024..1280 b5 b5",
+            )
+        })
 }
 
 /// The address map says where each copy of each byte lies, and the metadata is read and written as

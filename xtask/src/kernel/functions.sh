@@ -36,9 +36,27 @@ examine_leg() {
     mdadm --examine-badblocks "$2" > "$when-$1.badblocks" 2>&1 || true
 }
 
-# Says what each leg is to the kernel: its role, and its state.
+# Assembles the array of these legs, saves what they are to the kernel as long as it has done
+# nothing yet (it begins nothing while an array may only be read), and goes on.
+assemble() { # LEG...
+    echo 1 > /sys/module/md_mod/parameters/start_ro
+    mdadm --assemble --run "$md" "$@"
+    members > assembled
+    echo 0 > /sys/module/md_mod/parameters/start_ro
+    mdadm --readwrite "$md"
+}
+
+# Saves what mdadm and the kernel say at the end, and stops the array.
+stop() {
+    members > stopped
+    mdadm --stop "$md"
+    examine after
+}
+
+# Says what each leg is to the kernel, its role and its state, and whether it has to be resynced.
 members() {
     each_leg member
+    echo "resync $(cat "$sys/resync_start")"
 }
 member() {
     directory="$sys/dev-${2##*/}"
@@ -47,14 +65,6 @@ member() {
     else
         echo "$1 out"
     fi
-}
-
-# Says what the array is to the kernel.
-attributes() {
-    for name in array_state degraded level layout raid_disks chunk_size component_size \
-        resync_start sync_action mismatch_cnt; do
-        if [ -e "$sys/$name" ]; then echo "$name $(cat "$sys/$name")"; fi
-    done
 }
 
 # Waits until the array has nothing to do in the background.

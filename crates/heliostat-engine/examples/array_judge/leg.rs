@@ -1,8 +1,10 @@
 //! A leg, read as a whole: its metadata and its data.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 
-use heliostat_engine::{CopyOrder, Layout, Map, Raid10};
+use heliostat_engine::{Map, shape_of};
+use heliostat_format::assembly::Candidate;
 use heliostat_format::{
     BadBlocks, BitmapBits, DeviceFlags, Features, FormatError, Place, RESYNC_DONE, Role, Superblock,
 };
@@ -49,6 +51,7 @@ impl Leg {
             let len = usize::from(superblock.bad_blocks_size_sectors) * 512;
             BadBlocks::parse(&log[..len.min(log.len())], superblock.bad_blocks_shift)
         });
+        superblock.check(bytes.len() as u64)?;
         Ok(Some(Self {
             name: name.to_owned(),
             place,
@@ -79,17 +82,30 @@ impl Leg {
         self.bytes.get(start..start + len)
     }
 
+    /// Writes data to the file.
+    pub(crate) fn write_data(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let start = self.superblock.data_offset_sectors * SECTOR_BYTES;
+        let file = OpenOptions::new().write(true).open(&self.name)?;
+        file.write_all_at(bytes, start + address)?;
+        Ok(())
+    }
+
     /// The map of its array.
     pub(crate) fn map(&self) -> Result<Map> {
-        let superblock = &self.superblock;
-        let layout = match superblock.level {
-            1 => Layout::Mirror,
-            10 => raid10(superblock)?,
-            level => return Err(format!("{}: level {level}", self.name).into()),
-        };
-        let legs = usize::try_from(superblock.raid_disks)?;
-        let map = Map::new(layout, legs, superblock.size_sectors * SECTOR_BYTES);
-        Ok(map?)
+        let (map, _) = shape_of(&self.superblock)?;
+        Ok(map)
+    }
+
+    /// What the rules of assembly see of it.
+    pub(crate) fn candidate(&self) -> Candidate {
+        let log_sectors = self.superblock.bad_blocks_size_sectors;
+        let bad_blocks = self.bad_blocks.clone();
+        Candidate {
+            name: self.name.clone(),
+            superblock: self.superblock.clone(),
+            bitmap: self.bitmap.clone(),
+            bad_blocks: bad_blocks.unwrap_or_else(|| BadBlocks::new(log_sectors)),
+        }
     }
 
     /// What was read is the same as what would be written. Says what it is, in the words of
@@ -97,11 +113,16 @@ impl Leg {
     pub(crate) fn check_bytes(&self) -> Result<()> {
         let superblock = &self.superblock;
         self.check_part("superblock", self.place.sector, &superblock.to_bytes())?;
+        if let Some(bitmap) = &self.bitmap {
+            bitmap.super_block().check(superblock)?;
+        }
         println!("version: {}", self.place.minor);
         println!("features: {:#x}", superblock.features.0);
         println!("array: {}", superblock.set_uuid);
         println!("leg: {}", superblock.device_uuid);
-        println!("data offset: {}", superblock.data_offset_sectors);
+        if superblock.data_offset_sectors > 0 {
+            println!("data offset: {}", superblock.data_offset_sectors);
+        }
         let is_clean = superblock.resync_offset_sectors == RESYNC_DONE;
         println!("state: {}", if is_clean { "clean" } else { "active" });
         println!("events: {}", superblock.events);
@@ -183,24 +204,6 @@ impl Leg {
             None => Ok(()),
         }
     }
-}
-
-/// The layout word of RAID10: the copies near each other, those far from each other, and whether
-/// these are in the next row.
-fn raid10(superblock: &Superblock) -> Result<Layout> {
-    let word = superblock.layout;
-    let (near, far) = (word & 0xff, word >> 8 & 0xff);
-    let (order, copies) = match (near, far, word >> 16) {
-        (copies, 1, 0) => (CopyOrder::Near, copies),
-        (1, copies, 0) => (CopyOrder::Far, copies),
-        (1, copies, 1) => (CopyOrder::Offset, copies),
-        _ => return Err(format!("layout {word:#x}").into()),
-    };
-    Ok(Layout::Raid10(Raid10 {
-        order,
-        copies,
-        chunk_bytes: u64::from(superblock.chunk_sectors) * SECTOR_BYTES,
-    }))
 }
 
 /// The index of a sector's first byte.

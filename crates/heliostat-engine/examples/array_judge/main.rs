@@ -4,9 +4,13 @@
 //! * `pattern FILE BYTES`: writes a file of which the first half is the pattern with tag a5, the
 //!   second one with tag b5.
 //! * `write WORD... -- LEG...`: makes an array that is described in words; see `write.rs`.
+//! * `differ N,N LEG...`: makes copies differ in these regions of 64 KiB: the first one stays, the
+//!   next ones have the tags a6, a7 and so on.
 //! * `bytes LEG`: reads the metadata and puts it into bytes again, which must be the same; says
 //!   what it read.
 //! * `map ARRAY LEG...`: the legs have the bytes of the file ARRAY where the address map says so.
+//! * `assembly LEG...`: what each leg is by the rules of assembly, in the words of the kernel, and
+//!   where the legs in sync may differ.
 //! * `tags FILE`: the tags of a whole array.
 //! * `copies LEG...`: the tags of all copies of a whole array, in the order of the copies.
 //!
@@ -23,6 +27,7 @@ use std::error::Error;
 use std::fs;
 
 use heliostat_engine::{Map, Place};
+use heliostat_format::assembly::{Assembly, Member, Resync};
 use leg::Leg;
 use stdx::units::parse_size;
 
@@ -30,6 +35,9 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// How finely legs are looked at: no chunk is smaller, and none ends elsewhere.
 const BLOCK_BYTES: usize = 4096;
+
+/// What `differ` counts in.
+const REGION_BYTES: u64 = 64 << 10;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -48,11 +56,15 @@ fn main() -> Result<()> {
             };
             write::Description::parse(words, legs)?.write(legs)?;
         }
+        ["differ", regions, legs @ ..] => {
+            make_differ(&write::numbers(regions)?, &Legs::read(legs)?)?;
+        }
         ["bytes", leg] => match Leg::read(leg)? {
             Some(leg) => leg.check_bytes()?,
             None => println!("no superblock"),
         },
         ["map", array, legs @ ..] => check_map(&fs::read(array)?, &Legs::read(legs)?)?,
+        ["assembly", legs @ ..] => print_assembly(legs)?,
         ["tags", file] => {
             let array = fs::read(file)?;
             let tags =
@@ -105,6 +117,23 @@ fn blocks(array: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     (0..).step_by(BLOCK_BYTES).zip(blocks)
 }
 
+fn make_differ(regions: &[u64], legs: &Legs) -> Result<()> {
+    for region in regions {
+        let start = region * REGION_BYTES;
+        for address in (start..start + REGION_BYTES).step_by(BLOCK_BYTES) {
+            let places = legs.map.places(address).into_iter().enumerate();
+            for (copy, place) in places.skip(1) {
+                if let Some(leg) = &legs.by_role[place.leg.index()] {
+                    let tag = pattern::FIRST + u8::try_from(copy)?;
+                    let block = pattern::bytes(tag, address, BLOCK_BYTES as u64);
+                    leg.write_data(place.address, &block)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Compares each copy of each byte of the array.
 fn check_map(array: &[u8], legs: &Legs) -> Result<()> {
     let map = &legs.map;
@@ -142,6 +171,44 @@ fn print_copies(legs: &Legs) -> Result<()> {
     }
     print_runs(copies.into_iter());
     Ok(())
+}
+
+fn print_assembly(names: &[&str]) -> Result<()> {
+    let mut candidates = Vec::new();
+    for name in names {
+        candidates.extend(Leg::read(name)?.map(|leg| leg.candidate()));
+    }
+    let assembly = Assembly::of(&candidates)?;
+    for name in names {
+        let index = candidates.iter().position(|leg| leg.name == *name);
+        let state = index.map(|index| state_of(index, &assembly));
+        println!("{name} {}", state.unwrap_or_else(|| "out".to_owned()));
+    }
+    let is_mirror = candidates[assembly.freshest].superblock.level == 1;
+    match assembly.resync {
+        // The only leg of a mirror is equal to itself, and the kernel says so.
+        _ if is_mirror && assembly.in_sync().count() == 1 => println!("resync none"),
+        Resync::Nowhere => println!("resync none"),
+        Resync::Bits => println!("resync 0"),
+        Resync::From(sector) => println!("resync {sector}"),
+    }
+    Ok(())
+}
+
+/// What a candidate is: its role, and its state.
+fn state_of(index: usize, assembly: &Assembly) -> String {
+    for (member, role) in assembly.members.iter().zip(0..) {
+        match *member {
+            Member::InSync(candidate) if candidate == index => return format!("{role} in_sync"),
+            Member::Rebuilding { candidate, .. } if candidate == index => {
+                return format!("{role} spare");
+            }
+            Member::InSync(_) | Member::Rebuilding { .. } | Member::Missing => {}
+        }
+    }
+    let is_spare = assembly.spares.contains(&index);
+    let state = if is_spare { "none spare" } else { "out" };
+    state.to_owned()
 }
 
 /// Prints what is the same in neighbouring blocks as one line, with the KiB from and to which.

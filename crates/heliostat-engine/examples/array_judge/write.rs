@@ -7,8 +7,7 @@
 //! * `events=N`, `cleared=N`, `bitmap-events=N`: the array's, those when a bit was last cleared,
 //!   and those of the bitmap where they are not the array's;
 //! * `dirty`: the array was not stopped;
-//! * `set=N,N`: bits that are set; `differ=N,N`: regions of 64 KiB where the copies differ, the
-//!   first one having tag a5, the next ones a6 and so on;
+//! * `set=N,N`: bits that are set;
 //! * of a leg, which are called a, b and so on: `missing=b`: nothing is written to it, and nobody
 //!   expects it; `spare=b`; `behind=b:N`: it knows less than the others by N events; `failed=b:N`:
 //!   so as well, and the others know that it failed; `write-mostly=b`; `bad=b:START+LEN`: sectors
@@ -17,7 +16,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use heliostat_engine::{CopyOrder, Layout, Map, Raid10};
+use heliostat_engine::{Layout, Map, layout_word};
 use heliostat_format::{
     BadBlocks, BitmapBits, BitmapSuper, DeviceFlags, Features, RESYNC_DONE, Role, Stamp,
     Superblock, Uuid,
@@ -34,9 +33,6 @@ const BITMAP_SECTOR: u64 = 16;
 const LOG_SECTOR: u64 = 32;
 const LOG_SECTORS: u16 = 8;
 const DATA_SECTOR: u64 = 2048;
-
-/// What `differ` counts in.
-const REGION_BYTES: u64 = 64 << 10;
 
 /// The moment at which all these arrays were made.
 const CTIME: Stamp = Stamp::new(1_700_000_000, 0);
@@ -65,7 +61,6 @@ pub(crate) struct Description {
     bitmap_events: Option<u64>,
     is_dirty: bool,
     set: Vec<u64>,
-    differ: Vec<u64>,
     legs: Vec<LegDescription>,
     set_uuid: Uuid,
 }
@@ -83,7 +78,6 @@ impl Description {
             bitmap_events: None,
             is_dirty: false,
             set: Vec::new(),
-            differ: Vec::new(),
             legs: vec![LegDescription::default(); legs.len()],
             set_uuid: uuid(&format!("{:?} {legs:?}", std::env::current_dir()?)),
         };
@@ -108,7 +102,6 @@ impl Description {
             "bitmap-events" => self.bitmap_events = Some(value.parse()?),
             "dirty" => self.is_dirty = true,
             "set" => self.set = numbers(value)?,
-            "differ" => self.differ = numbers(value)?,
             _ => self.take_leg(key, value)?,
         }
         Ok(())
@@ -151,12 +144,10 @@ impl Description {
             .map(|name| OpenOptions::new().write(true).open(name));
         let files: Vec<_> = files.collect::<std::io::Result<_>>()?;
         for address in (0..map.size_bytes()).step_by(BLOCK_BYTES) {
-            let differs = self.differ.contains(&(address / REGION_BYTES));
-            for (place, copy) in map.places(address).into_iter().zip(0..) {
+            let block = pattern::bytes(pattern::FIRST, address, BLOCK_BYTES as u64);
+            for place in map.places(address) {
                 let index = place.leg.index();
                 if !self.legs[index].is_missing {
-                    let tag = pattern::FIRST + if differs { copy } else { 0 };
-                    let block = pattern::bytes(tag, address, BLOCK_BYTES as u64);
                     let at = DATA_SECTOR * SECTOR_BYTES + place.address;
                     files[index].write_all_at(&block, at)?;
                 }
@@ -201,7 +192,7 @@ impl Description {
         superblock.set_name[..9].copy_from_slice(b"heliostat");
         if let Layout::Raid10(raid10) = layout {
             superblock.level = 10;
-            superblock.layout = word(raid10);
+            superblock.layout = layout_word(layout);
             superblock.chunk_sectors = u32::try_from(raid10.chunk_bytes / SECTOR_BYTES)?;
         }
         let mut number = 0;
@@ -267,17 +258,8 @@ fn offset(sector: u64) -> Result<i32> {
     Ok(i32::try_from(sector - SUPERBLOCK_SECTOR)?)
 }
 
-/// The layout word of RAID10.
-fn word(raid10: Raid10) -> u32 {
-    let copies = raid10.copies;
-    match raid10.order {
-        CopyOrder::Near => 1 << 8 | copies,
-        CopyOrder::Far => copies << 8 | 1,
-        CopyOrder::Offset => 1 << 16 | copies << 8 | 1,
-    }
-}
-
-fn numbers(text: &str) -> Result<Vec<u64>> {
+/// Numbers with commas between them.
+pub(crate) fn numbers(text: &str) -> Result<Vec<u64>> {
     let numbers = text.split(',').map(str::parse);
     Ok(numbers.collect::<std::result::Result<_, _>>()?)
 }
