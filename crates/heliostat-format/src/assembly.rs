@@ -8,8 +8,11 @@
 
 use std::fmt;
 
+use heliostat_types::SECTOR_BYTES;
+
 use crate::{
-    BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX, Role, Superblock, Uuid,
+    BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX, Role,
+    Superblock, Uuid,
 };
 
 /// What was read of one leg.
@@ -139,6 +142,8 @@ pub enum AssemblyError {
     Journal(String),
     /// The array says that it has so many legs, which is more than there are roles.
     TooMany(u32),
+    /// Two legs that are equally fresh say of each other that they failed: both went on alone.
+    Split([String; 2]),
     /// No leg has data.
     OnlySpares,
     /// No leg has all its data.
@@ -197,6 +202,11 @@ impl fmt::Display for AssemblyError {
             Self::TooMany(legs) => write!(
                 f,
                 "an array of {legs} legs is more than a superblock has room for"
+            ),
+            Self::Split([one, other]) => write!(
+                f,
+                "{one} and {other} say of each other that they failed: each was written to without \
+                 the other; name the one whose data is to be kept, and add the other again"
             ),
             Self::OnlySpares => f.write_str("all of these legs are spares: none has data"),
             Self::NoneInSync => {
@@ -328,13 +338,18 @@ impl Assembly {
         let bitmaps = in_sync.iter().filter_map(|leg| leg.bitmap.as_ref());
         let bitmaps: Vec<&BitmapBits> = bitmaps.filter(|bits| is_of(bits, fresh)).collect();
         if has_bitmap {
-            self.bitmap = Some(union(&bitmaps, fresh)?);
+            self.bitmap = Some(fitted(union(&bitmaps, fresh)?, fresh)?);
         }
-        let is_clean = fresh.resync_offset_sectors == RESYNC_DONE;
+        let as_fresh = in_sync.iter().map(|leg| &leg.superblock);
+        let as_fresh = as_fresh.filter(|superblock| superblock.events == fresh.events);
+        // They say the same; where they do not, the one that is more careful is believed.
+        let offset = as_fresh.map(|superblock| superblock.resync_offset_sectors);
+        let offset = offset.fold(fresh.resync_offset_sectors, u64::min);
+        let is_clean = offset == RESYNC_DONE;
         self.resync = match &self.bitmap {
             _ if is_clean => Resync::Nowhere,
             Some(_) => Resync::Bits,
-            None => Resync::From(fresh.resync_offset_sectors),
+            None => Resync::From(offset),
         };
         let is_alike = |leg: &&Candidate| {
             leg.superblock.events == fresh.events && (!has_bitmap || leg.bitmap == self.bitmap)
@@ -366,6 +381,28 @@ fn union(bitmaps: &[&BitmapBits], fresh: &Superblock) -> Result<BitmapBits, Asse
         }
     }
     Ok(union)
+}
+
+/// Bits for the whole array, however much of it the bitmap was made for.
+fn fitted(bits: BitmapBits, fresh: &Superblock) -> Result<BitmapBits, AssemblyError> {
+    let chunk_sectors = u64::from(bits.super_block().chunk_bytes) / SECTOR_BYTES;
+    let array_sectors = fresh.array_sectors().unwrap_or(0);
+    let chunks = array_sectors.div_ceil(chunk_sectors.max(1));
+    if chunks == bits.chunks() {
+        return Ok(bits);
+    }
+    if chunks > BITMAP_CHUNKS_MAX {
+        return Err(AssemblyError::NoBitmap);
+    }
+    // mdadm may count a bit or two more than there are chunks. Bits that are missing say nothing
+    // of their chunks.
+    let mut fitted = BitmapBits::new(*bits.super_block(), chunks);
+    for chunk in 0..chunks {
+        if chunk >= bits.chunks() || bits.get(chunk) {
+            fitted.set(chunk);
+        }
+    }
+    Ok(fitted)
 }
 
 /// What becomes of a candidate.
@@ -449,7 +486,8 @@ fn refuse_strangers(candidates: &[Candidate]) -> Result<(), AssemblyError> {
     Ok(())
 }
 
-/// The candidate with data that has the highest count of events; of several the first.
+/// The candidate with data that has the highest count of events; of several the first that no other
+/// of them says has failed.
 fn freshest(candidates: &[Candidate]) -> Result<usize, AssemblyError> {
     let has_data = |candidate: &Candidate| {
         matches!(candidate.superblock.role(), Some(Role::Active(_)))
@@ -458,11 +496,28 @@ fn freshest(candidates: &[Candidate]) -> Result<usize, AssemblyError> {
                 .features
                 .contains(Features::REPLACEMENT)
     };
-    let with_data = candidates.iter().enumerate().rev();
-    let with_data = with_data.filter(|(_, candidate)| has_data(candidate));
-    let freshest = with_data.max_by_key(|(_, candidate)| candidate.superblock.events);
-    let (index, _) = freshest.ok_or(AssemblyError::OnlySpares)?;
-    Ok(index)
+    let with_data = candidates.iter().enumerate();
+    let with_data: Vec<_> = with_data.filter(|(_, leg)| has_data(leg)).collect();
+    let events = with_data.iter().map(|(_, leg)| leg.superblock.events);
+    let events = events.max().ok_or(AssemblyError::OnlySpares)?;
+    let mut freshest = with_data;
+    freshest.retain(|(_, leg)| leg.superblock.events == events);
+    let counts_on = |one: &Candidate, other: &Candidate| {
+        let role = one.superblock.role_of(other.superblock.dev_number);
+        matches!(role, Some(Role::Active(_)))
+    };
+    // Of several, one that the others count on.
+    let trusted = freshest
+        .iter()
+        .find(|(_, leg)| freshest.iter().all(|(_, other)| counts_on(other, leg)));
+    if let Some((index, _)) = trusted {
+        return Ok(*index);
+    }
+    let (_, first) = freshest[0];
+    let accuser = freshest.iter().find(|(_, leg)| !counts_on(leg, first));
+    let (_, accuser) = accuser.expect("the first is not counted on by somebody");
+    let legs = [first.name.clone(), accuser.name.clone()];
+    Err(AssemblyError::Split(legs))
 }
 
 fn refuse_twins(candidates: &[Candidate]) -> Result<(), AssemblyError> {

@@ -8,7 +8,8 @@ use heliostat_types::SECTOR_BYTES;
 
 use crate::superblock::ROLES_MAX;
 use crate::{
-    BITMAP_PAGE_BYTES, BitmapSuper, Features, Refusal, Role, Superblock, raid10::Raid10Word,
+    BITMAP_CHUNKS_MAX, BITMAP_PAGE_BYTES, BitmapSuper, Features, Refusal, Role, Superblock,
+    raid10::Raid10Word,
 };
 
 /// What is to be done with an array that only the kernel understands.
@@ -348,7 +349,15 @@ impl BitmapSuper {
             let why = "it is the bitmap of another array";
             return refused("bitmap uuid", self.uuid.to_string(), why);
         }
-        let Ok(area_bytes) = self.area_bytes() else {
+        // Bits for the whole array, however much of it the bitmap was made for.
+        let for_array = Self {
+            sync_size_sectors: superblock
+                .array_sectors()
+                .unwrap_or(0)
+                .max(self.sync_size_sectors),
+            ..*self
+        };
+        let (Ok(chunks), Ok(area_bytes)) = (for_array.chunks(), for_array.area_bytes()) else {
             let why = "it must be a power of two from 512 on";
             return refused("bitmap chunksize", self.chunk_bytes.to_string(), why);
         };
@@ -363,10 +372,11 @@ impl BitmapSuper {
         let room_bytes = superblock
             .bitmap_room_sectors()
             .saturating_mul(SECTOR_BYTES);
-        if area_bytes > room_bytes {
-            let why = format!("as many chunks need {area_bytes} bytes, and there are {room_bytes}");
-            let told = format!("{} sectors", self.sync_size_sectors);
-            return refused("bitmap sync_size", told, &why);
+        if area_bytes > room_bytes || chunks > BITMAP_CHUNKS_MAX {
+            let sectors = for_array.sync_size_sectors;
+            let told = format!("{} for {sectors} sectors", self.chunk_bytes);
+            let why = format!("the bits need {area_bytes} bytes, and there are {room_bytes}");
+            return refused("bitmap chunksize", told, &why);
         }
         Ok(())
     }

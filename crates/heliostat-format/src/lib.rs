@@ -22,6 +22,7 @@ mod defaults;
 mod describe;
 mod error;
 mod features;
+mod found;
 #[cfg(test)]
 #[path = "../tests/golden/reader.rs"]
 mod golden;
@@ -32,12 +33,15 @@ mod superblock;
 mod testing;
 
 pub use bad_blocks::{BadBlocks, Full};
-pub use bitmap::{BITMAP_PAGE_BYTES, BITMAP_SUPER_BYTES, BitmapBits, BitmapState, BitmapSuper};
+pub use bitmap::{
+    BITMAP_CHUNKS_MAX, BITMAP_PAGE_BYTES, BITMAP_SUPER_BYTES, BitmapBits, BitmapState, BitmapSuper,
+};
 pub use check::level_name;
 pub use defaults::{NewArray, NewBitmap, NewLeg, Plan};
 pub use describe::{Field, describe_bitmap, describe_superblock};
 pub use error::FormatError;
 pub use features::{DeviceFlags, Features};
+pub use found::Found;
 pub use raid10::Raid10Word;
 pub use refusal::Refusal;
 pub use superblock::{

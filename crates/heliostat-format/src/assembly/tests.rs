@@ -307,3 +307,52 @@ fn a_replacement_is_no_member() {
     assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(1)]);
     assert_eq!(assembly.left_out, [(2, LeftOut::Replacement(1))]);
 }
+
+#[test]
+fn of_legs_that_are_equally_fresh_the_one_that_is_counted_on_is_believed() {
+    let mut legs = mirror(2);
+    legs[1].superblock.roles[0] = Role::Faulty;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.freshest, 1, "the other one went on after it");
+    assert_eq!(assembly.members, [Member::Missing, Member::InSync(1)]);
+    legs[0].superblock.roles[1] = Role::Spare;
+    let error = Assembly::of(&legs).unwrap_err();
+    let both = ["leg-0", "leg-1"].map(str::to_owned);
+    assert_eq!(error, AssemblyError::Split(both));
+    assert!(error.to_string().contains("name the one whose data"));
+}
+
+#[test]
+fn the_more_careful_superblock_is_believed() {
+    let mut legs = mirror(3);
+    legs[2].superblock.resync_offset_sectors = 0;
+    assert_eq!(Assembly::of(&legs).unwrap().resync, Resync::Bits);
+    // But not one that was not told of the end.
+    set_events(&mut legs[2], 9);
+    assert_eq!(Assembly::of(&legs).unwrap().resync, Resync::Nowhere);
+}
+
+#[test]
+fn bits_are_there_for_the_whole_array() {
+    for (made_for, expected) in [
+        (CHUNKS + 3, vec![1]),
+        (CHUNKS - 2, vec![1, CHUNKS - 2, CHUNKS - 1]),
+        (0, (0..CHUNKS).collect()),
+    ] {
+        let mut legs = mirror(2);
+        for leg in &mut legs {
+            let head = BitmapSuper {
+                sync_size_sectors: made_for * 8,
+                ..*leg.bitmap.as_ref().unwrap().super_block()
+            };
+            let mut small = BitmapBits::new(head, made_for);
+            if made_for > 0 {
+                small.set(1);
+            }
+            leg.bitmap = Some(small);
+        }
+        let assembly = Assembly::of(&legs).unwrap();
+        assert_eq!(assembly.bitmap.as_ref().unwrap().chunks(), CHUNKS);
+        assert_eq!(bits(&assembly), expected);
+    }
+}

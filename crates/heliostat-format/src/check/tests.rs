@@ -406,11 +406,18 @@ fn bitmaps_that_are_not_kept_are_refused() {
         ),
         (
             |b| b.chunk_bytes = 512,
-            "bitmap sync_size is 38912 sectors: as many chunks need 8192 bytes, and there are 4096",
+            "bitmap chunksize is 512 for 38912 sectors: the bits need 8192 bytes, and there are",
+        ),
+        (
+            |b| {
+                b.chunk_bytes = 512;
+                b.sync_size_sectors = 1;
+            },
+            "bitmap chunksize is 512 for 38912 sectors",
         ),
         (
             |b| b.sync_size_sectors = u64::MAX,
-            "bitmap sync_size is 18446744073709551615",
+            "bitmap chunksize is 65536 for 18446744073709551615 sectors",
         ),
     ];
     for (change, expected) in rows {
