@@ -445,11 +445,13 @@ impl Superblock {
         put(bytes, 208, &self.resync_offset_sectors.to_le_bytes());
     }
 
-    /// The name of the array, up to its zeros; what is no text is shown as such.
+    /// The name of the array, up to its zeros, fit for a terminal: what is no text, or would
+    /// control one, is replaced.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.set_name.split(|&byte| byte == 0).next();
-        String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+        let name = String::from_utf8_lossy(name.unwrap_or_default());
+        name.replace(char::is_control, "\u{fffd}")
     }
 
     /// What this leg does, by its own account; `None` where it is not in its own list.

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{demo, model, policy, serve, sim, stats, tune};
+use crate::{demo, examine, model, policy, serve, sim, stats, tune};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -43,6 +43,11 @@ enum Command {
     Tune(tune::TuneArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
+    /// Show the md superblock, bitmap and bad blocks of legs, and whether they could be served.
+    ///
+    /// Reads files and block devices, also while they are in use, and changes nothing.
+    /// docs/examine.md says what the fields mean.
+    Examine(examine::ExamineArgs),
     /// Show what each leg of an array that is being served was asked, and how it answered.
     Stats(stats::StatsArgs),
     /// Show the read policy of an array that is being served, or switch it.
@@ -80,6 +85,7 @@ impl ControlArgs {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Examine(args) => return end(examine::run(&args)),
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
         Command::Sim(args) => return end(sim::run(&args)),

@@ -2,6 +2,7 @@
 
 mod cli;
 mod demo;
+mod examine;
 mod model;
 mod policy;
 mod serve;

@@ -12,6 +12,12 @@ fn value<'a>(fields: &'a [Field], name: &str) -> Option<&'a str> {
     Some(&field.1)
 }
 
+/// What lies at a sector of a leg.
+fn at(leg: &GoldenLeg, sector: u64) -> Option<&[u8]> {
+    let part = leg.parts.iter().find(|part| part.0 == sector)?;
+    Some(&part.1)
+}
+
 /// What mdadm says, without what it says in other units, or of the host.
 fn plain(name: &str, said: &str) -> String {
     let said = match name {
@@ -41,7 +47,7 @@ fn compare(case: &str, leg: &GoldenLeg, option: &str, fields: &[Field]) {
 fn superblock_of(leg: &GoldenLeg) -> (Superblock, Minor, &[u8]) {
     Superblock::places(leg.device_bytes)
         .find_map(|place| {
-            let bytes = leg.at(place.sector)?;
+            let bytes = at(leg, place.sector)?;
             Some((Superblock::parse(bytes).ok()?, place.minor, bytes))
         })
         .expect("a leg has a superblock")
@@ -53,7 +59,7 @@ fn what_is_said_is_what_mdadm_says() {
         for leg in legs(text) {
             let (superblock, minor, bytes) = superblock_of(&leg);
             let bits = superblock.bitmap_sector().map(|sector| {
-                let bytes = leg.at(sector).expect("the bitmap is there");
+                let bytes = at(&leg, sector).expect("the bitmap is there");
                 BitmapBits::load(bytes).unwrap()
             });
             let head = bits.as_ref().map(BitmapBits::super_block);
@@ -77,7 +83,7 @@ fn bytes_come_back_as_they_were() {
             assert_eq!(written, bytes[..written.len()], "{case}");
             assert!(bytes[written.len()..].iter().all(|&byte| byte == 0));
             if let Some(sector) = superblock.bitmap_sector() {
-                let bytes = leg.at(sector).unwrap();
+                let bytes = at(&leg, sector).unwrap();
                 let mut bits = BitmapBits::load(bytes).unwrap();
                 bits.set_super(*bits.super_block());
                 assert_eq!(bits.bytes(), bytes, "{case}");
@@ -92,7 +98,7 @@ fn bad_blocks_are_those_that_mdadm_lists() {
     for (case, text) in CASES {
         for leg in legs(text) {
             let (superblock, _, _) = superblock_of(&leg);
-            let bytes = leg.at(superblock.bad_blocks_sector().unwrap()).unwrap();
+            let bytes = at(&leg, superblock.bad_blocks_sector().unwrap()).unwrap();
             let bad = BadBlocks::parse(bytes, superblock.bad_blocks_shift).unwrap();
             let mut expected = BadBlocks::new(8);
             for line in leg.lines("examine-badblocks") {
@@ -127,7 +133,7 @@ fn only_the_array_that_is_being_reshaped_is_refused() {
             }
             checked.unwrap_or_else(|error| panic!("{case}: {error}"));
             if let Some(sector) = superblock.bitmap_sector() {
-                let bits = BitmapBits::load(leg.at(sector).unwrap()).unwrap();
+                let bits = BitmapBits::load(at(&leg, sector).unwrap()).unwrap();
                 bits.super_block().check(&superblock).unwrap();
             }
         }

@@ -179,6 +179,9 @@ fn roles_and_offsets_are_looked_up() {
     assert_eq!(superblock.role_of(0), Some(Role::Active(0)));
     assert_eq!(superblock.role_of(4), None);
     assert_eq!(superblock.name(), "some-host:some-array-of-ours");
+    let mut strange = superblock.clone();
+    strange.set_name[..4].copy_from_slice(b"\x1b[7\xff");
+    assert!(strange.name().starts_with("\u{fffd}[7\u{fffd}"));
     assert_eq!(superblock.bitmap_sector(), None, "there is no such feature");
     let with_bitmap = |offset, place| Superblock {
         features: Features::BITMAP,

@@ -43,12 +43,6 @@ pub(crate) struct GoldenLeg {
 }
 
 impl GoldenLeg {
-    /// What lies at a sector.
-    pub(crate) fn at(&self, sector: u64) -> Option<&[u8]> {
-        let part = self.parts.iter().find(|part| part.0 == sector)?;
-        Some(&part.1)
-    }
-
     /// The lines that a command said.
     pub(crate) fn lines(&self, option: &str) -> &[String] {
         let said = self.said.iter().find(|said| said.0 == option);

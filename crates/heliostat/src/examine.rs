@@ -1,0 +1,231 @@
+//! `heliostat examine`: what md metadata lies on a leg, and whether the leg could be served.
+//!
+//! Legs are opened for reading alone and nobody is kept out: a leg that is being served, or that
+//! the kernel has, is shown as it is at that moment.
+
+mod json;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _, stderr, stdout};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use heliostat_format::{
+    BadBlocks, Field, FormatError, Found, describe_bitmap, describe_superblock,
+};
+use stdx::units::format_size;
+
+/// How much is looked at where no superblock lies.
+const START_BYTES: u64 = 1 << 20;
+
+/// How wide the names of fields are, so that all of mdadm's stand in a row.
+const NAME_WIDTH: usize = 16;
+
+/// How md superblocks begin, before version 1 as well.
+const MAGIC: u32 = 0xa92b_4efc;
+
+/// What `heliostat examine` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ExamineArgs {
+    /// Files or block devices.
+    #[arg(required = true)]
+    legs: Vec<String>,
+    /// One object on a line for each leg, and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What lies on a leg.
+#[derive(Debug)]
+struct Examined {
+    leg: String,
+    device_bytes: u64,
+    /// The superblocks, the one that counts first.
+    found: Vec<Found>,
+    /// What lies there instead, where there is none.
+    instead: Option<String>,
+}
+
+impl Examined {
+    /// Whether this could be part of an array that is served, and nothing of it is damaged.
+    fn is_good(&self) -> bool {
+        let found = self.found.first();
+        found.is_some_and(|found| found.refusal.is_none() && bitmap_error(found).is_none())
+    }
+}
+
+/// Why the bitmap of a leg cannot be used, where it cannot.
+fn bitmap_error(found: &Found) -> Option<String> {
+    let error = found.bitmap.as_ref()?.as_ref().err()?;
+    Some(error.to_string())
+}
+
+/// Reads and shows.
+pub(crate) fn run(args: &ExamineArgs) -> anyhow::Result<ExitCode> {
+    let mut is_good = true;
+    let mut out = stdout().lock();
+    for (index, leg) in args.legs.iter().enumerate() {
+        let examined = match examine(leg) {
+            Ok(examined) => examined,
+            Err(error) => {
+                // The others may be what somebody wants to see.
+                writeln!(stderr(), "error: {error:#}")?;
+                is_good = false;
+                continue;
+            }
+        };
+        is_good &= examined.is_good();
+        if args.json {
+            writeln!(out, "{}", json::line(&examined)?)?;
+        } else {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(out, "{separator}{}", page(&examined))?;
+        }
+    }
+    out.flush()?;
+    Ok(if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Reads what lies on a leg.
+fn examine(leg: &str) -> anyhow::Result<Examined> {
+    let mut file = open(leg)?;
+    let size = file.seek(SeekFrom::End(0));
+    let device_bytes = size.with_context(|| format!("cannot find out how large {leg} is"))?;
+    let mut read = |offset: u64, len: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    };
+    let found = Found::all(device_bytes, &mut read);
+    let found = found.with_context(|| format!("cannot read {leg}"))?;
+    let instead = if found.is_empty() {
+        let instead = instead(device_bytes, &mut read);
+        Some(instead.with_context(|| format!("cannot read {leg}"))?)
+    } else {
+        None
+    };
+    Ok(Examined {
+        leg: leg.to_owned(),
+        device_bytes,
+        found,
+        instead,
+    })
+}
+
+fn open(leg: &str) -> anyhow::Result<File> {
+    if leg.contains("://") || leg.starts_with("mem:") || leg.starts_with("model:") {
+        bail!("{leg} cannot be examined: name a file or a block device");
+    }
+    let file = File::open(leg).with_context(|| format!("cannot open {leg}"))?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        bail!("{leg} is neither a file nor a block device: name one of these");
+    }
+    Ok(file)
+}
+
+/// What lies where a superblock could be: another version of one, zeros, or something.
+fn instead(
+    device_bytes: u64,
+    read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>,
+) -> io::Result<String> {
+    // Version 0.90 lies in the last whole 64 KiB but one, in the byte order of its machine.
+    let place = (device_bytes - device_bytes % 65_536).checked_sub(65_536);
+    if let Some(place) = place {
+        let head = read(place, 4)?;
+        let head = [head[0], head[1], head[2], head[3]];
+        if [u32::from_le_bytes(head), u32::from_be_bytes(head)].contains(&MAGIC) {
+            return Ok(format!(
+                "it has an md superblock of version 0.90, at byte {place}; give it one of version \
+                 1 with mdadm --assemble --update=metadata"
+            ));
+        }
+    }
+    let len = START_BYTES.min(device_bytes);
+    let bytes = read(0, usize::try_from(len).expect("a megabyte at most"))?;
+    let what = if len == START_BYTES {
+        "its first megabyte".to_owned()
+    } else {
+        format!("what there is of it ({len} bytes)")
+    };
+    Ok(match bytes.iter().position(|&byte| byte != 0) {
+        None => format!("{what} is all zeros"),
+        Some(at) => format!("{what} has data, from byte {at} on"),
+    })
+}
+
+/// All of it for people.
+fn page(examined: &Examined) -> String {
+    let leg = &examined.leg;
+    let Some((found, others)) = examined.found.split_first() else {
+        let size = format_size(examined.device_bytes);
+        let instead = examined.instead.as_deref().unwrap_or_default();
+        return format!("{leg}: no md superblock ({size}); {instead}\n");
+    };
+    let place = found.place;
+    let mut text = format!("{leg}: md superblock at sector {}\n", place.sector);
+    fields(
+        &mut text,
+        &describe_superblock(
+            &found.superblock,
+            place.minor,
+            found.checksum,
+            found.bitmap_super.as_ref(),
+        ),
+    );
+    if let (Some(sector), Some(head)) = (found.superblock.bitmap_sector(), &found.bitmap_super) {
+        let _ = writeln!(text, "\n{leg}: bitmap at sector {sector}");
+        let bits = found.bitmap.as_ref().and_then(|bits| bits.as_ref().ok());
+        fields(&mut text, &describe_bitmap(head, bits));
+    }
+    if let Some(bad) = &found.bad_blocks {
+        text += "\n";
+        bad_blocks(&mut text, leg, bad);
+    }
+    for other in others {
+        let (minor, sector) = (other.place.minor, other.place.sector);
+        let array = other.superblock.set_uuid;
+        let _ = writeln!(
+            text,
+            "\n{leg}: an older superblock as well, of version {minor} at sector {sector}, of the \
+             array {array}"
+        );
+    }
+    if let Some(refusal) = &found.refusal {
+        let _ = writeln!(text, "\n{leg}: cannot be served: {refusal}");
+    }
+    if let Some(error) = bitmap_error(found) {
+        let _ = writeln!(text, "\n{leg}: the bitmap cannot be used: {error}");
+    }
+    text
+}
+
+fn fields(text: &mut String, fields: &[Field]) {
+    for (name, value) in fields {
+        let _ = writeln!(text, "{name:>NAME_WIDTH$} : {value}");
+    }
+}
+
+fn bad_blocks(text: &mut String, leg: &str, bad: &Result<BadBlocks, FormatError>) {
+    match bad {
+        Ok(bad) if bad.is_empty() => {
+            let _ = writeln!(text, "{leg}: no bad blocks are known");
+        }
+        Ok(bad) => {
+            let _ = writeln!(text, "{leg}: bad blocks, from the start of the data");
+            for range in bad.ranges() {
+                let len = range.end - range.start;
+                let _ = writeln!(text, "{:>20} for {len} sectors", range.start);
+            }
+        }
+        Err(error) => {
+            let _ = writeln!(text, "{leg}: {error}");
+        }
+    }
+}
