@@ -5,6 +5,7 @@
 //! to be installed, it fails. What only the kernel can give (root, FUSE, loop devices) is skipped
 //! everywhere.
 
+mod arrays;
 mod clients;
 mod control;
 mod demo;
@@ -47,6 +48,7 @@ const TESTS: &[&[Test]] = &[
     stop::TESTS,
     faults::TESTS,
     exports::TESTS,
+    arrays::TESTS,
     filesystem::TESTS,
     demo::TESTS,
 ];

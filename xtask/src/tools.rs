@@ -24,6 +24,7 @@ const TOOLS: &[Tool] = &[
     tool("fio", "fio"),
     // libFuzzer is C++, and compiled with the fuzz targets.
     tool("g++", "g++"),
+    tool("mdadm", "mdadm"),
     tool("mkfs.ext4", "e2fsprogs"),
     tool("nbdcopy", "libnbd-bin"),
     tool("nbdfuse", "libnbd-bin"),

@@ -283,10 +283,28 @@ impl Engine {
         self.record.newest()
     }
 
+    /// Whether the newest record is durable.
+    #[must_use]
+    pub const fn is_record_durable(&self) -> bool {
+        self.record.is_durable()
+    }
+
+    /// Whether the record will become clean by itself when nothing changes any more.
+    #[must_use]
+    pub fn may_become_clean(&self) -> bool {
+        self.record.clean_at().is_some() || !self.flushes.is_idle()
+    }
+
     /// How a leg is.
     #[must_use]
     pub fn leg_state(&self, leg: LegId) -> LegState {
         self.legs.legs[leg.index()].state
+    }
+
+    /// Whether a leg is read only where nothing else is left.
+    #[must_use]
+    pub const fn is_write_mostly(&self, leg: LegId) -> bool {
+        self.legs.write_mostly.contains(leg)
     }
 
     /// The legs in sync.

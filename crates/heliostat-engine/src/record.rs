@@ -64,6 +64,10 @@ impl Record {
         self.newest
     }
 
+    pub(crate) const fn is_durable(&self) -> bool {
+        self.durable_generation >= self.newest.generation
+    }
+
     pub(crate) const fn clean_at(&self) -> Option<Instant> {
         self.clean_at
     }

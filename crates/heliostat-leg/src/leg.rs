@@ -212,6 +212,14 @@ fn spec_of(params: &ModelParams) -> DeviceSpec {
 }
 
 impl OpenedLeg {
+    /// Stands for a leg that is not there: nothing is ever asked of it.
+    ///
+    /// # Errors
+    /// Where there is no memory for a page.
+    pub fn absent() -> Result<Self, LegError> {
+        open_memory("missing".to_owned(), 4096)
+    }
+
     /// What it is.
     #[must_use]
     pub const fn info(&self) -> &LegInfo {

@@ -9,6 +9,7 @@ use heliostat_policy::PolicyError;
 use crate::RuntimeError;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
+use crate::status::ArrayStatus;
 use crate::waker::Waker;
 
 /// How many commands may wait. Whoever comes later is told to come back.
@@ -26,6 +27,10 @@ pub(crate) enum Command {
     ShowPolicy(SyncSender<String>),
     /// Use this policy from now on; answered with its full form.
     SetPolicy(String, SyncSender<Result<String, PolicyError>>),
+    /// How is the array?
+    Status(SyncSender<ArrayStatus>),
+    /// Fault the leg of this role or text; answered with what became of it.
+    Fail(String, SyncSender<Result<String, String>>),
     /// Stop cleanly.
     Stop,
 }
@@ -100,6 +105,23 @@ impl Handle {
         let spec = told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
         settings.keep_policy(&spec)?;
         Ok(spec)
+    }
+
+    /// How the array is.
+    ///
+    /// # Errors
+    /// Where it is not served any more, or too busy.
+    pub fn status(&self) -> Result<ArrayStatus, RuntimeError> {
+        self.ask(Command::Status)
+    }
+
+    /// Takes a leg out, named by its role or as it was written. What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where there is no such leg, it is out already, or some data is on it alone.
+    pub fn fail(&self, leg: &str) -> Result<String, RuntimeError> {
+        self.ask(|reply| Command::Fail(leg.to_owned(), reply))?
+            .map_err(RuntimeError)
     }
 
     /// Begins a clean stop.

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::RuntimeError;
 use crate::commands::Handle;
 use crate::stats::ArrayStats;
+use crate::status::ArrayStatus;
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
@@ -43,6 +44,15 @@ pub enum ControlRequest {
         /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
         policy: String,
     },
+    /// How is the array?
+    Status,
+    /// Take a leg out.
+    Fail {
+        /// Its role, or how it was written.
+        leg: String,
+    },
+    /// Stop cleanly.
+    Stop,
 }
 
 /// What is answered.
@@ -54,6 +64,10 @@ pub enum ControlResponse {
     /// To [`ControlRequest::Policy`]: all of them, the active one in brackets. To
     /// [`ControlRequest::SetPolicy`]: the full form of the one that is active now.
     Policy(String),
+    /// To [`ControlRequest::Status`].
+    Status(Box<ArrayStatus>),
+    /// To [`ControlRequest::Fail`] and [`ControlRequest::Stop`]: what became of it.
+    Done(String),
     /// It cannot be done, for this reason.
     Error(String),
 }
@@ -174,6 +188,14 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy { policy } => {
             handle.set_policy(&policy).map(ControlResponse::Policy)
+        }
+        ControlRequest::Status => handle
+            .status()
+            .map(|status| ControlResponse::Status(Box::new(status))),
+        ControlRequest::Fail { leg } => handle.fail(&leg).map(ControlResponse::Done),
+        ControlRequest::Stop => {
+            handle.stop();
+            Ok(ControlResponse::Done("it stops".to_owned()))
         }
     };
     told.unwrap_or_else(|error| ControlResponse::Error(error.to_string()))

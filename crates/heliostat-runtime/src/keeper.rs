@@ -20,8 +20,6 @@ pub(crate) struct Keeper {
     faults: [Option<FaultRecord>; LEGS_MAX],
     /// Noted, not yet handed over.
     noted: Option<ArrayRecord>,
-    /// The newest generation that is durable.
-    durable: u64,
 }
 
 #[derive(Debug)]
@@ -39,7 +37,6 @@ impl Keeper {
             lasting: None,
             faults: Default::default(),
             noted: None,
-            durable: 0,
         }
     }
 
@@ -47,7 +44,6 @@ impl Keeper {
     pub(crate) fn lasting(file: StateFile, legs: Vec<LegId>, writer: StateWriter) -> Self {
         assert!(file.legs.len() == legs.len(), "each entry is a leg");
         Self {
-            durable: file.generation,
             lasting: Some(Lasting { file, writer, legs }),
             ..Self::forgetful()
         }
@@ -74,7 +70,6 @@ impl Keeper {
     pub(crate) fn persist_noted(&mut self) -> Option<u64> {
         let record = self.noted.take()?;
         let Some(Lasting { file, writer, legs }) = &mut self.lasting else {
-            self.durable = record.generation;
             return Some(record.generation);
         };
         file.generation = record.generation;
@@ -101,16 +96,7 @@ impl Keeper {
     }
 
     /// What became of records; to be asked until there is no more.
-    pub(crate) fn next_written(&mut self) -> Option<Written> {
-        let told = self.writer()?.next_written();
-        if let Some(Written::Durable(generation)) = told {
-            self.durable = generation;
-        }
-        told
-    }
-
-    /// Whether the record of this generation is durable.
-    pub(crate) const fn is_durable(&self, generation: u64) -> bool {
-        self.durable >= generation
+    pub(crate) fn next_written(&self) -> Option<Written> {
+        self.writer()?.next_written()
     }
 }

@@ -22,6 +22,10 @@ pub struct ArrayOptions {
     pub legs: Vec<LegSpec>,
     /// Which legs to believe.
     pub trust: Trust,
+    /// Whether an array with metadata is served although it lacks legs.
+    pub degraded_ok: bool,
+    /// The identity of the array that the legs must be of, where it was named.
+    pub uuid: Option<String>,
     /// The read policy, as the user wrote it; the default where nothing was written.
     pub policy: Option<String>,
     /// Whether a policy set live is kept for the next start.
@@ -48,6 +52,8 @@ impl ArrayOptions {
             name,
             legs,
             trust: Trust::Record,
+            degraded_ok: false,
+            uuid: None,
             policy: None,
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,

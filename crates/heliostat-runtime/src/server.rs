@@ -8,7 +8,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
+use heliostat_engine::{
+    Answer, ArrayRecord, Config, Engine, FaultReason, Input, LegConfig, LegState, Map,
+};
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
@@ -33,6 +35,7 @@ use crate::signals::Signals;
 use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
 use crate::stats::{LegSnapshot, Snapshot};
+use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus};
 use crate::stop::{Phase, Stop};
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
@@ -49,6 +52,9 @@ pub struct Server {
     core: Core,
     exports: Vec<Box<dyn Export>>,
     name: String,
+    /// What it is made of, in words.
+    shape: String,
+    uuid: Option<String>,
     started: Instant,
     memory_bytes: u64,
     commands: Commands,
@@ -94,6 +100,11 @@ impl Server {
         let prepared = setup::prepare(options, &mut interruptible)?;
         let (handle, commands) =
             commands::channel(settings).map_err(|error| failed("start", &error))?;
+        let shape = prepared.shape();
+        let uuid = prepared
+            .described
+            .as_ref()
+            .map(|described| described.uuid.to_string());
         let (core, lock) = build(options, prepared, policy)?;
         let control = ControlServer::start(options.places.socket(&options.name), handle.clone())?;
         let mut server = Self {
@@ -101,6 +112,8 @@ impl Server {
             core,
             exports,
             name: options.name.clone(),
+            shape,
+            uuid,
             memory_bytes: options.memory_bytes,
             commands,
             handle,
@@ -165,6 +178,12 @@ impl Server {
     #[must_use]
     pub const fn info(&self) -> &ArrayInfo {
         &self.core.info
+    }
+
+    /// What the array is made of, as in `a mirror of 3 legs`.
+    #[must_use]
+    pub fn shape(&self) -> &str {
+        &self.shape
     }
 
     /// How files and block devices are reached.
@@ -285,6 +304,8 @@ impl Server {
                     }
                     drop(reply.try_send(told));
                 }
+                Command::Status(reply) => drop(reply.try_send(self.status())),
+                Command::Fail(leg, reply) => drop(reply.try_send(self.fail(&leg))),
                 Command::Stop => self.stop.request(self.core.now()),
             }
         }
@@ -410,18 +431,18 @@ impl Server {
     fn is_quiet(&self) -> bool {
         let record = self.core.engine().record();
         let engine = self.core.engine();
-        let is_settled = !record.dirty || engine.next_deadline().is_none();
+        let is_settled = !record.dirty || !engine.may_become_clean();
         self.core.last_flush().is_some()
             && engine.is_idle()
             && !self.core.has_work()
             && is_settled
-            && self.core.keeper.is_durable(record.generation)
+            && engine.is_record_durable()
     }
 
     fn is_on_record_as_clean(&self) -> bool {
         let record = self.core.engine().record();
         let is_flushed = self.core.last_flush() == Some(Ok(()));
-        is_flushed && !record.dirty && self.core.keeper.is_durable(record.generation)
+        is_flushed && !record.dirty && self.core.engine().is_record_durable()
     }
 
     fn tell_end(&self, is_clean: bool) {
@@ -442,6 +463,68 @@ impl Server {
             self.core.log.line(format!(
                 "{names} missed writes: the next start needs --copy-from with another leg"
             ));
+        }
+    }
+
+    /// Which leg is meant: a role, or a leg as it was written.
+    fn leg_called(&self, text: &str) -> Result<LegId, String> {
+        let names = self.core.leg_names();
+        let role = text.parse().ok().filter(|&role: &usize| role < names.len());
+        let role = role.or_else(|| names.iter().position(|name| name == text));
+        let same_file = |name: &String| {
+            let (one, other) = (std::fs::canonicalize(name), std::fs::canonicalize(text));
+            matches!((one, other), (Ok(one), Ok(other)) if one == other)
+        };
+        let role = role.or_else(|| names.iter().position(same_file));
+        role.map(LegId::new).ok_or_else(|| {
+            let legs: Vec<String> = names
+                .iter()
+                .enumerate()
+                .map(|(role, name)| format!("{role} {name}"))
+                .collect();
+            format!("'{text}' is none of the legs: {}", legs.join(", "))
+        })
+    }
+
+    /// Takes a leg out by hand.
+    fn fail(&mut self, text: &str) -> Result<String, String> {
+        let leg = self.leg_called(text)?;
+        let name = self.core.leg_names()[leg.index()].clone();
+        let is_in = |server: &Self| server.core.engine().in_sync().contains(leg);
+        if !is_in(self) {
+            let state = status::word_of(self.core.engine().leg_state(leg));
+            return Err(format!("{name} is {state} already"));
+        }
+        let reason = FaultReason::ByHand;
+        self.core.input(Input::FailLeg { leg, reason });
+        if is_in(self) {
+            return Err(format!(
+                "{name} stays: some data is on no other leg in sync"
+            ));
+        }
+        Ok(format!("{name} is faulted"))
+    }
+
+    fn status(&self) -> ArrayStatus {
+        let engine = self.core.engine();
+        let names = self.core.leg_names();
+        let legs = names.iter().enumerate().map(|(role, leg)| LegStatus {
+            role,
+            leg: leg.clone(),
+            state: status::word_of(engine.leg_state(LegId::new(role))).to_owned(),
+            write_mostly: engine.is_write_mostly(LegId::new(role)),
+        });
+        let is_active = engine.record().dirty || !engine.is_record_durable();
+        ArrayStatus {
+            name: self.name.clone(),
+            uuid: self.uuid.clone(),
+            shape: self.shape.clone(),
+            size_bytes: self.core.info.size_bytes,
+            state: if is_active { "active" } else { "clean" }.to_owned(),
+            legs_in_sync: engine.in_sync().count(),
+            legs_wanted: names.len(),
+            legs: legs.collect(),
+            bitmap: engine.bitmap_figures().map(BitmapStatus::from),
         }
     }
 
@@ -523,11 +606,7 @@ fn build(
 ) -> Result<(Core, ArrayLock), RuntimeError> {
     let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
     let memory_bytes = options.memory()?;
-    let leg_names: Vec<String> = prepared
-        .legs
-        .iter()
-        .map(|leg| leg.name().to_owned())
-        .collect();
+    let leg_names = leg_names(&prepared);
     let info = ArrayInfo {
         size_bytes: prepared.size_bytes,
         block_preferred_bytes: BLOCK_PREFERRED_MIN_BYTES.max(prepared.block_physical_bytes),
@@ -538,14 +617,20 @@ fn build(
     };
     let config = Config {
         size_bytes: prepared.size_bytes,
-        map: Map::mirror(prepared.legs.len(), prepared.size_bytes),
+        map: match &prepared.described {
+            Some(described) => described.assembled.map.clone(),
+            None => Map::mirror(prepared.legs.len(), prepared.size_bytes),
+        },
         block_bytes: prepared.block_bytes,
         memory_bytes,
         leg_timeout: options.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         accounting: true,
-        legs: prepared.legs.iter().map(leg_config).collect(),
-        metadata: None,
+        legs: leg_configs(&prepared),
+        metadata: prepared
+            .described
+            .as_ref()
+            .map(|described| described.assembled.metadata.clone()),
     };
     let (keeper, generation) = match prepared.record {
         None => (Keeper::forgetful(), 0),
@@ -556,10 +641,13 @@ fn build(
             (Keeper::lasting(file, legs, writer), generation)
         }
     };
-    let record = ArrayRecord {
-        generation,
-        dirty: false,
-        faulted: LegSet::EMPTY,
+    let record = match &config.metadata {
+        Some(metadata) => metadata.record(),
+        None => ArrayRecord {
+            generation,
+            dirty: false,
+            faulted: LegSet::EMPTY,
+        },
     };
     let built = policy.build(&heliostat_policy::ArrayInfo::new(leg_names.len()));
     let built = built.map_err(|error| RuntimeError(error.to_string()))?;
@@ -580,6 +668,32 @@ fn build(
         leg_names,
     });
     Ok((core, prepared.lock))
+}
+
+/// What each leg is called, by role.
+fn leg_names(prepared: &Prepared) -> Vec<String> {
+    match &prepared.described {
+        Some(described) => described.names.clone(),
+        None => {
+            let names = prepared.legs.iter().map(OpenedLeg::name);
+            names.map(str::to_owned).collect()
+        }
+    }
+}
+
+/// The legs as the engine is told of them.
+fn leg_configs(prepared: &Prepared) -> Vec<LegConfig> {
+    let mut configs: Vec<LegConfig> = prepared.legs.iter().map(leg_config).collect();
+    if let Some(described) = &prepared.described {
+        for (role, config) in configs.iter_mut().enumerate() {
+            config.data_offset_bytes = described.data_offsets[role];
+            config.write_mostly = described.write_mostly[role];
+            if !described.assembled.in_sync.contains(LegId::new(role)) {
+                config.state = LegState::Missing;
+            }
+        }
+    }
+    configs
 }
 
 fn leg_config(leg: &OpenedLeg) -> LegConfig {

@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use heliostat_engine::Layout;
+use heliostat_format::assembly::Candidate;
 use heliostat_leg::{LegError, LegSpec, OpenedLeg};
 use heliostat_types::LegId;
 use stdx::units::format_size;
@@ -14,7 +16,9 @@ use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
 use crate::copy::{self, CopyError};
 use crate::durable;
+use crate::md::{self, Described};
 use crate::options::{ArrayOptions, Trust};
+use crate::registry::Registered;
 use crate::state::{self, Found, LegRecord, StateFile};
 use crate::wall_time::WallTime;
 
@@ -34,7 +38,10 @@ pub trait Progress {
 /// Legs that may be served.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    /// In role order; one that stands for nothing where a leg is missing.
     pub(crate) legs: Vec<OpenedLeg>,
+    /// What the legs say of themselves; `None` where they are raw.
+    pub(crate) described: Option<Described>,
     pub(crate) size_bytes: u64,
     /// The largest logical block among the legs.
     pub(crate) block_bytes: u32,
@@ -45,6 +52,25 @@ pub(crate) struct Prepared {
     pub(crate) lock: ArrayLock,
 }
 
+impl Prepared {
+    /// What the array is made of, in words.
+    pub(crate) fn shape(&self) -> String {
+        let count = self.legs.len();
+        let layout = self
+            .described
+            .as_ref()
+            .map(|described| described.assembled.layout);
+        match layout {
+            None | Some(Layout::Mirror) => format!("a mirror of {count} legs"),
+            Some(Layout::Raid10(raid10)) => format!(
+                "a RAID10 of {count} legs, {} in chunks of {}",
+                Layout::Raid10(raid10),
+                format_size(raid10.chunk_bytes)
+            ),
+        }
+    }
+}
+
 /// Opens, checks, and where asked for copies. The options make sense: [`ArrayOptions::check`].
 pub(crate) fn prepare(
     options: &ArrayOptions,
@@ -52,7 +78,11 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, RuntimeError> {
     options.places.create()?;
     let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
-    let legs = open_legs(&options.legs)?;
+    let legs = open_legs(options, progress)?;
+    let candidates = candidates(&legs)?;
+    if !candidates.is_empty() || options.uuid.is_some() {
+        return prepare_described(options, legs, &candidates, lock, progress);
+    }
     for (index, leg) in legs.iter().enumerate() {
         progress.note(&format!("leg {index}: {}", leg.info().description));
     }
@@ -71,22 +101,158 @@ pub(crate) fn prepare(
         record,
         lock,
         legs,
+        described: None,
     })
 }
 
-fn open_legs(specs: &[LegSpec]) -> Result<Vec<OpenedLeg>, RuntimeError> {
-    let mut legs = Vec::new();
-    for spec in specs {
-        let leg = spec
-            .open()
-            .map_err(|error| RuntimeError(error.to_string()))?;
-        if let Some(array) = leg.holds_md_superblock() {
-            return Err(RuntimeError(format!(
-                "{spec} is part of a Linux md array ({array}), and serving it as it is would \
-                 destroy that; if the array is not needed any more, remove its superblock with \
-                 'mdadm --zero-superblock {spec}'"
-            )));
+/// What the legs say of their array: all of them, or none.
+fn candidates(legs: &[OpenedLeg]) -> Result<Vec<Candidate>, RuntimeError> {
+    let mut with = None;
+    let mut without = None;
+    let mut candidates = Vec::new();
+    for leg in legs {
+        match md::read_candidate(leg)? {
+            Some(candidate) => {
+                with = Some(leg.name());
+                candidates.push(candidate);
+            }
+            None => without = Some(leg),
         }
+    }
+    if let (Some(with), Some(without)) = (with, without) {
+        return Err(RuntimeError(format!(
+            "{with} is a leg of an md array, and {} is not; name the legs of the array alone",
+            without.name()
+        )));
+    }
+    if candidates.is_empty() {
+        refuse_old_superblocks(legs)?;
+    }
+    Ok(candidates)
+}
+
+/// Refuses legs with a superblock of md that [`md::read_candidate`] does not know.
+fn refuse_old_superblocks(legs: &[OpenedLeg]) -> Result<(), RuntimeError> {
+    let Some((leg, array)) = legs
+        .iter()
+        .find_map(|leg| Some((leg, leg.holds_md_superblock()?)))
+    else {
+        return Ok(());
+    };
+    let name = leg.name();
+    Err(RuntimeError(format!(
+        "{name} is part of a Linux md array ({array}), which cannot be served here, and serving \
+         the leg as it is would destroy that; if the array is not needed any more, remove its \
+         superblock with 'mdadm --zero-superblock {name}'"
+    )))
+}
+
+/// Remembers where the legs were found, so that the array can be named the next time. It is no loss
+/// where that fails: nothing is believed because of it.
+fn remember(options: &ArrayOptions, described: &Described) {
+    let legs = options.legs.iter().map(LegSpec::to_string);
+    let known = Registered::load(&options.places, &options.name).ok();
+    let known = known.filter(|known| known.uuid == described.uuid.to_string());
+    // A leg that is missing now may be back the next time.
+    let mut registered = Registered::new(described.uuid, legs);
+    let missing = known.into_iter().flat_map(|known| known.legs);
+    let missing: Vec<String> = missing
+        .filter(|leg| !registered.legs.contains(leg))
+        .collect();
+    registered.legs.extend(missing);
+    let _ = registered.store(&options.places, &options.name);
+}
+
+/// Refuses legs that are not those of the array that was named.
+fn refuse_other_array(
+    options: &ArrayOptions,
+    candidates: &[Candidate],
+) -> Result<(), RuntimeError> {
+    let Some(uuid) = &options.uuid else {
+        return Ok(());
+    };
+    let is_other = |candidate: &&Candidate| candidate.superblock.set_uuid.to_string() != *uuid;
+    match candidates.iter().find(is_other) {
+        None if candidates.is_empty() => Err(RuntimeError(format!(
+            "none of the legs of {} can be used, or none has a superblock any more; name its legs, \
+             or have them looked for with --scan",
+            options.name
+        ))),
+        None => Ok(()),
+        Some(other) => Err(RuntimeError(format!(
+            "{} is a leg of another array ({}) than {} ({uuid}): it may have another name now; \
+             have the legs looked for with --scan",
+            other.name, other.superblock.set_uuid, options.name
+        ))),
+    }
+}
+
+/// Prepares an array that its legs describe.
+fn prepare_described(
+    options: &ArrayOptions,
+    legs: Vec<OpenedLeg>,
+    candidates: &[Candidate],
+    lock: ArrayLock,
+    progress: &mut dyn Progress,
+) -> Result<Prepared, RuntimeError> {
+    if options.trust != Trust::Record {
+        return Err(RuntimeError(
+            "these legs are those of an md array, and say themselves which of them are right: \
+             --copy-from and --assume-clean are for legs without metadata"
+                .to_owned(),
+        ));
+    }
+    refuse_other_array(options, candidates)?;
+    let described = md::describe(candidates, options.degraded_ok, progress)?;
+    let mut legs: Vec<Option<OpenedLeg>> = legs.into_iter().map(Some).collect();
+    let mut by_role = Vec::new();
+    for (role, candidate) in described.assembled.candidates.iter().enumerate() {
+        let leg = candidate.and_then(|index| legs[index].take());
+        match &leg {
+            Some(leg) => progress.note(&format!(
+                "leg {role}: {}, {}",
+                leg.name(),
+                leg.info().description
+            )),
+            None => progress.note(&format!("leg {role}: missing")),
+        }
+        let leg = leg.map_or_else(OpenedLeg::absent, Ok);
+        by_role.push(leg.map_err(|error| RuntimeError(error.to_string()))?);
+    }
+    let present = || by_role.iter().zip(&described.assembled.candidates);
+    let present = || present().filter_map(|(leg, candidate)| candidate.map(|_| leg.info()));
+    let block = present().map(|info| info.logical_block_bytes).max();
+    let physical = present().map(|info| info.physical_block_bytes).max();
+    let block_bytes = block.expect("an array has a leg");
+    let size_bytes = described.assembled.size_bytes;
+    remember(options, &described);
+    Ok(Prepared {
+        size_bytes: size_bytes - size_bytes % u64::from(block_bytes),
+        block_bytes,
+        block_physical_bytes: physical.expect("an array has a leg"),
+        record: None,
+        lock,
+        legs: by_role,
+        described: Some(described),
+    })
+}
+
+/// Opens the legs; where an array that was named may lack some, those that can be opened.
+fn open_legs(
+    options: &ArrayOptions,
+    progress: &mut dyn Progress,
+) -> Result<Vec<OpenedLeg>, RuntimeError> {
+    let may_lack = options.degraded_ok && options.uuid.is_some();
+    let mut legs = Vec::new();
+    for spec in &options.legs {
+        let leg = match spec.open() {
+            Ok(leg) => leg,
+            Err(error) if may_lack => {
+                progress.note(&format!("going on without a leg: {error}"));
+                continue;
+            }
+            Err(error) => return Err(RuntimeError(error.to_string())),
+        };
         legs.push(leg);
     }
     // Before one of them is copied over itself.

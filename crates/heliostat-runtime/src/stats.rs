@@ -9,6 +9,8 @@ use heliostat_types::Duration;
 use serde::{Deserialize, Serialize};
 use stdx::histogram::Histogram;
 
+use crate::status::word_of;
+
 /// Counters as the loop hands them out.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -133,11 +135,7 @@ impl From<Snapshot> for ArrayStats {
 
 fn leg_figures((index, leg): (usize, LegSnapshot)) -> LegFigures {
     let stats = leg.stats;
-    let state = match leg.state {
-        LegState::InSync => "in-sync",
-        LegState::Faulted => "faulted",
-        LegState::Missing => "missing",
-    };
+    let state = word_of(leg.state);
     LegFigures {
         index,
         leg: leg.name,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{demo, examine, model, policy, serve, sim, stats, tune};
+use crate::{create, demo, examine, model, policy, serve, sim, stats, status, tune};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -41,6 +41,11 @@ enum Command {
     ///
     /// docs/tune.md says what is tried and what the figures mean.
     Tune(tune::TuneArgs),
+    /// Make an array on files or disks, in the format of Linux md.
+    ///
+    /// heliostat serves it by name, and 'mdadm --assemble' takes it over at any time.
+    /// docs/arrays.md says what is written where.
+    Create(create::CreateArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
     /// Show the md superblock, bitmap and bad blocks of legs, and whether they could be served.
@@ -50,6 +55,12 @@ enum Command {
     Examine(examine::ExamineArgs),
     /// Show what each leg of an array that is being served was asked, and how it answered.
     Stats(stats::StatsArgs),
+    /// Show how an array is that is being served: its legs and its bitmap.
+    Status(status::StatusArgs),
+    /// Take a leg of an array out by hand.
+    Fail(status::FailArgs),
+    /// Stop serving an array: what was accepted is answered and flushed.
+    Stop(status::StopArgs),
     /// Show the read policy of an array that is being served, or switch it.
     Policy(policy::PolicyArgs),
     /// List all read policies with their tunables.
@@ -84,6 +95,7 @@ impl ControlArgs {
 /// Reads the arguments and does what they say.
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Create(args) => create::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Examine(args) => return end(examine::run(&args)),
         Command::Model(args) => model::run(&args),
@@ -91,6 +103,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),
         Command::Stats(args) => stats::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Fail(args) => status::fail(&args),
+        Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),
     };

@@ -1,6 +1,7 @@
 //! `heliostat`, the program: arguments in, words and exit codes out.
 
 mod cli;
+mod create;
 mod demo;
 mod examine;
 mod model;
@@ -8,6 +9,7 @@ mod policy;
 mod serve;
 mod sim;
 mod stats;
+mod status;
 mod tune;
 
 use std::process::ExitCode;

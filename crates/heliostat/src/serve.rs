@@ -8,7 +8,9 @@ use heliostat_export_nbd::serve::NbdExport;
 use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_nbd::uri::ExportUri;
 use heliostat_policy::PolicySpec;
-use heliostat_runtime::{ArrayOptions, Export, Progress, Server, Signals, Trust, UsageError};
+use heliostat_runtime::{
+    ArrayOptions, Export, Places, Progress, Registered, Server, Signals, Trust, UsageError,
+};
 use heliostat_types::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use stdx::units::{format_size, parse_size, parse_time_ns};
@@ -20,10 +22,14 @@ use crate::cli::ControlArgs;
 pub(crate) struct ServeArgs {
     /// What the mirror is made of: files or disks (their paths, with a '/'), exports of NBD servers
     /// (nbd://HOST/EXPORT, nbd+unix:///EXPORT?socket=PATH), mem:SIZE, or model:NAME, perhaps with
-    /// ,size=SIZE and ,file=PATH behind it.
-    #[arg(required = true, value_name = "LEG", value_parser = parse_leg)]
-    legs: Vec<LegSpec>,
-    /// What to call the array [default: the name of the first export].
+    /// ,size=SIZE and ,file=PATH behind it; or the name of an array that was made with 'heliostat
+    /// create' or served before.
+    #[arg(required = true, value_name = "NAME|LEG")]
+    targets: Vec<String>,
+    /// Look on all disks for the legs of the array called NAME.
+    #[arg(long)]
+    scan: bool,
+    /// What to call the array [default: NAME, or the name of the first export].
     #[arg(long, value_parser = parse_name)]
     name: Option<String>,
     /// Where clients find it: nbd+unix:///EXPORT?socket=PATH, nbd://HOST:PORT/EXPORT, fd: (sockets
@@ -49,6 +55,9 @@ pub(crate) struct ServeArgs {
     /// Serve the legs as they are, because they are known to be equal.
     #[arg(long, conflicts_with = "copy_from")]
     assume_clean: bool,
+    /// Serve an array of md legs although it lacks some.
+    #[arg(long)]
+    degraded_ok: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -69,15 +78,44 @@ enum Scheduler {
     None,
 }
 
-fn parse_leg(text: &str) -> Result<LegSpec, String> {
-    if !text.contains(['/', ':']) {
-        return Err(
-            "a leg contains a '/' or a ':' (a file here is ./FILE); arrays that are served by \
-             their name need metadata on their legs, which is not there yet"
-                .to_owned(),
-        );
+/// The legs, and which array they must be of where that was named.
+fn legs(args: &ServeArgs, places: &Places) -> anyhow::Result<(Vec<LegSpec>, Option<NamedArray>)> {
+    let parse = |text: &String| {
+        LegSpec::parse(text).map_err(|error| UsageError(format!("leg {text}: {error}")))
+    };
+    let is_leg = |text: &String| text.contains(['/', ':']);
+    if let [name] = &args.targets[..]
+        && !is_leg(name)
+    {
+        heliostat_runtime::check_name(name)?;
+        let known = if args.scan {
+            heliostat_runtime::scan(name)?
+        } else {
+            Registered::load(places, name)?
+        };
+        let legs = known.legs.iter().map(parse).collect::<Result<_, _>>()?;
+        let name = name.clone();
+        let uuid = known.uuid;
+        return Ok((legs, Some(NamedArray { name, uuid })));
     }
-    LegSpec::parse(text).map_err(|error| error.to_string())
+    if args.scan {
+        bail!(UsageError(
+            "--scan looks for the legs of one array: name it".to_owned()
+        ));
+    }
+    if let Some(name) = args.targets.iter().find(|text| !is_leg(text)) {
+        bail!(UsageError(format!(
+            "'{name}' is no leg: a path has a '/' in it, as in ./{name}; an array is named alone"
+        )));
+    }
+    let legs = args.targets.iter().map(parse).collect::<Result<_, _>>()?;
+    Ok((legs, None))
+}
+
+/// An array that is served by its name.
+struct NamedArray {
+    name: String,
+    uuid: String,
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
@@ -107,9 +145,11 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // First of all: threads started later must not be ended by a signal.
     let signals = Signals::take().context("cannot take signals")?;
-    let (name, is_named) = match &args.name {
-        Some(name) => (name.clone(), true),
-        None => name_of_export(&args.exports),
+    let places = args.control.places()?;
+    let (legs, array) = legs(&args, &places)?;
+    let (name, is_named) = match (&args.name, &array) {
+        (Some(name), _) | (None, Some(NamedArray { name, .. })) => (name.clone(), true),
+        (None, None) => name_of_export(&args.exports),
     };
     if let Err(error) = heliostat_runtime::check_name(&name) {
         bail!(UsageError(format!(
@@ -123,6 +163,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             None if args.assume_clean => Trust::AssumeClean,
             None => Trust::Record,
         },
+        degraded_ok: args.degraded_ok,
+        uuid: array.map(|array| array.uuid),
         policy: args.policy,
         keeps_settings: is_named && !args.transient,
         memory_bytes: args.memory,
@@ -133,7 +175,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         } else {
             IoChoice::Auto
         },
-        ..ArrayOptions::new(name, args.legs, args.control.places()?)
+        ..ArrayOptions::new(name, legs, places)
     };
     options.check()?;
     let description = format!("heliostat mirror of {} legs", options.legs.len());
@@ -180,10 +222,10 @@ fn introduce(console: &mut Console, options: &ArrayOptions, server: &Server) {
     let (info, name) = (server.info(), &options.name);
     let read_only = if info.read_only { ", read-only" } else { "" };
     console.note(&format!(
-        "array {name}: {} ({} bytes), a mirror of {} legs{read_only}",
+        "array {name}: {} ({} bytes), {}{read_only}",
         format_size(info.size_bytes),
         info.size_bytes,
-        options.legs.len(),
+        server.shape(),
     ));
     console.note(&format!("legs through {}", server.backend()));
     console.note(&format!("read policy {}", server.policy()));

@@ -93,7 +93,10 @@ impl Server {
     pub(super) fn leg_figures(&self) -> anyhow::Result<Vec<LegFigures>> {
         match self.ask(&ControlRequest::Stats)? {
             ControlResponse::Stats(stats) => Ok(stats.legs),
-            other @ (ControlResponse::Policy(_) | ControlResponse::Error(_)) => {
+            other @ (ControlResponse::Policy(_)
+            | ControlResponse::Status(_)
+            | ControlResponse::Done(_)
+            | ControlResponse::Error(_)) => {
                 bail!("asked for figures, the server answered {other:?}")
             }
         }

@@ -1,0 +1,269 @@
+//! Arrays of Linux md: from legs with superblocks to who is a leg of what.
+//!
+//! What can be wrong with an array is told before anything is written: to be served, legs must
+//! agree with each other and be understood as a whole.
+
+use std::time::SystemTime;
+
+use heliostat_engine::Assembled;
+use heliostat_format::assembly::{Assembly, Candidate, LeftOut, Member, Resync};
+use heliostat_format::{
+    BITMAP_SUPER_BYTES, BadBlocks, BitmapBits, BitmapSuper, FormatError, SUPERBLOCK_BYTES_MAX,
+    Superblock, Uuid,
+};
+use heliostat_leg::{LegError, OpenedLeg};
+use heliostat_types::{Duration, SECTOR_BYTES};
+use stdx::units::format_size;
+
+use crate::RuntimeError;
+use crate::setup::Progress;
+
+/// The largest bitmap that is kept in memory: 2^29 chunks.
+const BITMAP_BYTES_MAX: u64 = 64 << 20;
+
+/// An array whose legs describe it.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) assembled: Assembled,
+    /// The array's identity.
+    pub(crate) uuid: Uuid,
+    /// What each leg is called, by role; also of those that are missing.
+    pub(crate) names: Vec<String>,
+    /// By role, whether it is read only where nothing else is left.
+    pub(crate) write_mostly: Vec<bool>,
+    /// By role, where its data begins.
+    pub(crate) data_offsets: Vec<u64>,
+}
+
+/// What a leg says of its array; `None` where it has no superblock of md.
+///
+/// # Errors
+/// Where it has one that cannot be understood, or cannot be read.
+pub(crate) fn read_candidate(leg: &OpenedLeg) -> Result<Option<Candidate>, RuntimeError> {
+    let name = leg.name();
+    let size_bytes = leg.info().size_bytes;
+    for place in Superblock::places(size_bytes) {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES_MAX];
+        read(leg, place.offset_bytes(), &mut bytes)?;
+        let superblock = match Superblock::parse(&bytes) {
+            Ok(superblock) => superblock,
+            Err(FormatError::Magic { .. }) => continue,
+            Err(error) => {
+                return Err(RuntimeError(format!(
+                    "{name} has an md superblock of version {} that cannot be used: {error}; look \
+                     at it with 'heliostat examine {name}'",
+                    place.minor
+                )));
+            }
+        };
+        // One that was copied here from another place is none.
+        if superblock.super_offset_sectors != place.sector {
+            continue;
+        }
+        let refused = superblock.check(size_bytes);
+        refused.map_err(|refusal| RuntimeError(refusal.of(name).to_string()))?;
+        return Ok(Some(Candidate {
+            name: name.to_owned(),
+            bitmap: read_bitmap(leg, &superblock)?,
+            bad_blocks: read_bad_blocks(leg, &superblock)?,
+            superblock,
+        }));
+    }
+    Ok(None)
+}
+
+fn read(leg: &OpenedLeg, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), RuntimeError> {
+    let result: Result<(), LegError> = leg.read_at(offset_bytes, bytes);
+    result.map_err(|error| RuntimeError(error.to_string()))
+}
+
+/// The bitmap of a leg; `None` where it has none, or no whole one.
+fn read_bitmap(
+    leg: &OpenedLeg,
+    superblock: &Superblock,
+) -> Result<Option<BitmapBits>, RuntimeError> {
+    let Some(sector) = superblock.bitmap_sector() else {
+        return Ok(None);
+    };
+    let from = sector * SECTOR_BYTES;
+    let mut head = [0; BITMAP_SUPER_BYTES];
+    read(leg, from, &mut head)?;
+    let Ok(head) = BitmapSuper::parse(&head) else {
+        return Ok(None);
+    };
+    let refused = head.check(superblock);
+    refused.map_err(|refusal| RuntimeError(refusal.of(leg.name()).to_string()))?;
+    let area_bytes = head.area_bytes().expect("it was checked");
+    if area_bytes > BITMAP_BYTES_MAX {
+        return Err(RuntimeError(format!(
+            "{} has a bitmap of {}, more than is kept in memory ({}); give the array one of larger \
+             chunks with mdadm --grow --bitmap=none and then --bitmap=internal",
+            leg.name(),
+            format_size(area_bytes),
+            format_size(BITMAP_BYTES_MAX)
+        )));
+    }
+    let mut bytes = vec![0; usize::try_from(area_bytes).expect("at most 64 MiB")];
+    read(leg, from, &mut bytes)?;
+    Ok(BitmapBits::load(&bytes).ok())
+}
+
+fn read_bad_blocks(leg: &OpenedLeg, superblock: &Superblock) -> Result<BadBlocks, RuntimeError> {
+    let Some(sector) = superblock.bad_blocks_sector() else {
+        return Ok(BadBlocks::new(0));
+    };
+    let sectors = superblock.bad_blocks_size_sectors;
+    let mut bytes = vec![0; usize::from(sectors) * 512];
+    read(leg, sector * SECTOR_BYTES, &mut bytes)?;
+    let parsed = BadBlocks::parse(&bytes, superblock.bad_blocks_shift);
+    parsed.map_err(|error| RuntimeError(format!("{}: {error}", leg.name())))
+}
+
+/// Puts the array together, and tells of what is not as it should be.
+///
+/// # Errors
+/// Where the legs are no array that can be served, or it lacks legs and `degraded_ok` is not set.
+pub(crate) fn describe(
+    candidates: &[Candidate],
+    degraded_ok: bool,
+    progress: &mut dyn Progress,
+) -> Result<Described, RuntimeError> {
+    let told = |error: &dyn std::fmt::Display| RuntimeError(format!("{error}"));
+    let assembly = Assembly::of(candidates).map_err(|error| told(&error))?;
+    let assembled = Assembled::of(&assembly, candidates, unix_time());
+    let assembled = assembled.map_err(|error| {
+        let left_out = left_out_lines(&assembly, candidates);
+        let lines: Vec<String> = left_out.map(|line| format!(";\n  {line}")).collect();
+        RuntimeError(format!(
+            "the array {} cannot be served: {error}{}",
+            candidates[assembly.freshest].superblock.name(),
+            lines.concat()
+        ))
+    })?;
+    let lacking: Vec<usize> = assembly.roles_lacking().collect();
+    let left_out: Vec<String> = left_out_lines(&assembly, candidates).collect();
+    if !lacking.is_empty() && !degraded_ok {
+        let roles: Vec<String> = lacking.iter().map(usize::to_string).collect();
+        let lines = left_out.iter().map(|line| format!("\n  {line}"));
+        return Err(RuntimeError(format!(
+            "the array {} lacks leg {} of {}{}{}\nName it as well, or serve without it with \
+             --degraded-ok: then what is written is not on it.",
+            candidates[assembly.freshest].superblock.name(),
+            roles.join(" and "),
+            assembly.members.len(),
+            if left_out.is_empty() { "" } else { ":" },
+            lines.collect::<String>()
+        )));
+    }
+    left_out.iter().for_each(|line| progress.note(line));
+    tell_state(&assembly, candidates, progress);
+    let of = |role: usize| assembled.candidates[role].map(|index| &candidates[index]);
+    let roles = 0..assembled.candidates.len();
+    let names = roles.clone().map(|role| {
+        let name = of(role).map(|candidate| candidate.name.clone());
+        name.unwrap_or_else(|| format!("missing:{role}"))
+    });
+    let flags = roles.clone().map(|role| {
+        of(role).is_some_and(|candidate| {
+            let flags = candidate.superblock.device_flags;
+            flags.contains(heliostat_format::DeviceFlags::WRITE_MOSTLY)
+        })
+    });
+    let data_offsets = roles.map(|role| {
+        of(role).map_or(0, |candidate| {
+            candidate.superblock.data_offset_sectors * SECTOR_BYTES
+        })
+    });
+    Ok(Described {
+        names: names.collect(),
+        write_mostly: flags.collect(),
+        data_offsets: data_offsets.collect(),
+        uuid: candidates[assembly.freshest].superblock.set_uuid,
+        assembled,
+    })
+}
+
+/// What is to be known before the array is served.
+fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn Progress) {
+    let name = candidates[assembly.freshest].superblock.name();
+    match assembly.resync {
+        Resync::Nowhere => {}
+        Resync::Bits => {
+            let bits = assembly.bitmap.as_ref().map_or(0, BitmapBits::count_set);
+            let chunk_bytes = assembly
+                .bitmap
+                .as_ref()
+                .map_or(0, |bitmap| u64::from(bitmap.super_block().chunk_bytes));
+            progress.note(&format!(
+                "{name} was not stopped in order: its legs may differ in {bits} chunks of {}",
+                format_size(chunk_bytes)
+            ));
+        }
+        Resync::From(sector) => progress.note(&format!(
+            "{name} was not stopped in order and has no bitmap: its legs may differ anywhere from \
+             {} on",
+            format_size(sector.saturating_mul(SECTOR_BYTES))
+        )),
+    }
+    for index in &assembly.spares {
+        progress.note(&format!("{} is a spare", candidates[*index].name));
+    }
+}
+
+/// Why each leg that is not used is not.
+fn left_out_lines<'a>(
+    assembly: &'a Assembly,
+    candidates: &'a [Candidate],
+) -> impl Iterator<Item = String> + 'a {
+    let fresh = candidates[assembly.freshest].name.clone();
+    let rebuilding = assembly.members.iter().filter_map(|member| match *member {
+        Member::Rebuilding {
+            candidate,
+            from_sectors,
+            ..
+        } => Some(format!(
+            "{} is left out: it was being rebuilt, and has been up to {}",
+            candidates[candidate].name,
+            format_size(from_sectors.saturating_mul(SECTOR_BYTES))
+        )),
+        Member::InSync(_) | Member::Missing => None,
+    });
+    let left_out = assembly.left_out.iter().map(move |&(index, why)| {
+        let name = &candidates[index].name;
+        match why {
+            LeftOut::Stale {
+                events,
+                freshest,
+                by_bitmap,
+            } => format!(
+                "{name} is left out: it missed changes (it is at event {events}, and {fresh} is at \
+                 {freshest}); {}",
+                if by_bitmap {
+                    "the bitmap knows which"
+                } else {
+                    "it has to be rebuilt"
+                }
+            ),
+            LeftOut::Failed => format!("{name} is left out: it failed, as {fresh} says"),
+            LeftOut::Removed => {
+                format!("{name} is left out: it was removed from the array, as {fresh} says")
+            }
+            LeftOut::WentAlone => format!(
+                "{name} is left out: it and {fresh} say of each other that they failed, so each \
+                 may hold changes that the other lacks"
+            ),
+            LeftOut::Replacement(role) => format!(
+                "{name} is left out: it was being made a replacement of leg {role}; let the kernel \
+                 finish that, or remove it with mdadm"
+            ),
+        }
+    });
+    rebuilding.chain(left_out)
+}
+
+/// The time since 1970.
+fn unix_time() -> Duration {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let ns = since.map_or(0, |since| since.as_nanos());
+    Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+}

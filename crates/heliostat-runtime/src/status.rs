@@ -1,0 +1,83 @@
+//! How an array is, for people and programs: what it is made of, who of its legs is there, what its
+//! bitmap does. The structs are wire formats: their fields are what `heliostat status --json`
+//! prints.
+
+use heliostat_engine::{BitmapFigures, LegState};
+use serde::{Deserialize, Serialize};
+
+/// How an array is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayStatus {
+    /// Its name.
+    pub name: String,
+    /// Its identity, as mdadm prints it; absent where its legs are raw.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub uuid: Option<String>,
+    /// What it is made of, in words.
+    pub shape: String,
+    /// Its usable size.
+    pub size_bytes: u64,
+    /// `clean`, or `active` while the legs may differ because something was just written.
+    pub state: String,
+    /// How many legs are in sync, and how many there should be.
+    pub legs_in_sync: usize,
+    /// See above.
+    pub legs_wanted: usize,
+    /// Its legs, in role order.
+    pub legs: Vec<LegStatus>,
+    /// Its bitmap; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bitmap: Option<BitmapStatus>,
+}
+
+/// How a leg is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegStatus {
+    /// Counted from 0.
+    pub role: usize,
+    /// As the user wrote it; `missing:ROLE` where it is not there.
+    pub leg: String,
+    /// `in-sync`, `faulted` or `missing`.
+    pub state: String,
+    /// Whether it is read only where nothing else is left.
+    pub write_mostly: bool,
+}
+
+/// How a bitmap is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BitmapStatus {
+    /// What one bit stands for.
+    pub chunk_bytes: u64,
+    /// How many bits there are.
+    pub chunks: u64,
+    /// How many are set.
+    pub set: u64,
+    /// In how many chunks the legs may differ since an earlier life.
+    pub needed: u64,
+    /// How many bits were set since the start; a write waited for each.
+    pub sets: u64,
+    /// How many pages were written since the start, to each leg.
+    pub pages_written: u64,
+}
+
+impl From<BitmapFigures> for BitmapStatus {
+    fn from(figures: BitmapFigures) -> Self {
+        Self {
+            chunk_bytes: figures.chunk_bytes,
+            chunks: figures.chunks,
+            set: figures.set,
+            needed: figures.needed,
+            sets: figures.sets,
+            pages_written: figures.pages_written,
+        }
+    }
+}
+
+/// A state in one word.
+pub(crate) const fn word_of(state: LegState) -> &'static str {
+    match state {
+        LegState::InSync => "in-sync",
+        LegState::Faulted => "faulted",
+        LegState::Missing => "missing",
+    }
+}

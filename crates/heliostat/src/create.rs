@@ -1,0 +1,214 @@
+//! `heliostat create`: an array on legs that heliostat serves by name, and that Linux md can take
+//! over at any time.
+
+use std::io::{Write as _, stderr, stdout};
+
+use heliostat_engine::{Layout, Raid10};
+use heliostat_format::NewBitmap;
+use heliostat_runtime::{CreateLeg, CreateOptions, LegSpec, Progress, UsageError};
+use stdx::units::{format_size, parse_size};
+
+use crate::cli::ControlArgs;
+
+/// What `heliostat create` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CreateArgs {
+    /// What to call the array; at most 32 bytes.
+    name: String,
+    /// How it keeps its data.
+    #[arg(long, value_enum)]
+    level: Level,
+    /// RAID10: near=K, far=K or offset=K for K copies of each chunk.
+    #[arg(long, value_name = "LAYOUT", default_value = "near=2")]
+    layout: String,
+    /// RAID10: what lies as a whole on its legs; a power of two [default: 512K].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    chunk: Option<u64>,
+    /// The legs in their order: files or disks (their paths, with a '/'), or 'missing' for one that
+    /// is to be added later.
+    #[arg(required = true, value_name = "LEG")]
+    legs: Vec<String>,
+    /// A leg that is read only where nothing else is left; may be given several times.
+    #[arg(long, value_name = "LEG")]
+    write_mostly: Vec<String>,
+    /// What one bit of the write-intent bitmap stands for; a power of two [default: 64M, or more
+    /// where there is no room for so many].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    bitmap_chunk: Option<u64>,
+    /// Whether there is a write-intent bitmap. Without one, all of the array is resynced after a
+    /// crash.
+    #[arg(long, value_enum, default_value_t = Bitmap::Internal)]
+    bitmap: Bitmap,
+    /// Take the legs for equal: no resync at the first start.
+    #[arg(long)]
+    assume_clean: bool,
+    /// Destroy what lies on the legs.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// How an array keeps its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Level {
+    /// All of it on every leg.
+    Raid1,
+    /// Several copies of each chunk, on legs in turn.
+    Raid10,
+}
+
+/// Whether there is a write-intent bitmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Bitmap {
+    /// On the legs.
+    Internal,
+    /// Nowhere.
+    None,
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+/// Lines on standard error.
+struct Lines;
+
+impl Progress for Lines {
+    fn note(&mut self, line: &str) {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(stderr(), "{line}");
+    }
+
+    fn copied(&mut self, _done_bytes: u64, _total_bytes: u64) -> bool {
+        true
+    }
+}
+
+/// Makes the array and says what it is.
+pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
+    let options = CreateOptions {
+        name: args.name.clone(),
+        host: host_name(),
+        layout: layout(args)?,
+        legs: legs(args)?,
+        bitmap: bitmap(args)?,
+        assume_clean: args.assume_clean,
+        force: args.force,
+        places: args.control.places()?,
+    };
+    let created = heliostat_runtime::create(&options, &mut Lines)?;
+    let name = &options.name;
+    let mut out = stdout().lock();
+    writeln!(
+        out,
+        "array {name}: {} ({} bytes), {} of {} legs, UUID {}",
+        format_size(created.size_bytes),
+        created.size_bytes,
+        options.layout,
+        options.legs.len(),
+        created.uuid
+    )?;
+    writeln!(
+        out,
+        "each leg: {} for data from byte {} on, {}",
+        format_size(created.leg_bytes),
+        created.data_offset_bytes,
+        match created.bitmap_chunk_bytes {
+            Some(chunk) => format!("a bitmap with a bit for each {}", format_size(chunk)),
+            None => "no bitmap".to_owned(),
+        }
+    )?;
+    writeln!(
+        out,
+        "serve it with: heliostat serve {name} --export nbd+unix:///{name}?socket=/run/{name}.sock"
+    )?;
+    writeln!(
+        out,
+        "This machine's mdadm may assemble the legs by itself when it sees them. To keep them for \
+         heliostat, put this line into /etc/mdadm/mdadm.conf:\nARRAY <ignore> UUID={}",
+        created.uuid
+    )?;
+    Ok(())
+}
+
+fn layout(args: &CreateArgs) -> Result<Layout, UsageError> {
+    if args.level == Level::Raid1 {
+        if args.chunk.is_some() {
+            return Err(UsageError(
+                "--chunk is for raid10: a mirror has no chunks".to_owned(),
+            ));
+        }
+        return Ok(Layout::Mirror);
+    }
+    let told = |error: &dyn std::fmt::Display| UsageError(error.to_string());
+    match Layout::parse(&args.layout).map_err(|error| told(&error))? {
+        Layout::Mirror => Err(UsageError(
+            "a raid10 is near=K, far=K or offset=K; for a mirror of all legs use --level raid1"
+                .to_owned(),
+        )),
+        Layout::Raid10(raid10) => {
+            let chunk = args.chunk.unwrap_or(Raid10::CHUNK_DEFAULT_BYTES);
+            let raid10 = raid10.with_chunk_bytes(chunk);
+            Ok(Layout::Raid10(raid10.map_err(|error| told(&error))?))
+        }
+    }
+}
+
+fn legs(args: &CreateArgs) -> Result<Vec<CreateLeg>, UsageError> {
+    for named in &args.write_mostly {
+        if !args.legs.contains(named) {
+            return Err(UsageError(format!(
+                "--write-mostly {named} is none of the legs; write it as the leg is written"
+            )));
+        }
+    }
+    let mut legs = Vec::new();
+    for (at, text) in args.legs.iter().enumerate() {
+        let spec = if text == "missing" {
+            None
+        } else if !text.contains(['/', ':']) {
+            return Err(UsageError(format!(
+                "'{text}' is no leg: a path has a '/' in it, as in ./{text}, and 'missing' stands \
+                 for a leg that is to be added later"
+            )));
+        } else if args.legs[..at].contains(text) {
+            return Err(UsageError(format!(
+                "{text} is named twice; a mirror needs different legs"
+            )));
+        } else {
+            let spec = LegSpec::parse(text);
+            Some(spec.map_err(|error| UsageError(error.to_string()))?)
+        };
+        legs.push(CreateLeg {
+            spec,
+            write_mostly: args.write_mostly.contains(text),
+        });
+    }
+    Ok(legs)
+}
+
+fn bitmap(args: &CreateArgs) -> Result<Option<NewBitmap>, UsageError> {
+    if args.bitmap == Bitmap::None {
+        if args.bitmap_chunk.is_some() {
+            return Err(UsageError(
+                "--bitmap-chunk and --bitmap none contradict each other".to_owned(),
+            ));
+        }
+        return Ok(None);
+    }
+    let chunk_bytes = args.bitmap_chunk.map(u32::try_from).transpose();
+    let chunk_bytes = chunk_bytes
+        .map_err(|_| UsageError("a bit of the bitmap stands for less than 4 GiB".to_owned()))?;
+    Ok(Some(NewBitmap {
+        chunk_bytes,
+        ..NewBitmap::default()
+    }))
+}
+
+/// What this machine is called, where that is known.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim().split('.').next()?.to_owned();
+    (!name.is_empty() && name != "localhost").then_some(name)
+}
