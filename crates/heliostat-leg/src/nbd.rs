@@ -16,8 +16,8 @@
 //! * the server had answered writes that were never flushed: it may have lost them, with its
 //!   machine's power or its own memory, and would return older bytes from now on, to reads long
 //!   before any flush could tell. The leg is *lost* then ([`LegOutcome::Lost`]);
-//! * what comes back is another export, or the same one in another size or with other abilities:
-//!   lost as well;
+//! * what comes back is another export, or the same one in another size, with other abilities, or
+//!   without bytes that it is known to have had ([`witness`]): lost as well;
 //! * the server broke the protocol. It is alive, and may still carry out what it was sent: lost;
 //! * a server goes on with requests of a connection that is gone, after their repetition was
 //!   answered and the same bytes were written anew. That takes a network which cuts connections
@@ -33,6 +33,7 @@ mod connection;
 mod dial;
 mod dialer;
 mod setup;
+mod witness;
 
 pub(crate) use client::NbdClient;
 pub(crate) use setup::{NbdStore, open_export};

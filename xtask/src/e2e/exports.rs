@@ -55,6 +55,11 @@ pub(super) const TESTS: &[Test] = &[
         run: export_killed_writing,
     },
     Test {
+        name: "export_forgets",
+        about: "the server of an export is started anew and empty: faulted, old bytes never read",
+        run: export_forgets,
+    },
+    Test {
         name: "export_refused",
         about: "exports that cannot be legs are refused with the way out",
         run: export_refused,
@@ -286,26 +291,48 @@ fn export_goes_silent(room: &Room) -> Result<()> {
     legs::ensure_equal(&files[..2])
 }
 
+/// What lies where says so itself, and may be read in any order.
+const PATTERN: [&str; 4] = [
+    "--bs=4k",
+    "--iodepth=16",
+    "--verify=pattern",
+    "--verify_pattern=%o",
+];
+
+/// Writes the pattern everywhere, and waits until all of it is flushed.
+fn write_pattern(room: &Room, server: &Server<'_>) -> Result<()> {
+    let options = [&PATTERN[..], &["--rw=randwrite"]].concat();
+    fio::ensure_no_error(&fio::verify(room, &server.uri(), &options)?)?;
+    process::wait_until("the array to be clean", TOLD_TIME_MAX, || {
+        let text = server.control(&["stats", server::NAME, "--json"])?;
+        Ok(text.contains("\"dirty\":false"))
+    })
+}
+
+fn export_forgets(room: &Room) -> Result<()> {
+    let file = legs::sparse_file(room, 0)?;
+    let size = legs::LEG_BYTES.to_string();
+    let mut export = ForeignServer::nbdkit(room, "nbdkit", &["memory", &size])?;
+    let legs = [file, export.uri("")];
+    let server = Server::start(room, &legs, &["--policy", "round-robin"])?;
+    write_pattern(room, &server)?;
+    export.kill()?;
+    export.start_again()?;
+    wait_until_told(&server, "came back and has forgotten")?;
+    let read = [&PATTERN[..], &["--rw=randread"]].concat();
+    fio::ensure_no_error(&fio::verify(room, &server.uri(), &read)?)?;
+    ensure_told(&server.said()?, "is faulted")?;
+    server.terminate()?;
+    Ok(())
+}
+
 fn export_killed_reading(room: &Room) -> Result<()> {
     let files = legs::sparse(room)?;
     let mut export = ForeignServer::nbdkit(room, "nbdkit", &["file", &files[1]])?;
     let legs = [files[0].clone(), export.uri("")];
     let server = Server::start(room, &legs, &["--policy", "round-robin"])?;
-    // What lies where says so itself, and may be read in any order.
-    let common = [
-        "--bs=4k",
-        "--iodepth=16",
-        "--verify=pattern",
-        "--verify_pattern=%o",
-    ];
-    let written = [&common[..], &["--rw=randwrite"]].concat();
-    fio::ensure_no_error(&fio::verify(room, &server.uri(), &written)?)?;
-    // Nothing that was written is unflushed then.
-    process::wait_until("the array to be clean", TOLD_TIME_MAX, || {
-        let text = server.control(&["stats", server::NAME, "--json"])?;
-        Ok(text.contains("\"dirty\":false"))
-    })?;
-    let read = [&common[..], &["--rw=randread", "--rate_iops=500"]].concat();
+    write_pattern(room, &server)?;
+    let read = [&PATTERN[..], &["--rw=randread", "--rate_iops=500"]].concat();
     let mut fio = fio::verify_meanwhile(room, &server.uri(), &read)?;
     let count = 3;
     for index in 1..=count {

@@ -14,7 +14,8 @@ use rustix::event::{Timespec, epoll};
 
 use super::connection::{Answer, Connection, Loss, Question};
 use super::dial::{Dialled, Target};
-use super::dialer::{Dialer, News, Task};
+use super::dialer::{Dialer, News, Task, TaskKind};
+use super::witness::Witnesses;
 use crate::api::{LegIo, LegOutcome};
 use crate::arena::{Arena, ArenaRange};
 
@@ -43,12 +44,16 @@ pub(crate) struct NbdClient {
     /// The keys of what was ready at the last look.
     ready: Vec<u64>,
     dialer: Dialer,
+    /// How often all connections were lost. What was asked of the dialer before the last time is
+    /// out of date: it may lead to a server that was not asked for what is known since.
+    epoch: u64,
     connections: Vec<Connection>,
     next_connection: u64,
     /// In order of dispatch.
     ops: BTreeMap<u64, Op>,
     next_op: u64,
     unflushed: Unflushed,
+    witnesses: Witnesses,
     state: State,
     /// Whether an operation was ended as lost: one is enough.
     is_loss_told: bool,
@@ -121,11 +126,13 @@ impl NbdClient {
             epoll,
             ready: Vec::with_capacity(EVENTS_MAX),
             dialer,
+            epoch: 0,
             connections: Vec::new(),
             next_connection: 0,
             ops: BTreeMap::new(),
             next_op: 0,
             unflushed: Unflushed::default(),
+            witnesses: Witnesses::default(),
             state: State::Connected,
             is_loss_told: false,
             answers: Vec::new(),
@@ -161,6 +168,9 @@ impl NbdClient {
         if let Err(outcome) = told {
             self.done.push((io.op, outcome));
             return;
+        }
+        if io.kind.is_mutating() {
+            self.witnesses.forget(io.extent);
         }
         let key = self.next_op;
         self.next_op += 1;
@@ -365,7 +375,7 @@ impl NbdClient {
             if result == Err(ErrorKind::Shutdown.errno().unsigned_abs()) {
                 is_shutting_down = true;
             } else {
-                self.on_answer(key, result);
+                self.on_answer(key, result, arena);
             }
         }
         self.answers = answers;
@@ -376,7 +386,7 @@ impl NbdClient {
         }
     }
 
-    fn on_answer(&mut self, key: u64, result: Result<Vec<StatusRun>, u32>) {
+    fn on_answer(&mut self, key: u64, result: Result<Vec<StatusRun>, u32>, arena: &Arena) {
         let op = self.ops.get_mut(&key).expect("it has not ended");
         op.outstanding -= 1;
         match result {
@@ -394,6 +404,9 @@ impl NbdClient {
         if op.io.kind.is_mutating() && !op.io.fua {
             self.unflushed.answered += 1;
         }
+        if op.error.is_none() {
+            self.remember(&op.io, arena);
+        }
         let outcome = match (op.error, op.io.kind) {
             (Some(kind), _) => LegOutcome::Failed(kind),
             (None, OpKind::Flush) => {
@@ -406,6 +419,19 @@ impl NbdClient {
             }
         };
         self.done.push((id, outcome));
+    }
+
+    /// Remembers some bytes of an operation that was carried out.
+    fn remember(&mut self, io: &LegIo, arena: &Arena) {
+        let Some(memory) = io.memory else { return };
+        if !self.witnesses.wants(io.kind) {
+            return;
+        }
+        let mut ops = self.ops.values();
+        let changes = ops.any(|op| op.io.kind.is_mutating() && op.io.extent.overlaps(io.extent));
+        if !changes {
+            self.witnesses.add(io.extent, arena.slice(memory));
+        }
     }
 
     /// A connection is of no use any more.
@@ -436,7 +462,8 @@ impl NbdClient {
                 "the connection was lost ({loss}); {} operations wait for the next one",
                 self.ops.len()
             ));
-            self.dialer.add(Task::Reconnect);
+            self.epoch += 1;
+            self.dial(TaskKind::Reconnect);
         } else {
             // Once: often the others follow.
             if !std::mem::replace(&mut self.is_thinning_told, true) {
@@ -445,8 +472,16 @@ impl NbdClient {
                 ));
             }
             orphans.into_iter().for_each(|key| self.dispatch(key));
-            self.dialer.add(Task::Extra);
+            self.dial(TaskKind::Extra);
         }
+    }
+
+    fn dial(&mut self, kind: TaskKind) {
+        self.dialer.add(Task {
+            epoch: self.epoch,
+            kind,
+            witnesses: self.witnesses.all(),
+        });
     }
 
     fn become_lost(&mut self, why: &str) {
@@ -457,13 +492,18 @@ impl NbdClient {
     }
 
     fn on_news(&mut self) {
-        for news in self.dialer.take_news() {
-            match (news, self.state) {
-                (_, State::Lost | State::Retired) | (News::NoExtra, _) => {}
-                (News::Failed(told), _) => self.notes.push(format!("not connected yet: {told}")),
-                (News::Connected(dialled), State::Connected | State::Reconnecting) => {
-                    self.on_connected(dialled);
+        for (epoch, news) in self.dialer.take_news() {
+            if epoch != self.epoch || matches!(self.state, State::Lost | State::Retired) {
+                continue;
+            }
+            match news {
+                News::NoExtra => {}
+                News::Failed(told) => self.notes.push(format!("not connected yet: {told}")),
+                News::Forgot(extent) => {
+                    let told = format!("its server came back and has forgotten {extent}");
+                    self.become_lost(&told);
                 }
+                News::Connected(dialled) => self.on_connected(dialled),
             }
         }
     }
@@ -484,7 +524,7 @@ impl NbdClient {
         if let Err(error) = self.add_connection(dialled) {
             self.notes.push(format!("not connected yet: {error}"));
             if !was_connected {
-                self.dialer.add(Task::Reconnect);
+                self.dial(TaskKind::Reconnect);
             }
             return;
         }
@@ -527,7 +567,7 @@ impl NbdClient {
         let connection = Connection::new(id, dialled.fd, &dialled.negotiated);
         self.connections.push(connection);
         if self.connections.len() < self.connections_wanted {
-            self.dialer.add(Task::Extra);
+            self.dial(TaskKind::Extra);
         }
         Ok(())
     }

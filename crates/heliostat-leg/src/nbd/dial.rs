@@ -8,16 +8,20 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use heliostat_nbd::codec::{OptionHeader, option};
+use heliostat_nbd::codec::{OptionHeader, RequestHeader, command, option};
 use heliostat_nbd::handshake::{
     HANDSHAKE_INPUT_BYTES_MIN, Handshake, HandshakeError, Negotiated, Wish,
 };
+use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
 use heliostat_nbd::uri::{Endpoint, ExportUri};
+use heliostat_types::Extent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
+
+use super::witness::Witness;
 
 /// How long it may take until an export is open.
 pub(super) const DIAL_TIME_MAX: Duration = Duration::from_secs(10);
@@ -67,6 +71,10 @@ pub(super) enum DialError {
     },
     /// They do not come together.
     Handshake(HandshakeError),
+    /// The server broke the protocol.
+    Reply(ReplyError),
+    /// The server fails to read, with this error number.
+    ReadRefused(u32),
 }
 
 impl fmt::Display for DialError {
@@ -80,6 +88,8 @@ impl fmt::Display for DialError {
                 write!(f, "{waiting_for} within {} s", limit.as_secs_f64())
             }
             Self::Handshake(error) => error.fmt(f),
+            Self::Reply(error) => error.fmt(f),
+            Self::ReadRefused(error) => write!(f, "its server fails to read (error {error})"),
         }
     }
 }
@@ -93,7 +103,9 @@ impl DialError {
             Self::Closed => {
                 "look at what the server says; it may not have the export, or not want this client"
             }
-            Self::Broken(_) => "look at what the server says",
+            Self::Broken(_) | Self::Reply(_) | Self::ReadRefused(_) => {
+                "look at what the server says"
+            }
             Self::TimedOut { .. } => {
                 "look whether the server is overloaded, or lets in fewer clients than there are \
                  (qemu-nbd does by default: --shared=4)"
@@ -128,18 +140,42 @@ impl Target {
 
     /// Connects and negotiates.
     pub(super) fn dial(&self) -> Result<Dialled, DialError> {
-        let patience = Patience {
+        self.dial_with(&self.patience())
+    }
+
+    /// The same, and asks whether the server has these bytes; where not, which it has lost. A
+    /// server of another size is not asked, since whoever compares that has more to say.
+    pub(super) fn dial_known(
+        &self,
+        witnesses: &[Witness],
+    ) -> Result<Result<Dialled, Extent>, DialError> {
+        let patience = self.patience();
+        let dialled = self.dial_with(&patience)?;
+        for Witness { extent, bytes } in witnesses {
+            let is_there = extent.end() <= dialled.negotiated.details.size_bytes;
+            if is_there && read(&dialled, *extent, &patience)? != *bytes {
+                return Ok(Err(*extent));
+            }
+        }
+        Ok(Ok(dialled))
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
             limit: self.time_max,
             end: Instant::now() + self.time_max,
-        };
+        }
+    }
+
+    fn dial_with(&self, patience: &Patience) -> Result<Dialled, DialError> {
         let fd = match &self.uri.endpoint {
-            Endpoint::Unix(path) => connect_unix(path, &patience)?,
-            Endpoint::Tcp { .. } => connect_tcp(&self.addresses()?, &patience)?,
+            Endpoint::Unix(path) => connect_unix(path, patience)?,
+            Endpoint::Tcp { .. } => connect_tcp(&self.addresses()?, patience)?,
             Endpoint::Inherited | Endpoint::Stdio => {
                 unreachable!("legs are found at addresses only")
             }
         };
-        let negotiated = negotiate(&fd, &self.uri.export, &patience)?;
+        let negotiated = negotiate(&fd, &self.uri.export, patience)?;
         Ok(Dialled { fd, negotiated })
     }
 }
@@ -282,6 +318,57 @@ fn negotiate(fd: &OwnedFd, export: &str, patience: &Patience) -> Result<Negotiat
             Some(negotiated) => return Ok(negotiated),
             None if consumed > 0 => {}
             None => held += receive(fd, &mut input[held..], patience)?,
+        }
+    }
+}
+
+/// Reads a few bytes, the only request in flight.
+fn read(dialled: &Dialled, extent: Extent, patience: &Patience) -> Result<Vec<u8>, DialError> {
+    let Dialled { fd, negotiated } = dialled;
+    let mut replies = Replies::new(negotiated.is_structured, negotiated.allocation_context);
+    let mut request = Vec::new();
+    RequestHeader {
+        flags: 0,
+        command: command::READ,
+        cookie: replies.ask(Asked::Read(extent)),
+        offset_bytes: extent.offset(),
+        len_bytes: u32::try_from(extent.len()).expect("a few bytes"),
+    }
+    .write(&mut request);
+    send_all(fd, &request, patience)?;
+    let mut bytes = vec![0; usize::try_from(extent.len()).expect("a few bytes")];
+    let mut input = vec![0; REPLY_INPUT_BYTES_MIN];
+    let (mut held, mut place) = (0, 0);
+    loop {
+        let len = held.min(replies.payload_remaining());
+        bytes[place..place + len].copy_from_slice(&input[..len]);
+        place += len;
+        replies.advance_payload(len);
+        let mut consumed = len;
+        if replies.payload_remaining() == 0 {
+            let received = replies.receive(&input[len..held]);
+            let (read, event) = received.map_err(DialError::Reply)?;
+            consumed += read;
+            match event {
+                ReplyEvent::Answered { result: Ok(_), .. } => return Ok(bytes),
+                ReplyEvent::Answered {
+                    result: Err(error), ..
+                } => return Err(DialError::ReadRefused(error)),
+                ReplyEvent::Data { at, .. } => place = at,
+                ReplyEvent::Hole { at, len, .. } => bytes[at..at + len].fill(0),
+                ReplyEvent::Handled => {}
+                ReplyEvent::NeedInput => {
+                    input.copy_within(consumed..held, 0);
+                    held -= consumed;
+                    held += receive(fd, &mut input[held..], patience)?;
+                    continue;
+                }
+            }
+        }
+        input.copy_within(consumed..held, 0);
+        held -= consumed;
+        if held == 0 && replies.payload_remaining() > 0 {
+            held = receive(fd, &mut input, patience)?;
         }
     }
 }

@@ -5,18 +5,30 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use heliostat_types::RandomStream;
+use heliostat_types::{Extent, RandomStream};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::backoff::Backoff;
 use super::dial::{Dialled, Target};
+use super::witness::Witness;
 
 /// What the thread is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Comes back with what there is to tell of it.
+    pub(super) epoch: u64,
+    pub(super) kind: TaskKind,
+    /// What the server has to have.
+    pub(super) witnesses: Vec<Witness>,
+}
+
+/// How much depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum TaskKind {
     /// Connect, however often that has to be tried.
     Reconnect,
-    /// Connect once more to a server that is there; if it will not, do without.
+    /// Connect once more to a server that is there; if it will not, or what it has to have changed
+    /// meanwhile, do without.
     Extra,
 }
 
@@ -29,6 +41,8 @@ pub(super) enum News {
     Failed(String),
     /// An extra connection is not to be had.
     NoExtra,
+    /// The server is there and has lost bytes of this extent.
+    Forgot(Extent),
 }
 
 /// The thread of one leg, begun when there is first something to do.
@@ -50,7 +64,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Desk {
     tasks: Vec<Task>,
-    news: Vec<News>,
+    news: Vec<(u64, News)>,
     closed: bool,
 }
 
@@ -75,6 +89,7 @@ impl Dialer {
 
     /// Gives the thread something to do, after what it has to do already.
     pub(super) fn add(&mut self, task: Task) {
+        let epoch = task.epoch;
         locked(&self.shared.desk).tasks.push(task);
         if let Some(prng) = self.prng.take() {
             let shared = Arc::clone(&self.shared);
@@ -83,14 +98,14 @@ impl Dialer {
                 .spawn(move || shared.work(Backoff::new(prng)));
             if let Err(error) = begun {
                 let told = format!("no thread can be had to connect again ({error})");
-                self.shared.tell(News::Failed(told));
+                self.shared.tell(epoch, News::Failed(told));
             }
         }
         self.shared.changed.notify_one();
     }
 
     /// Takes what was told since the last call.
-    pub(super) fn take_news(&self) -> Vec<News> {
+    pub(super) fn take_news(&self) -> Vec<(u64, News)> {
         let mut desk = locked(&self.shared.desk);
         // Under the lock, so that the event and the news never disagree; empty where there is none.
         let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
@@ -109,28 +124,32 @@ impl Drop for Dialer {
 impl Shared {
     fn work(&self, mut backoff: Backoff) {
         while let Some(task) = self.next_task() {
-            match task {
-                Task::Reconnect => self.reconnect(&mut backoff),
-                Task::Extra => self.tell(match self.target.dial() {
-                    Ok(dialled) => News::Connected(dialled),
-                    Err(_) => News::NoExtra,
-                }),
+            match task.kind {
+                TaskKind::Reconnect => self.reconnect(&mut backoff, &task),
+                TaskKind::Extra => {
+                    let news = match self.target.dial_known(&task.witnesses) {
+                        Ok(Ok(dialled)) => News::Connected(dialled),
+                        Ok(Err(_)) | Err(_) => News::NoExtra,
+                    };
+                    self.tell(task.epoch, news);
+                }
             }
         }
     }
 
-    fn reconnect(&self, backoff: &mut Backoff) {
+    fn reconnect(&self, backoff: &mut Backoff, task: &Task) {
         let mut told = String::new();
         while self.pause(backoff.pause()) {
-            match self.target.dial() {
-                Ok(dialled) => {
+            match self.target.dial_known(&task.witnesses) {
+                Ok(Ok(dialled)) => {
                     backoff.reset();
-                    return self.tell(News::Connected(dialled));
+                    return self.tell(task.epoch, News::Connected(dialled));
                 }
+                Ok(Err(forgotten)) => return self.tell(task.epoch, News::Forgot(forgotten)),
                 Err(error) => {
                     let error = error.to_string();
                     if error != told {
-                        self.tell(News::Failed(error.clone()));
+                        self.tell(task.epoch, News::Failed(error.clone()));
                         told = error;
                     }
                 }
@@ -164,9 +183,9 @@ impl Shared {
         }
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, epoch: u64, news: News) {
         let mut desk = locked(&self.desk);
-        desk.news.push(news);
+        desk.news.push((epoch, news));
         let told = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         debug_assert!(told.is_ok(), "an event that is read now and then takes one");
     }

@@ -395,6 +395,61 @@ fn a_server_that_comes_back_as_another_is_lost() {
 }
 
 #[test]
+fn a_server_that_forgot_what_it_had_flushed_is_lost() {
+    let server = Server::start(Nature::default());
+    let mut bench = bench(&server);
+    assert_eq!(write(&mut bench, BLOCK, 1, false), LegOutcome::Done);
+    assert_eq!(bench.run(OpKind::Flush, FLUSH), LegOutcome::Done);
+    server.go_down();
+    server.come_back();
+    assert_eq!(read(&mut bench, BLOCK), 1);
+    server.go_down();
+    server.world().bytes.fill(0);
+    server.come_back();
+    assert_eq!(bench.run(OpKind::Read, BLOCK), LegOutcome::Lost);
+    let notes = notes(&mut bench);
+    assert!(
+        notes.contains("has forgotten bytes 4096 to 8191"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn what_was_read_before_the_array_was_served_is_known_too() {
+    let server = Server::start(Nature::default());
+    server.world().bytes[700] = 1;
+    let leg = open(&server.uri());
+    leg.read_at(0, &mut [0; 8192]).unwrap();
+    let mut bench = Bench::new(leg, IoChoice::Auto);
+    server.go_down();
+    server.world().bytes.fill(0);
+    server.come_back();
+    assert_eq!(bench.run(OpKind::Read, BLOCK), LegOutcome::Lost);
+}
+
+#[test]
+fn a_server_may_have_what_was_in_flight_or_not() {
+    let server = Server::start(Nature::default());
+    let mut bench = bench(&server);
+    assert_eq!(write(&mut bench, BLOCK, 1, true), LegOutcome::Done);
+    // Carried out, and not answered.
+    for is_done in [true, false] {
+        server.world().nature.silent = Some(command::WRITE);
+        bench.arena.slice_mut(range(0, BLOCK)).fill(2);
+        bench.submit_with(OpKind::Write, BLOCK, 0, |io| io.fua = true);
+        bench.hub.kick();
+        server.go_down();
+        if is_done {
+            server.world().bytes[4096..8192].fill(2);
+        }
+        server.world().nature.silent = None;
+        server.come_back();
+        assert_eq!(bench.only_outcome(), LegOutcome::Done);
+        assert_eq!(read(&mut bench, BLOCK), 2);
+    }
+}
+
+#[test]
 fn a_server_that_lies_is_lost_and_touches_no_other_memory() {
     let lies = [
         (OpKind::Flush, Lie::WrongMagic, "begins with a wrong number"),
