@@ -125,7 +125,7 @@ impl LegFile {
 
     /// An error where it has become smaller: setup must neither take what is missing for zeros nor
     /// make it grow again.
-    fn expect_whole(&self) -> io::Result<()> {
+    pub(crate) fn expect_whole(&self) -> io::Result<()> {
         if self.is_whole()? {
             return Ok(());
         }
@@ -247,7 +247,8 @@ impl LegFile {
         )
     }
 
-    fn fill(&self, mut offset_bytes: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    /// Fills `bytes` from `offset_bytes` on, aligned as the file wants it.
+    pub(crate) fn fill(&self, mut offset_bytes: u64, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let moved = retry_on_intr(|| pread(&self.fd, &mut *bytes, offset_bytes))?;
             if moved == 0 {
@@ -259,7 +260,8 @@ impl LegFile {
         Ok(())
     }
 
-    fn store(&self, mut offset_bytes: u64, mut bytes: &[u8]) -> io::Result<()> {
+    /// Stores `bytes` from `offset_bytes` on, aligned as the file wants it.
+    pub(crate) fn store(&self, mut offset_bytes: u64, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let moved = retry_on_intr(|| pwrite(&self.fd, bytes, offset_bytes))?;
             if moved == 0 {
@@ -268,6 +270,13 @@ impl LegFile {
             offset_bytes += u64::try_from(moved).expect("64 bits");
             bytes = &bytes[moved..];
         }
+        Ok(())
+    }
+
+    /// Makes `extent` zero, giving up its storage where `punch` says so.
+    pub(crate) fn make_zeros(&self, extent: Extent, punch: bool) -> io::Result<()> {
+        let (offset_bytes, len_bytes) = (extent.offset(), extent.len());
+        retry_on_intr(|| fallocate(&self.fd, zero_flags(punch), offset_bytes, len_bytes))?;
         Ok(())
     }
 
@@ -287,7 +296,7 @@ impl LegFile {
     }
 
     /// Which parts of `extent` are holes.
-    fn status(&self, extent: Extent) -> LegOutcome {
+    pub(crate) fn status(&self, extent: Extent) -> LegOutcome {
         let mut runs = Vec::new();
         let mut at = extent.offset();
         while at < extent.end() && runs.len() < STATUS_RUNS_MAX {

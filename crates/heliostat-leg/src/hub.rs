@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use heliostat_types::{ErrorKind, Instant, LegId, OpKind};
+use heliostat_types::{Duration, ErrorKind, Instant, LegId, OpKind};
 use rustix::io::Errno;
 
 use crate::api::{LegDone, LegIo, LegOutcome};
 use crate::arena::Arena;
+use crate::cache::CachedFile;
 use crate::delay::DelayLine;
 use crate::error::LegError;
 use crate::file::LegFile;
@@ -16,7 +17,11 @@ use crate::leg::{OpenedLeg, Store};
 use crate::memory::MemoryStore;
 use crate::nbd::NbdClient;
 use crate::ring::Ring;
-use crate::workers::{Mailbox, Workers};
+use crate::workers::{Mailbox, Target, Workers};
+
+/// How often a write cache looks whether it wants to write something back: often between two
+/// flushes of a busy client.
+const WRITE_BACK_INTERVAL: Duration = Duration::from_ms(5);
 
 /// How files and block devices are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +65,34 @@ enum Mover {
     Memory(MemoryStore),
     /// The ring, and threads for what that cannot do; or threads alone.
     File(Workers),
+    /// A thread, behind a write cache.
+    Cached(Cached),
     /// The loop itself, over sockets.
     Nbd(Box<NbdClient>),
+}
+
+/// A leg with a write cache.
+#[derive(Debug)]
+struct Cached {
+    workers: Workers,
+    cached: Arc<CachedFile>,
+    /// When something is written back, where there is anything.
+    write_back_at: Option<Instant>,
+}
+
+impl Cached {
+    /// Writes back what the cache wants to, where it is time for that.
+    fn write_back_due(&mut self, now: Instant) {
+        if !self.cached.is_dirty() {
+            self.write_back_at = None;
+            return;
+        }
+        let at = *self.write_back_at.get_or_insert(now + WRITE_BACK_INTERVAL);
+        if at <= now {
+            self.workers.write_back();
+            self.write_back_at = Some(now + WRITE_BACK_INTERVAL);
+        }
+    }
 }
 
 impl LegHub {
@@ -86,12 +117,11 @@ impl LegHub {
         let files: Vec<Option<Arc<LegFile>>> = legs
             .iter()
             .map(|leg| match &leg.store {
-                Store::Memory(_) | Store::Nbd(_) => None,
+                Store::Memory(_) | Store::Cached(_) | Store::Nbd(_) => None,
                 Store::File(file) => Some(Arc::clone(file)),
             })
             .collect();
-        let has_exports = legs.iter().any(|leg| matches!(leg.store, Store::Nbd(_)));
-        let (ring, backend) = choose_backend(&files, has_exports, &arena, choice);
+        let (ring, backend) = choose_backend(&legs, &files, &arena, choice);
         let legs = legs
             .into_iter()
             .enumerate()
@@ -102,9 +132,19 @@ impl LegHub {
                 mover: match leg.store {
                     Store::Memory(memory) => Mover::Memory(memory),
                     Store::Nbd(export) => Mover::Nbd(Box::new(export.into_client())),
+                    Store::Cached(cached) => Mover::Cached(Cached {
+                        workers: Workers::new(
+                            LegId::new(index),
+                            Target::Cached(Arc::clone(&cached)),
+                            Arc::clone(&arena),
+                            Arc::clone(&mailbox),
+                        ),
+                        cached,
+                        write_back_at: None,
+                    }),
                     Store::File(file) => Mover::File(Workers::new(
                         LegId::new(index),
-                        file,
+                        Target::File(file),
                         Arc::clone(&arena),
                         Arc::clone(&mailbox),
                     )),
@@ -190,6 +230,11 @@ impl LegHub {
         }
         self.mailbox.take(&mut self.ready);
         self.reap_exports();
+        for leg in &mut self.legs {
+            if let Mover::Cached(cached) = &mut leg.mover {
+                cached.write_back_due(now);
+            }
+        }
         self.outstanding_count -= self.ready.len();
         done.append(&mut self.ready);
     }
@@ -218,7 +263,7 @@ impl LegHub {
     fn exports(&self) -> impl Iterator<Item = &NbdClient> {
         self.legs.iter().filter_map(|leg| match &leg.mover {
             Mover::Nbd(export) => Some(&**export),
-            Mover::Memory(_) | Mover::File(_) => None,
+            Mover::Memory(_) | Mover::File(_) | Mover::Cached(_) => None,
         })
     }
 
@@ -239,11 +284,16 @@ impl LegHub {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let delays = self.legs.iter().filter_map(|leg| leg.delay.as_ref());
-        delays.filter_map(DelayLine::next_event_at).min()
+        let write_backs = self.legs.iter().filter_map(|leg| match &leg.mover {
+            Mover::Cached(cached) => cached.write_back_at,
+            Mover::Memory(_) | Mover::File(_) | Mover::Nbd(_) => None,
+        });
+        let ends = delays.filter_map(DelayLine::next_event_at);
+        ends.chain(write_backs).min()
     }
 
     /// How files and block devices are reached: `io_uring`, `threads: ` and why; or where there are
-    /// none, `sockets` for exports and `memory` for the rest.
+    /// none, `sockets` for exports, `threads: ` for write caches and `memory` for the rest.
     #[must_use]
     pub fn backend(&self) -> &str {
         &self.backend
@@ -287,6 +337,7 @@ impl LegHub {
                 ring.submit(leg, io, &mut self.ready);
             }
             (Mover::File(workers), _) => workers.submit(io),
+            (Mover::Cached(cached), _) => cached.workers.submit(io),
             (Mover::Nbd(export), _) => export.submit(io),
         }
     }
@@ -294,13 +345,20 @@ impl LegHub {
 
 /// A ring where there are files and one can be had, and what to call what is used.
 fn choose_backend(
+    legs: &[OpenedLeg],
     files: &[Option<Arc<LegFile>>],
-    has_exports: bool,
     arena: &Arc<Arena>,
     choice: IoChoice,
 ) -> (Option<Ring>, String) {
     if files.iter().all(Option::is_none) {
-        let backend = if has_exports { "sockets" } else { "memory" };
+        let has = |is_kind: fn(&Store) -> bool| legs.iter().any(|leg| is_kind(&leg.store));
+        let backend = if has(|store| matches!(store, Store::Nbd(_))) {
+            "sockets"
+        } else if has(|store| matches!(store, Store::Cached(_))) {
+            "threads: one for each write cache"
+        } else {
+            "memory"
+        };
         return (None, backend.to_owned());
     }
     if choice == IoChoice::ThreadPool {

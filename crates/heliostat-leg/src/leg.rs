@@ -8,13 +8,14 @@ use heliostat_model::{DeviceSpec, FaultRule, ModelParams};
 use heliostat_types::{Extent, RandomStream};
 use stdx::units::format_size;
 
+use crate::cache::CachedFile;
 use crate::error::LegError;
 use crate::file::LegFile;
 use crate::identity;
 use crate::memory::MemoryStore;
 use crate::nbd::{NbdStore, open_export};
 use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
-use crate::spec::{LegSpec, ModelSpec, SpecKind};
+use crate::spec::{CacheSpec, LegSpec, ModelSpec, SpecKind, Torn};
 use crate::superblock;
 
 /// What a leg says of itself. Never changes while it is open.
@@ -63,6 +64,8 @@ pub(crate) enum Store {
     Memory(MemoryStore),
     /// In a file or on a block device.
     File(Arc<LegFile>),
+    /// In a file, behind a write cache that is lost with the process.
+    Cached(Arc<CachedFile>),
     /// With the server of an NBD export.
     Nbd(Box<NbdStore>),
 }
@@ -84,7 +87,7 @@ impl LegSpec {
     pub fn open(&self) -> Result<OpenedLeg, LegError> {
         let name = self.to_string();
         match &self.kind {
-            SpecKind::Path(path) => open_file(name, path, Access::Direct),
+            SpecKind::Path(path) => open_file(name, path),
             SpecKind::Memory { size_bytes } => open_memory(name, *size_bytes),
             SpecKind::Model(model) => open_model(name, model),
             SpecKind::Nbd(spec) => {
@@ -100,8 +103,8 @@ impl LegSpec {
     }
 }
 
-fn open_file(name: String, path: &Path, access: Access) -> Result<OpenedLeg, LegError> {
-    let (file, info) = open_path(&name, path, access)?;
+fn open_file(name: String, path: &Path) -> Result<OpenedLeg, LegError> {
+    let (file, info) = open_path(&name, path, Access::Direct)?;
     Ok(OpenedLeg {
         name,
         info,
@@ -140,24 +143,12 @@ fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
 }
 
 fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
-    let store = match &model.file {
-        Some(path) => open_file(name.clone(), path, Access::Cached)?,
-        None => {
-            let size_bytes = model
-                .size_bytes
-                .unwrap_or_else(|| model.drive.params.size_bytes());
-            open_memory(name.clone(), size_bytes)?
-        }
-    };
+    let (store, under) = open_under(&name, model)?;
     let params = model.drive.params;
     let block_bytes = u64::from(spec_of(&params).logical_block_bytes);
     let size_bytes = match model.size_bytes {
         Some(size_bytes) => size_bytes,
         None => store.info.size_bytes - store.info.size_bytes % block_bytes,
-    };
-    let under = match &model.file {
-        Some(path) => path.display().to_string(),
-        None => "memory".to_owned(),
     };
     let unfit = |problem, way_out| LegError::Unfit {
         leg: name.clone(),
@@ -182,6 +173,10 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
         faults: model.faults.clone(),
     };
     let spec = spec_of(&timing.params);
+    let behind = model.cache.map_or_else(String::new, |cache| {
+        let size = format_size(cache.size_bytes);
+        format!(", behind {size} of volatile write cache")
+    });
     let info = LegInfo {
         size_bytes,
         logical_block_bytes: spec.logical_block_bytes,
@@ -190,7 +185,7 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
         optimal_io_bytes: spec.optimal_io_bytes,
         queue_depth: spec.queue_depth,
         description: format!(
-            "model of {}, {}, in {under}",
+            "model of {}, {}, in {under}{behind}",
             model.drive.summary,
             format_size(size_bytes)
         ),
@@ -202,6 +197,40 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
         store: store.store,
         timing: Some(timing),
     })
+}
+
+/// What the bytes of a model lie in, and what that is called.
+fn open_under(name: &str, model: &ModelSpec) -> Result<(OpenedLeg, String), LegError> {
+    let Some(path) = &model.file else {
+        let named_bytes = model.drive.params.size_bytes();
+        let size_bytes = model.size_bytes.unwrap_or(named_bytes);
+        let store = open_memory(name.to_owned(), size_bytes)?;
+        return Ok((store, "memory".to_owned()));
+    };
+    let (file, info) = open_path(name, path, Access::Cached)?;
+    let store = match model.cache {
+        None => Store::File(Arc::new(file)),
+        Some(cache) => {
+            let unit_bytes = unit_of(&model.drive.params, cache).max(file.block_bytes);
+            Store::Cached(Arc::new(CachedFile::new(file, cache, unit_bytes, path)))
+        }
+    };
+    let leg = OpenedLeg {
+        name: name.to_owned(),
+        info,
+        store,
+        timing: None,
+    };
+    Ok((leg, path.display().to_string()))
+}
+
+/// What a drive with this cache never tears.
+fn unit_of(params: &ModelParams, cache: CacheSpec) -> u32 {
+    let spec = spec_of(params);
+    match cache.torn {
+        Torn::Logical => spec.logical_block_bytes,
+        Torn::Physical => spec.physical_block_bytes,
+    }
 }
 
 /// What a device with these parameters says of itself.
@@ -241,6 +270,7 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(memory) => memory.read_at(offset_bytes, bytes),
             Store::File(file) => file.read_at(offset_bytes, bytes),
+            Store::Cached(cached) => cached.read_at(offset_bytes, bytes),
             Store::Nbd(export) => export.read_at(offset_bytes, bytes),
         };
         self.named("read", result)
@@ -255,6 +285,7 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(memory) => memory.write_at(offset_bytes, bytes),
             Store::File(file) => file.write_at(offset_bytes, bytes),
+            Store::Cached(cached) => cached.write_at(offset_bytes, bytes),
             Store::Nbd(export) => export.write_at(offset_bytes, bytes),
         };
         self.named("write", result)
@@ -268,6 +299,7 @@ impl OpenedLeg {
         let result = match &self.store {
             Store::Memory(_) => Ok(()),
             Store::File(file) => file.sync(),
+            Store::Cached(cached) => cached.sync(),
             Store::Nbd(export) => export.sync(),
         };
         self.named("flush", result)
@@ -298,7 +330,7 @@ impl OpenedLeg {
     fn expect_distinct_exports(legs: &[Self]) -> Result<(), LegError> {
         let place = |leg: &Self| match &leg.store {
             Store::Nbd(export) => Some(export.place.clone()),
-            Store::Memory(_) | Store::File(_) => None,
+            Store::Memory(_) | Store::File(_) | Store::Cached(_) => None,
         };
         let places: Vec<_> = legs.iter().map(place).collect();
         for later in 0..legs.len() {
@@ -330,6 +362,7 @@ impl OpenedLeg {
             // A server that comes back with another size is not talked to.
             Store::Memory(_) | Store::Nbd(_) => Ok(true),
             Store::File(file) => file.is_whole(),
+            Store::Cached(cached) => cached.file().is_whole(),
         };
         self.named("ask the size of", result)
     }
@@ -381,6 +414,7 @@ impl Iterator for DataRuns<'_> {
         let result = match &self.leg.store {
             Store::Memory(_) => Ok((self.at, end)),
             Store::File(file) => file.data_run(self.at, end),
+            Store::Cached(cached) => cached.data_run(self.at, end),
             Store::Nbd(export) => export.data_run(self.at, end),
         };
         match self.leg.named("look for data in", result) {

@@ -7,6 +7,7 @@
 
 mod api;
 mod arena;
+mod cache;
 mod delay;
 mod error;
 mod file;

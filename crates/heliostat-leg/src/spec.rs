@@ -61,7 +61,46 @@ pub(crate) struct ModelSpec {
     pub(crate) file: Option<PathBuf>,
     /// What goes wrong, and when.
     pub(crate) faults: Vec<FaultRule>,
+    /// The write cache that loses what was not flushed, where there is one.
+    pub(crate) cache: Option<CacheSpec>,
 }
+
+/// A volatile write cache in the memory of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheSpec {
+    /// How much it holds at most.
+    pub(crate) size_bytes: u64,
+    /// What is lost or kept as a whole.
+    pub(crate) torn: Torn,
+    /// What its luck follows from.
+    pub(crate) seed: u64,
+}
+
+/// The unit in which writes are torn when the power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Torn {
+    /// The leg's logical block.
+    Logical,
+    /// The leg's physical block.
+    Physical,
+}
+
+impl Default for CacheSpec {
+    fn default() -> Self {
+        Self {
+            // As small drives have it; most of it lies idle between flushes.
+            size_bytes: 16 << 20,
+            torn: Torn::Logical,
+            seed: 0,
+        }
+    }
+}
+
+/// The smallest write cache: some blocks of any size.
+const CACHE_MIN_BYTES: u64 = 64 << 10;
+
+/// The largest write cache: what drives have at most.
+const CACHE_MAX_BYTES: u64 = 1 << 30;
 
 impl LegSpec {
     /// Understands a text.
@@ -168,6 +207,7 @@ fn parse_model(text: &str) -> Result<ModelSpec, String> {
         size_bytes: None,
         file: None,
         faults: Vec::new(),
+        cache: None,
     };
     for item in items {
         let (key, value) = item
@@ -179,6 +219,9 @@ fn parse_model(text: &str) -> Result<ModelSpec, String> {
         if rule.until <= rule.at {
             return Err("a fault's until= lies after its at=".to_owned());
         }
+    }
+    if spec.cache.is_some() && spec.file.is_none() {
+        return Err("cache= needs file=: without one everything is lost anyway".to_owned());
     }
     Ok(spec)
 }
@@ -202,12 +245,27 @@ impl ModelSpec {
                 self.begin_fault(FaultEffect::Dead);
             }
             "slow" => self.begin_fault(FaultEffect::SlowPermille(parse_permille(value)?)),
+            "cache" if value == "volatile" => self.cache = Some(CacheSpec::default()),
+            "cache" => return Err(format!("cache= is volatile or left out, not '{value}'")),
+            "cache-size" => self.cache(key)?.size_bytes = parse_cache_size(value)?,
+            "torn" => {
+                self.cache(key)?.torn = match value {
+                    "logical" => Torn::Logical,
+                    "physical" => Torn::Physical,
+                    _ => return Err(format!("torn= is logical or physical, not '{value}'")),
+                }
+            }
+            "seed" => {
+                let seed = value.parse();
+                self.cache(key)?.seed =
+                    seed.map_err(|_| format!("seed= is a number, not '{value}'"))?;
+            }
             "at" => self.last_fault(key)?.at = parse_moment(value)?,
             "until" => self.last_fault(key)?.until = parse_moment(value)?,
             _ => {
                 return Err(format!(
-                    "there is no key '{key}'; there are size, file, error, stuck, dead, slow, at \
-                     and until"
+                    "there is no key '{key}'; there are size, file, error, stuck, dead, slow, \
+                     at, until, cache, cache-size, torn and seed"
                 ));
             }
         }
@@ -220,6 +278,13 @@ impl ModelSpec {
             until: Instant::MAX,
             effect,
         });
+    }
+
+    /// The cache that a key belongs to.
+    fn cache(&mut self, key: &str) -> Result<&mut CacheSpec, String> {
+        self.cache
+            .as_mut()
+            .ok_or_else(|| format!("{key}= comes after the cache=volatile it is for"))
     }
 
     /// The fault that a key of time belongs to: the one before it.
@@ -255,6 +320,15 @@ fn parse_permille(text: &str) -> Result<u64, String> {
     }
 }
 
+fn parse_cache_size(text: &str) -> Result<u64, String> {
+    let size_bytes = parse_size(text).map_err(|error| error.to_string())?;
+    if (CACHE_MIN_BYTES..=CACHE_MAX_BYTES).contains(&size_bytes) {
+        Ok(size_bytes)
+    } else {
+        Err(format!("cache-size= is from 64k to 1g, not '{text}'"))
+    }
+}
+
 fn parse_moment(text: &str) -> Result<Instant, String> {
     let ns = parse_time_ns(text).map_err(|error| error.to_string())?;
     Ok(Instant::from_ns(ns))
@@ -265,7 +339,7 @@ mod tests {
     use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule};
     use heliostat_types::{Duration, Instant};
 
-    use super::{CONNECTIONS_DEFAULT, LegSpec, SpecKind};
+    use super::{CONNECTIONS_DEFAULT, CacheSpec, LegSpec, SpecKind, Torn};
 
     fn kind(text: &str) -> SpecKind {
         let spec = LegSpec::parse(text).unwrap();
@@ -324,6 +398,29 @@ mod tests {
     }
 
     #[test]
+    fn caches_have_a_size_a_unit_and_a_seed() {
+        let cache = |text| {
+            let SpecKind::Model(model) = kind(text) else {
+                panic!("a model");
+            };
+            model.cache
+        };
+        assert_eq!(cache("model:ram,file=/x"), None);
+        assert_eq!(
+            cache("model:ram,file=/x,cache=volatile"),
+            Some(CacheSpec::default())
+        );
+        assert_eq!(
+            cache("model:ram,cache=volatile,cache-size=1m,torn=physical,seed=7,file=/x"),
+            Some(CacheSpec {
+                size_bytes: 1 << 20,
+                torn: Torn::Physical,
+                seed: 7,
+            })
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (text, told) in [
             (
@@ -350,6 +447,15 @@ mod tests {
             ("model:ram,dead=false", "dead= is true or left out"),
             ("model:ram,error=both", "error= is read or write"),
             ("model:ram,slow=0", "slow= is a factor"),
+            ("model:ram,cache=volatile", "cache= needs file="),
+            ("model:ram,cache=none", "cache= is volatile or left out"),
+            ("model:ram,seed=1", "seed= comes after the cache=volatile"),
+            ("model:ram,cache=volatile,seed=x", "seed= is a number"),
+            ("model:ram,cache=volatile,torn=page", "torn= is logical or"),
+            (
+                "model:ram,cache=volatile,cache-size=1k",
+                "cache-size= is from 64k to 1g, not '1k'",
+            ),
             ("model:ram,stuck=true,at=2s,until=1s", "until= lies after"),
         ] {
             let problem = problem(text);

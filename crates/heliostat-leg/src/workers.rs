@@ -17,11 +17,48 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::{LegDone, LegIo, LegOutcome};
 use crate::arena::Arena;
+use crate::cache::CachedFile;
 use crate::file::LegFile;
 
 /// The most threads of one leg: enough that a drive has something to choose from, and few enough
 /// that sixteen legs stay below common limits on threads.
 const WORKERS_PER_LEG_MAX: usize = 16;
+
+/// What the threads of a leg work on.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// A file or block device.
+    File(Arc<LegFile>),
+    /// A file behind a write cache.
+    Cached(Arc<CachedFile>),
+}
+
+impl Target {
+    fn perform(&self, arena: &Arena, io: LegIo) -> LegOutcome {
+        match self {
+            Self::File(file) => file.perform(arena, io),
+            Self::Cached(cached) => cached.perform(arena, io),
+        }
+    }
+
+    /// How many threads can be busy with it at once.
+    const fn threads_max(&self) -> usize {
+        match self {
+            Self::File(_) => WORKERS_PER_LEG_MAX,
+            // One has the cache at a time, and then in the order in which it was asked.
+            Self::Cached(_) => 1,
+        }
+    }
+}
+
+/// What a thread is to do.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// Carry out an operation and report it.
+    Io(LegIo),
+    /// Let a cache write back what it wants to.
+    WriteBack,
+}
 
 /// Where threads leave what they have done, for the loop to fetch.
 #[derive(Debug)]
@@ -89,7 +126,7 @@ pub(crate) struct Workers {
 #[derive(Debug)]
 struct Shared {
     leg: LegId,
-    file: Arc<LegFile>,
+    target: Target,
     arena: Arc<Arena>,
     mailbox: Arc<Mailbox>,
     queue: Mutex<Queue>,
@@ -99,7 +136,7 @@ struct Shared {
 /// What waits for a thread.
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<LegIo>,
+    waiting: VecDeque<Task>,
     /// Threads that are carrying something out.
     busy_count: usize,
     closed: bool,
@@ -109,14 +146,14 @@ impl Workers {
     /// Threads for a leg, none of them begun yet.
     pub(crate) fn new(
         leg: LegId,
-        file: Arc<LegFile>,
+        target: Target,
         arena: Arc<Arena>,
         mailbox: Arc<Mailbox>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 leg,
-                file,
+                target,
                 arena,
                 mailbox,
                 queue: Mutex::default(),
@@ -128,13 +165,25 @@ impl Workers {
 
     /// Hands in an operation; its completion will lie in the mailbox.
     pub(crate) fn submit(&mut self, io: LegIo) {
+        self.hand_in(Task::Io(io));
+    }
+
+    /// Lets a cache write back what it wants to, when there is nothing else to do before.
+    pub(crate) fn write_back(&mut self) {
+        // What comes while it is busy would only pile up.
+        if locked(&self.shared.queue).waiting.is_empty() {
+            self.hand_in(Task::WriteBack);
+        }
+    }
+
+    fn hand_in(&mut self, task: Task) {
         let mut queue = locked(&self.shared.queue);
-        queue.waiting.push_back(io);
+        queue.waiting.push_back(task);
         let idle_count = self.threads.len() - queue.busy_count;
         let wants_thread = queue.waiting.len() > idle_count;
         drop(queue);
         self.shared.changed.notify_one();
-        if wants_thread && self.threads.len() < WORKERS_PER_LEG_MAX {
+        if wants_thread && self.threads.len() < self.shared.target.threads_max() {
             self.begin_thread();
         }
     }
@@ -149,9 +198,11 @@ impl Workers {
             Ok(thread) => self.threads.push(thread),
             Err(_) if self.threads.is_empty() => {
                 // Nobody will ever come for what waits.
-                for io in mem::take(&mut locked(&self.shared.queue).waiting) {
-                    let outcome = LegOutcome::Failed(ErrorKind::NoMemory);
-                    self.shared.report(io, outcome);
+                for task in mem::take(&mut locked(&self.shared.queue).waiting) {
+                    if let Task::Io(io) = task {
+                        let outcome = LegOutcome::Failed(ErrorKind::NoMemory);
+                        self.shared.report(io, outcome);
+                    }
                 }
             }
             Err(_) => {}
@@ -178,24 +229,33 @@ impl Drop for Workers {
 
 impl Shared {
     fn work(&self) {
-        while let Some(io) = self.next() {
-            let outcome = self.file.perform(&self.arena, io);
+        while let Some(task) = self.next() {
+            let done = match (task, &self.target) {
+                (Task::Io(io), target) => Some((io, target.perform(&self.arena, io))),
+                (Task::WriteBack, Target::Cached(cached)) => {
+                    cached.write_back();
+                    None
+                }
+                (Task::WriteBack, Target::File(_)) => None,
+            };
             // First, so that whoever has everything reported finds nobody busy.
             locked(&self.queue).busy_count -= 1;
-            self.report(io, outcome);
+            if let Some((io, outcome)) = done {
+                self.report(io, outcome);
+            }
         }
     }
 
     /// Waits for something to do; `None` when there will be nothing more.
-    fn next(&self) -> Option<LegIo> {
+    fn next(&self) -> Option<Task> {
         let mut queue = locked(&self.queue);
         loop {
             if queue.closed {
                 return None;
             }
-            if let Some(io) = queue.waiting.pop_front() {
+            if let Some(task) = queue.waiting.pop_front() {
                 queue.busy_count += 1;
-                return Some(io);
+                return Some(task);
             }
             queue = self
                 .changed

@@ -39,6 +39,19 @@ fn a_model_on_a_file() {
 }
 
 #[test]
+fn a_model_behind_a_volatile_cache() {
+    let scratch = Scratch::new();
+    let path = scratch.file("leg", SIZE);
+    for drive in ["ram", "hdd-7200-2tb", "ssd-sata-256gb"] {
+        for options in ["", ",cache-size=256k", ",torn=physical,seed=1"] {
+            let path = path.display();
+            let text = format!("model:{drive},file={path},cache=volatile{options}");
+            conforms(open(&text), IoChoice::Auto, "threads: one for each");
+        }
+    }
+}
+
+#[test]
 fn a_file_through_io_uring() {
     let scratch = Scratch::new();
     let leg = open_path(&scratch.file("leg", SIZE + 100));
