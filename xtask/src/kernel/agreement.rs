@@ -89,51 +89,88 @@ pub(super) fn agree(place: &Place, when: &str, legs: &str) -> Result<()> {
 }
 
 fn agree_on_leg(place: &Place, name: &str, ours: &str) -> Result<()> {
-    let said = |kind: &str| -> Result<String> {
-        let text = place.said(&format!("{name}.{kind}"))?;
-        // Columns are padded.
-        let lines = text.lines().map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.join(" ")
-        });
-        Ok(lines.collect::<Vec<_>>().join("\n"))
-    };
-    let (examine, bitmap, bad) = (said("examine")?, said("bitmap")?, said("badblocks")?);
-    if ours.trim() == "no superblock" {
+    for (part, kind) in [("superblock", "examine"), ("bitmap", "bitmap")] {
+        let said = place.said(&format!("{name}.{kind}"))?;
+        let (mut said, ours) = (fields(&said, ""), fields(ours, &format!("{part}/")));
+        // Of a bitmap it says what it would be even where there is none.
+        let has_magic = |(name, value): &(String, String)| name == "Magic" && value != "00000000";
+        if !said.iter().any(has_magic) {
+            said.clear();
+        }
         ensure!(
-            examine.contains("No md superblock"),
-            "mdadm found a superblock: {examine}"
+            said.is_empty() == ours.is_empty(),
+            "one finds a {part}: {said:?}, {ours:?}"
         );
-        return Ok(());
+        for (name, value) in said {
+            let field = ours.iter().find(|(other, _)| *other == name);
+            let (_, other) = field.with_context(|| format!("the {part} has no {name}"))?;
+            ensure!(
+                value == *other,
+                "{part}, {name}: {other}\n  mdadm says: {value}"
+            );
+        }
     }
-    for line in ours.lines() {
-        let (key, value) = line.split_once(": ").context("KEY: VALUE")?;
-        let (text, expected) = match key {
-            "version" => (&examine, format!("Version : {value}")),
-            "features" => (&examine, format!("Feature Map : {value}")),
-            "array" => (&examine, format!("Array UUID : {value}")),
-            "leg" => (&examine, format!("Device UUID : {value}")),
-            "state" => (&examine, format!("State : {value}")),
-            "events" => (&examine, format!("Events : {value}")),
-            "role" => (&examine, format!("Device Role : {value}")),
-            "flags" => (&examine, format!("Flags : {value}")),
-            "roles" => (&examine, format!("Array State : {value} ")),
-            "recovered" => (&examine, format!("Recovery Offset : {value} sectors")),
-            "data offset" => (&examine, format!("Data Offset : {value} sectors")),
-            "bitmap events" => (&bitmap, format!("Events : {value}")),
-            "bitmap cleared" => (&bitmap, format!("Events Cleared : {value}")),
-            "bitmap" => (&bitmap, format!("Bitmap : {value}")),
-            "bad" => (&bad, value.to_owned()),
-            // Which ones is not for mdadm to say.
-            "bits" => continue,
-            _ => anyhow::bail!("array_judge says {line}"),
-        };
-        let is_said = text.lines().any(|line| line.starts_with(&expected));
-        ensure!(is_said, "mdadm does not say \"{expected}\": {text}");
-    }
-    let is_whole = examine
+    let said = place.said(&format!("{name}.badblocks"))?;
+    let said = said
         .lines()
-        .any(|line| line.starts_with("Checksum : ") && line.ends_with(" - correct"));
-    ensure!(is_whole, "the sum is not correct: {examine}");
+        .map(str::trim)
+        .filter(|line| line.ends_with(" sectors"));
+    let ours = ours
+        .lines()
+        .filter_map(|line| line.strip_prefix("bad blocks/"));
+    let (said, ours): (Vec<&str>, Vec<&str>) = (said.collect(), ours.collect());
+    ensure!(said == ours, "bad blocks: {ours:?}\n  mdadm says: {said:?}");
     Ok(())
+}
+
+/// The lines of a text that begin so and are fields: their names, and what both sides say.
+fn fields(text: &str, beginning: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(beginning));
+    let fields = lines.filter_map(|line| {
+        let (name, value) = line.split_once(" : ")?;
+        let words: Vec<&str> = value.split_whitespace().collect();
+        let name = name.trim();
+        // What the device is called only mdadm knows, and only it says when sizes are in which
+        // other unit, and of which host a name is. All times are UTC, and only we say so.
+        let value = words.join(" ");
+        let value = match name {
+            "Filename" => return None,
+            "Creation Time" | "Update Time" => value.trim_end_matches(" UTC"),
+            "Avail Dev Size" | "Array Size" | "Used Dev Size" | "Sync Size" | "Name" => {
+                value.split(" (").next().unwrap_or_default()
+            }
+            _ => &value,
+        };
+        Some((name.to_owned(), value.to_owned()))
+    });
+    fields.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{expect, fields, known_only, plain};
+
+    #[test]
+    fn fields_are_what_both_sides_can_say() {
+        let said = "/dev/vdd:\n   Array Size : 6144 KiB (6.00 MiB 6.29 MB)\n  Events : 20\n\
+                    Creation Time : Tue Nov  4 22:13:20 2023\n  Filename : /dev/vdd\n";
+        let ours = "superblock/Array Size : 6144 KiB (6 MiB)\nsuperblock/Events : 20\n\
+                    bitmap/Events : 19\n\
+                    superblock/Creation Time : Tue Nov  4 22:13:20 2023 UTC\n";
+        let said = fields(said, "");
+        assert_eq!(said, fields(ours, "superblock/"));
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[0].1, "6144 KiB");
+    }
+
+    #[test]
+    fn a_failed_leg_is_out() {
+        let said = "a 0 in_sync,write_mostly\nb none faulty\nc none spare\nresync 0\n";
+        let said = plain(said);
+        assert_eq!(said, "a 0 in_sync, b out, c none spare, resync 0");
+        let said = known_only(&said, "a 0 in_sync\nresync none\n");
+        assert_eq!(said, "a 0 in_sync, resync 0");
+        assert!(expect("legs", "a 1\nb 2\n", "a 1, b 2").is_ok());
+        assert!(expect("legs", "a 1\n", "a 1, b 2").is_err());
+    }
 }

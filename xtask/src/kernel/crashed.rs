@@ -35,7 +35,7 @@ const MIRROR: Crashed = Crashed {
     legs: "a b",
     create: "--level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=64K $legs",
     then: "rewrite 1024 256",
-    state: "state: active, bits: 16 17 18 19",
+    state: "superblock/State : active, bits/16 17 18 19",
     differ: "17,40",
     again: "settle",
     copies: "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
@@ -47,7 +47,7 @@ const CRASHED: &[Crashed] = &[
     Crashed {
         name: "mirror-without-bitmap",
         create: "--level=1 --raid-devices=2 $legs",
-        state: "state: active",
+        state: "superblock/State : active",
         copies: "0..1024 a5 a5, 1024..1280 b5 b5, 1280..6144 a5 a5",
         ..MIRROR
     },
@@ -113,7 +113,7 @@ const CRASHED: &[Crashed] = &[
                mdadm --assemble --run $md $b
                rewrite 1024 256
                mdadm --stop $md",
-        state: "state: clean, bits: 16 17 18 19",
+        state: "superblock/State : clean, bits/16 17 18 19",
         copies: "0..1024 a5 a5, 1024..1088 b5 b5, 1088..1152 b5 a6, 1152..1280 b5 b5, \
                  1280..2560 a5 a5, 2560..2624 a5 a6, 2624..6144 a5 a5",
         ..MIRROR
@@ -171,7 +171,8 @@ fn case(crashed: &'static Crashed) -> Case {
         .host(move |place| {
             agree(place, "after", legs)?;
             let ours = place.judge("bytes a")?;
-            let told = |line: &&str| line.starts_with("state") || line.starts_with("bits");
+            let told =
+                |line: &&str| line.starts_with("superblock/State") || line.starts_with("bits");
             let ours: Vec<&str> = ours.lines().filter(told).collect();
             expect("state and bits", &ours.join("\n"), state)?;
             place.judge(&format!("differ {differ} {legs}"))?;

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use heliostat_engine::{Map, shape_of};
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
-    BadBlocks, BitmapBits, DeviceFlags, Features, FormatError, Place, RESYNC_DONE, Role, Superblock,
+    BadBlocks, BitmapBits, Features, FormatError, Place, Role, Superblock, describe_bitmap,
+    describe_superblock,
 };
 use heliostat_types::SECTOR_BYTES;
 
@@ -108,77 +109,31 @@ impl Leg {
         }
     }
 
-    /// What was read is the same as what would be written. Says what it is, in the words of
-    /// mdadm where it has some.
+    /// What was read is the same as what would be written. Says what it is, each line after the
+    /// part that says it.
     pub(crate) fn check_bytes(&self) -> Result<()> {
         let superblock = &self.superblock;
         self.check_part("superblock", self.place.sector, &superblock.to_bytes())?;
-        if let Some(bitmap) = &self.bitmap {
+        let sums = Superblock::checksums(from_sector(&self.bytes, self.place.sector))?;
+        let head = self.bitmap.as_ref().map(BitmapBits::super_block);
+        for (name, value) in describe_superblock(superblock, self.place.minor, sums, head) {
+            println!("superblock/{name} : {value}");
+        }
+        if let (Some(sector), Some(bitmap)) = (superblock.bitmap_sector(), &self.bitmap) {
             bitmap.super_block().check(superblock)?;
-        }
-        println!("version: {}", self.place.minor);
-        println!("features: {:#x}", superblock.features.0);
-        println!("array: {}", superblock.set_uuid);
-        println!("leg: {}", superblock.device_uuid);
-        if superblock.data_offset_sectors > 0 {
-            println!("data offset: {}", superblock.data_offset_sectors);
-        }
-        let is_clean = superblock.resync_offset_sectors == RESYNC_DONE;
-        println!("state: {}", if is_clean { "clean" } else { "active" });
-        println!("events: {}", superblock.events);
-        let role = match superblock.role().ok_or("not in its own list")? {
-            Role::Active(role) => format!("Active device {role}"),
-            Role::Faulty => "Faulty".to_owned(),
-            Role::Spare => "spare".to_owned(),
-            Role::Journal => "Journal".to_owned(),
-        };
-        println!("role: {role}");
-        println!("roles: {}", self.roles());
-        if superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY) {
-            println!("flags: write-mostly");
-        }
-        if superblock.features.contains(Features::RECOVERY_OFFSET) {
-            println!("recovered: {}", superblock.recovery_offset_sectors);
-        }
-        self.check_bitmap()?;
-        self.check_bad_blocks()
-    }
-
-    /// For each role whether somebody has it, or two.
-    fn roles(&self) -> String {
-        let superblock = &self.superblock;
-        let roles = (0..superblock.raid_disks).map(|role| {
-            let mut roles = superblock.roles.iter();
-            let has_it = |&other: &&Role| u32::from(other.to_number()) == role;
-            match roles.by_ref().filter(has_it).count() {
-                0 => '.',
-                1 => 'A',
-                _ => 'R',
-            }
-        });
-        roles.collect()
-    }
-
-    fn check_bitmap(&self) -> Result<()> {
-        if let (Some(sector), Some(bitmap)) = (self.superblock.bitmap_sector(), &self.bitmap) {
             self.check_part("bitmap", sector, bitmap.bytes())?;
-            let (set, chunks) = (bitmap.count_set(), bitmap.chunks());
-            println!("bitmap: {chunks} bits (chunks), {set} dirty");
-            println!("bitmap events: {}", bitmap.super_block().events);
-            println!("bitmap cleared: {}", bitmap.super_block().events_cleared);
+            for (name, value) in describe_bitmap(bitmap.super_block(), Some(bitmap)) {
+                println!("bitmap/{name} : {value}");
+            }
             let set: Vec<String> = bitmap.iter_set().map(|chunk| chunk.to_string()).collect();
-            println!("bits: {}", set.join(" "));
+            println!("bits/{}", set.join(" "));
         }
-        Ok(())
-    }
-
-    fn check_bad_blocks(&self) -> Result<()> {
-        if let (Some(sector), Some(log)) = (self.superblock.bad_blocks_sector(), &self.bad_blocks) {
+        if let (Some(sector), Some(log)) = (superblock.bad_blocks_sector(), &self.bad_blocks) {
             self.check_part("bad-block log", sector, &log.to_bytes())?;
             for mut range in log.ranges() {
                 while !range.is_empty() {
                     let len = (range.end - range.start).min(ENTRY_SECTORS_MAX);
-                    println!("bad: {} for {len} sectors", range.start);
+                    println!("bad blocks/{} for {len} sectors", range.start);
                     range.start += len;
                 }
             }
