@@ -95,6 +95,36 @@ impl Cached {
     }
 }
 
+impl Leg {
+    fn new(id: LegId, leg: OpenedLeg, arena: &Arc<Arena>, mailbox: &Arc<Mailbox>) -> Self {
+        Self {
+            size_bytes: leg.info().size_bytes,
+            block_bytes: u64::from(leg.info().logical_block_bytes),
+            delay: leg.timing.map(|timing| DelayLine::new(timing, id.index())),
+            mover: match leg.store {
+                Store::Memory(memory) => Mover::Memory(memory),
+                Store::Nbd(export) => Mover::Nbd(Box::new(export.into_client())),
+                Store::Cached(cached) => Mover::Cached(Cached {
+                    workers: Workers::new(
+                        id,
+                        Target::Cached(Arc::clone(&cached)),
+                        Arc::clone(arena),
+                        Arc::clone(mailbox),
+                    ),
+                    cached,
+                    write_back_at: None,
+                }),
+                Store::File(file) => Mover::File(Workers::new(
+                    id,
+                    Target::File(file),
+                    Arc::clone(arena),
+                    Arc::clone(mailbox),
+                )),
+            },
+        }
+    }
+}
+
 impl LegHub {
     /// Takes the legs over; the one at index i is leg i from now on.
     ///
@@ -122,35 +152,10 @@ impl LegHub {
             })
             .collect();
         let (ring, backend) = choose_backend(&legs, &files, &arena, choice);
-        let legs = legs
-            .into_iter()
-            .enumerate()
-            .map(|(index, leg)| Leg {
-                size_bytes: leg.info().size_bytes,
-                block_bytes: u64::from(leg.info().logical_block_bytes),
-                delay: leg.timing.map(|timing| DelayLine::new(timing, index)),
-                mover: match leg.store {
-                    Store::Memory(memory) => Mover::Memory(memory),
-                    Store::Nbd(export) => Mover::Nbd(Box::new(export.into_client())),
-                    Store::Cached(cached) => Mover::Cached(Cached {
-                        workers: Workers::new(
-                            LegId::new(index),
-                            Target::Cached(Arc::clone(&cached)),
-                            Arc::clone(&arena),
-                            Arc::clone(&mailbox),
-                        ),
-                        cached,
-                        write_back_at: None,
-                    }),
-                    Store::File(file) => Mover::File(Workers::new(
-                        LegId::new(index),
-                        Target::File(file),
-                        Arc::clone(&arena),
-                        Arc::clone(&mailbox),
-                    )),
-                },
-            })
-            .collect();
+        let legs = (0..)
+            .zip(legs)
+            .map(|(index, leg)| Leg::new(LegId::new(index), leg, &arena, &mailbox));
+        let legs = legs.collect();
         Ok(Self {
             legs,
             arena,
@@ -160,6 +165,26 @@ impl LegHub {
             ready: Vec::new(),
             outstanding_count: 0,
         })
+    }
+
+    /// From now on this is leg `leg`, which was missing, or of which nothing is in flight.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it. The leg is as it was then.
+    ///
+    /// # Panics
+    /// Where there is no such leg, or it has operations in flight.
+    pub fn attach(&mut self, leg: LegId, opened: OpenedLeg) -> Result<(), LegError> {
+        if let (Store::File(file), Some(ring)) = (&opened.store, &mut self.ring) {
+            let attached = ring.attach(leg, Arc::clone(file));
+            attached.map_err(|source| LegError::Io {
+                leg: opened.name().to_owned(),
+                doing: "register",
+                source,
+            })?;
+        }
+        self.legs[leg.index()] = Leg::new(leg, opened, &self.arena, &self.mailbox);
+        Ok(())
     }
 
     /// Hands in an operation; it begins with the next [`LegHub::kick`] at the latest. The

@@ -7,7 +7,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use heliostat_types::{LegId, LegSet};
+use heliostat_types::{LEGS_MAX, LegId, LegSet};
 use io_uring::{EnterFlags, IoUring, Probe, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 
@@ -26,6 +26,9 @@ const COMPLETION_ENTRIES: u32 = 4096;
 
 /// The largest region of memory that the kernel registers as one buffer.
 const REGISTERED_BUFFER_MAX_BYTES: usize = 1 << 30;
+
+/// In place of a file that is registered.
+const NO_FILE: i32 = -1;
 
 /// Where the arena is registered, where it is.
 const ARENA_SLOT: u16 = 0;
@@ -67,6 +70,16 @@ struct RingFile {
     slot: types::Fixed,
 }
 
+impl RingFile {
+    fn new(leg: usize, file: Arc<LegFile>) -> Self {
+        let slot = u32::try_from(leg).expect("there are few legs");
+        Self {
+            file,
+            slot: types::Fixed(slot),
+        }
+    }
+}
+
 /// One operation that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -83,20 +96,17 @@ impl Ring {
     pub(crate) fn new(files: &[Option<Arc<LegFile>>], arena: Arc<Arena>) -> io::Result<Self> {
         let ring = build()?;
         check_operations(&ring)?;
-        let mut descriptors = Vec::new();
-        let files = files
-            .iter()
-            .map(|file| {
-                let file = Arc::clone(file.as_ref()?);
-                let slot = u32::try_from(descriptors.len()).expect("there are few legs");
-                descriptors.push(file.fd().as_raw_fd());
-                Some(RingFile {
-                    file,
-                    slot: types::Fixed(slot),
-                })
-            })
-            .collect();
+        // A place for each leg there may be: one that comes later takes the place of its index.
+        let mut descriptors = [NO_FILE; LEGS_MAX];
+        for (place, file) in descriptors.iter_mut().zip(files) {
+            *place = file.as_ref().map_or(NO_FILE, |file| file.fd().as_raw_fd());
+        }
         ring.submitter().register_files(&descriptors)?;
+        let files = (0..LEGS_MAX).map(|index| {
+            let file = files.get(index)?.as_ref()?;
+            Some(RingFile::new(index, Arc::clone(file)))
+        });
+        let files = files.collect();
         let arena_registered = register_arena(&ring, &arena);
         Ok(Self {
             ring,
@@ -108,6 +118,24 @@ impl Ring {
             pending: Vec::new(),
             not_shared: PhantomData,
         })
+    }
+
+    /// From now on this is the file of the leg; it had none, or nothing of it is in flight.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub(crate) fn attach(&mut self, leg: LegId, file: Arc<LegFile>) -> io::Result<()> {
+        assert!(
+            !self.flights.has(leg),
+            "nothing is in flight at a leg that gets another file"
+        );
+        let place = u32::try_from(leg.index()).expect("there are few legs");
+        let descriptor = file.fd().as_raw_fd();
+        self.ring
+            .submitter()
+            .register_files_update(place, &[descriptor])?;
+        self.files[leg.index()] = Some(RingFile::new(leg.index(), file));
+        Ok(())
     }
 
     /// Readable while there may be completions.
@@ -383,6 +411,11 @@ impl Flights {
 
     fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
+    }
+
+    /// Whether something is in flight at a leg.
+    fn has(&self, leg: LegId) -> bool {
+        self.slots.iter().flatten().any(|flight| flight.leg == leg)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every kind of leg through every way of reaching it, driven as the runtime drives it.
 
+mod attach;
 pub(crate) mod bench;
 mod conformance;
 mod fallback;
