@@ -18,9 +18,11 @@ use crate::slab::Slab;
 
 /// Every buffer begins at a multiple of this: the page size, and at least every leg's block size.
 pub(crate) const GRANULE_BYTES: usize = 4096;
-/// Kept back from clients for second reads after a leg fell silent, the edges of 230 writes, and
+/// Kept back from clients for second reads after a leg fell silent, the edges of 224 writes, and
 /// for what is written of the array's metadata.
 const RESERVE_GRANULES: usize = 512;
+/// Of them, kept back for the metadata, which writes that hold the others may wait for.
+const METADATA_GRANULES: usize = 64;
 /// Single granules kept apart for the next small request: 1 MiB.
 const SINGLES_MAX: usize = 256;
 /// No granule: the end of a list.
@@ -165,8 +167,17 @@ impl BufferTable {
         Some(buffer)
     }
 
-    /// A buffer for the engine's own need; the reserve may be used.
+    /// A buffer for the engine's own need; what the metadata needs is left.
     pub(crate) fn alloc_reserved(&mut self, len_bytes: u64) -> Option<BufferId> {
+        let count = granules_of(len_bytes);
+        if self.used + count + METADATA_GRANULES > self.granules {
+            return None;
+        }
+        self.alloc_granules(count)
+    }
+
+    /// A buffer for the metadata, which all else may wait for.
+    pub(crate) fn alloc_last(&mut self, len_bytes: u64) -> Option<BufferId> {
         self.alloc_granules(granules_of(len_bytes))
     }
 

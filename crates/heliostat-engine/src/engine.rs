@@ -41,7 +41,7 @@ pub(crate) enum Waiting {
     Restart(u32),
     /// A piece that reads the edge of a write, by index: likewise.
     Edge(u32),
-    /// The next commit of the metadata.
+    /// The next step of the commit of the metadata.
     Commit,
 }
 
@@ -113,7 +113,13 @@ impl Engine {
             "a leg on record as faulted is not in sync"
         );
         let metadata = config.metadata.take();
+        let has_metadata = metadata.is_some();
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
+        let keeper = metadata.map(Keeper::new);
+        let first_commit = keeper.as_ref().map_or(0, Keeper::first_commit);
+        // Dirty, with nothing to resync: it may become clean without a write.
+        let clean_at =
+            (has_metadata && record.dirty && !intent.is_any_needed()).then_some(Instant::ZERO);
         let mut buffers = BufferTable::new(config.memory_bytes);
         let zeros = buffers
             .alloc_permanent(ZEROS_BYTES)
@@ -136,10 +142,10 @@ impl Engine {
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
             repairs: Slab::new(),
-            record: Record::new(record),
-            sweep_at: metadata.as_ref().map(|_| Instant::ZERO),
+            record: Record::new(record, first_commit, clean_at),
+            sweep_at: has_metadata.then_some(Instant::ZERO),
             intent,
-            keeper: metadata.map(Keeper::new),
+            keeper,
             waiting: VecDeque::new(),
             zeros: None,
             candidates: Vec::with_capacity(legs.legs.len()),
@@ -275,6 +281,14 @@ impl Engine {
             && self.keeper.as_ref().is_none_or(Keeper::is_idle)
             && self.waiting.is_empty()
             && self.legs.is_idle()
+    }
+
+    /// Whether the legs know who is in sync. Of an array that was not stopped in order it takes a
+    /// moment: what is read before could be another version after a crash, when a leg that is
+    /// missing now is back.
+    #[must_use]
+    pub fn is_taken_up(&self) -> bool {
+        self.keeper.as_ref().is_none_or(Keeper::is_taken_up)
     }
 
     /// The newest record, durable or not.
@@ -510,7 +524,7 @@ impl Engine {
                 Waiting::Request(request) => self.admit(turn, request),
                 Waiting::Restart(read) => self.restart_read(turn, *read),
                 Waiting::Edge(piece) => self.restart_edge(turn, *piece),
-                Waiting::Commit => self.retry_commit(turn),
+                Waiting::Commit => self.send_step(turn),
             };
             let is_settled = done || self.is_kept_by_ghosts() && self.refuse_waiting(&first);
             if !is_settled {

@@ -73,6 +73,12 @@ pub(crate) struct Intent {
     committing: ChunkSet,
     uses: Vec<Option<Box<[Use; PAGE_CHUNKS]>>>,
     needed: ChunkSet,
+    /// What was loaded may lack bits, and says so on the legs until all pages are durable.
+    is_unproven: bool,
+    /// Since when bits are missing, as it is durable on all legs,
+    cleared_durable: u64,
+    /// and as the commit on its way makes it.
+    cleared_committing: Option<u64>,
     /// How many bits were ever set, for statistics.
     bits_set: u64,
 }
@@ -86,6 +92,15 @@ impl Intent {
         );
         let chunks = size_bytes.div_ceil(chunk_bytes);
         let pages = index(chunks).div_ceil(PAGE_CHUNKS);
+        let bits = bits.map(|mut bits| {
+            assert!(bits.chunks() >= chunks, "a bitmap has a bit for each chunk");
+            for beyond in chunks..bits.chunks() {
+                bits.clear(beyond);
+            }
+            bits
+        });
+        let head = bits.as_ref().map(BitmapBits::super_block);
+        let cleared_durable = head.map_or(0, |head| head.events_cleared);
         Self {
             size_bytes,
             chunk_bytes,
@@ -95,6 +110,9 @@ impl Intent {
             committing: ChunkSet::new(chunks),
             uses: (0..pages).map(|_| None).collect(),
             needed: ChunkSet::new(chunks),
+            is_unproven: false,
+            cleared_durable,
+            cleared_committing: None,
             bits_set: 0,
         }
     }
@@ -116,8 +134,11 @@ impl Intent {
             Some(Unequal::Bits) => intent.need_bits(),
             Some(Unequal::From(address)) => intent.need_from(address),
         }
-        if metadata.is_some_and(|metadata| metadata.is_uneven) {
-            intent.all_pages_are_stale();
+        if let Some(metadata) = metadata {
+            intent.is_unproven = metadata.is_unproven();
+            if metadata.is_uneven || intent.is_unproven {
+                intent.all_pages_are_stale();
+            }
         }
         intent
     }
@@ -185,6 +206,10 @@ impl Intent {
             let Some(page) = self.stale_pages.pop_first() else {
                 break;
             };
+            if page == 0 {
+                let head = self.bits.as_ref().map(BitmapBits::super_block);
+                self.cleared_committing = head.map(|head| head.events_cleared);
+            }
             self.move_bits(page);
             pages.push(page);
         }
@@ -206,11 +231,15 @@ impl Intent {
     /// The commit is durable.
     pub(crate) fn committed(&mut self) {
         self.committing.clear();
+        if let Some(events) = self.cleared_committing.take() {
+            self.cleared_durable = events;
+        }
     }
 
     /// The commit with these pages has failed: they go into the next one.
     pub(crate) fn commit_failed(&mut self, pages: &[usize]) {
         self.stale_pages.extend(pages);
+        self.cleared_committing = None;
         let mut from = 0;
         while let Some(chunk) = self.committing.next(from) {
             self.waiting.insert(chunk);
@@ -234,10 +263,25 @@ impl Intent {
         if let Some(bits) = &mut self.bits {
             let mut head = *bits.super_block();
             change(&mut head);
-            head.state = BitmapState::default();
+            head.state = if self.is_unproven {
+                BitmapState::STALE
+            } else {
+                BitmapState::default()
+            };
             bits.set_super(head);
             self.stale_pages.insert(0);
         }
+    }
+
+    /// Whether bits may be missing on the legs, whatever was loaded.
+    pub(crate) const fn is_unproven(&self) -> bool {
+        self.is_unproven
+    }
+
+    /// All pages are durable on all legs: the head may say so.
+    pub(crate) fn prove(&mut self) {
+        self.is_unproven = false;
+        self.change_head(|_| {});
     }
 
     /// Whether a page waits to be written.
@@ -357,10 +401,7 @@ impl Intent {
     /// The first run of chunks at or behind `from` that need a resync.
     pub(crate) fn next_needed(&self, from: u64) -> Option<Extent> {
         let first = self.needed.next(from / self.chunk_bytes)?;
-        let mut last = first;
-        while self.needed.contains(last + 1) {
-            last += 1;
-        }
+        let last = self.needed.next_without(first) - 1;
         let end = self.extent_of(last).end();
         Some(Extent::from_range(
             self.extent_of(first).offset().max(from),
@@ -426,7 +467,8 @@ impl Engine {
         }
         self.sweep_at = None;
         if self.may_clear() {
-            let idle = self.intent.sweep();
+            let mut idle = self.intent.sweep();
+            idle.retain(|&chunk| !self.divergence.overlaps(self.intent.extent_of(chunk)));
             if !idle.is_empty() {
                 self.begin_clear_flush(turn, idle);
             }
@@ -438,8 +480,7 @@ impl Engine {
     pub(crate) fn flushed_chunks(&mut self, chunks: Vec<u64>) {
         let keeper = self.keeper.as_ref().expect("only metadata has a bitmap");
         let events = keeper.events();
-        let head = self.intent.bits().expect("it has bits").super_block();
-        if head.events_cleared == events {
+        if self.intent.cleared_durable == events {
             return self.clear_bits(&chunks);
         }
         // Before the first bit goes, every leg must say since when bits are missing.
@@ -513,6 +554,20 @@ impl ChunkSet {
             self.words[index(chunk / 64)] &= !(1 << (chunk % 64));
             self.count -= 1;
         }
+    }
+
+    /// The first chunk from `chunk` on that is not in it.
+    fn next_without(&self, chunk: u64) -> u64 {
+        let first = index(chunk / 64);
+        let mut mask = u64::MAX << (chunk % 64);
+        for (at, word) in self.words.iter().enumerate().skip(first) {
+            let left = !word & mask;
+            if left != 0 {
+                return at as u64 * 64 + u64::from(left.trailing_zeros());
+            }
+            mask = u64::MAX;
+        }
+        self.words.len() as u64 * 64
     }
 
     /// The first one from `chunk` on.

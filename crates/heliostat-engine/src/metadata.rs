@@ -5,25 +5,34 @@
 //! a time; what is wanted meanwhile shares the next one. So legs are never more than one event
 //! apart, however many writes wait, and a bit that many writes need costs one write of each leg.
 //!
-//! The order inside: the pages are durable on all legs before any superblock is sent, because a
-//! bitmap that is older than its superblock is worth nothing. A leg that fails a part is taken out,
-//! and that is the next commit. Where a leg fails that some bytes depend on alone, the commit has
-//! failed, and what waited for it is answered with the error.
+//! A commit is made of steps, each durable on all legs before the next one is sent: the pages in
+//! front of any superblock, because a bitmap that is older than its superblock is worth nothing. A
+//! leg that fails a step is taken out, and that is the next commit; no write relies on the first
+//! one before the second is durable, so that a leg that may be believed after a crash has all bits.
+//! Where a leg fails that some bytes depend on alone, the commit has failed, and what waited for it
+//! is answered with the error.
+//!
+//! Where an engine begins with legs that do not say the same, its first commit makes them: those
+//! that are one event behind hear of that event alone, before there is another one; where a leg is
+//! missing, there are two events more, because it may be one in front of the others. A bitmap that
+//! nobody could believe says so itself until all its pages are durable.
 //!
 //! A superblock says: *dirty* (`resync_offset` 0) before the first write, *clean* only after a
 //! flush of every leg; who is out, before any client hears of a write that did not get there.
 
-use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock};
+use std::collections::VecDeque;
+
+use heliostat_format::{BitmapBits, BitmapState, Features, RESYNC_DONE, Role, Stamp, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{ArrayRecord, FaultReason, LegState, Output};
-use crate::buffer::{BufferSlice, BufferStep};
+use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::whole;
 use crate::engine::{Engine, Turn, Waiting};
 use crate::legs::{NewOp, Op, OpOwner};
 
-/// So many pages of the bitmap go into one commit: all that mdadm makes, and a tenth of the reserve
-/// of memory together with the superblocks.
+/// So many pages of the bitmap are written at a time: all that mdadm makes, and no more than memory
+/// is kept back for.
 const PAGES_MAX: usize = 32;
 /// Bytes of a page of the bitmap, and the room of a superblock.
 const PAGE_BYTES: u64 = 4096;
@@ -69,36 +78,93 @@ impl Metadata {
             faulted: LegSet::EMPTY,
         }
     }
+
+    /// The count of events of the freshest leg.
+    fn events(&self) -> u64 {
+        let legs = self.superblocks.iter().flatten();
+        let events = legs.map(|superblock| superblock.events).max();
+        events.expect("an array has a leg")
+    }
+
+    /// Whether the bitmap is one that nobody can believe: bits may be missing from it on the legs.
+    pub(crate) fn is_unproven(&self) -> bool {
+        self.bitmap.as_ref().is_some_and(|bits| {
+            let head = bits.super_block();
+            head.events < self.events() || head.state.contains(BitmapState::STALE)
+        })
+    }
 }
 
-/// How far a commit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Pages,
-    Superblocks,
+/// A part of a commit: durable on all legs before the next one is sent.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Pages of the bitmap.
+    Pages(Vec<usize>),
+    /// The head of a bitmap that is to be believed from now on, because all its pages are durable.
+    Proof,
+    /// A superblock for each leg.
+    Superblocks {
+        events: u64,
+        /// Legs that missed the last event hear of it, and of nothing else.
+        is_catching_up: bool,
+    },
 }
 
 /// A commit on its way.
 #[derive(Debug)]
 struct Commit {
-    stage: Stage,
+    /// What is left of it; the first one is on its way, or waits for memory.
+    steps: VecDeque<Step>,
     /// The legs that it must reach.
     targets: LegSet,
     pages: Vec<usize>,
-    pages_at: Option<BufferSlice>,
-    /// A superblock for each leg, by leg; where the record has not changed, none.
-    superblocks_at: Option<BufferSlice>,
-    /// By leg, how much of it is written.
-    superblock_bytes: [u64; LEGS_MAX],
-    /// By leg, operations of this stage that have not ended.
+    /// The count of events in front of it, where it has superblocks.
+    events_before: Option<u64>,
+    /// The last count of events that some leg may have heard of.
+    told: Option<u64>,
+    /// What the step on its way takes of memory.
+    buffers: Vec<BufferId>,
+    /// By leg, operations of this step that have not ended.
     outstanding: [u32; LEGS_MAX],
-    failed: [Option<ErrorKind>; LEGS_MAX],
+    failed: [Option<FaultReason>; LEGS_MAX],
 }
 
 impl Commit {
     fn failed(&self) -> LegSet {
         let failed = |leg: &LegId| self.failed[leg.index()].is_some();
         self.targets.iter().filter(failed).collect()
+    }
+
+    /// Whether a leg failed because it is full, which is no fault of it.
+    fn is_full(&self, leg: LegId) -> bool {
+        self.failed[leg.index()] == Some(FaultReason::WriteFailed(ErrorKind::NoSpace))
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.outstanding.iter().all(|&count| count == 0)
+    }
+}
+
+/// Why the first superblocks of an engine's life are written in several rounds.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    /// Some leg has missed the last event. It must hear of that one first: of the next one as well
+    /// it would be too far behind, should the power fail before it is told.
+    is_catching_up: bool,
+    /// Some leg that should be there is not. It may be one event in front of the others, and must
+    /// be behind them when they are written to.
+    is_passing: bool,
+}
+
+impl Start {
+    fn of(metadata: &Metadata, events: u64) -> Self {
+        let legs = metadata.superblocks.iter();
+        let counts_on = metadata.roles.iter();
+        let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
+        Self {
+            is_catching_up: legs.clone().flatten().any(|leg| leg.events < events),
+            is_passing: counts_on.count() > legs.flatten().count(),
+        }
     }
 }
 
@@ -109,6 +175,8 @@ pub(crate) struct Keeper {
     roles: Vec<Role>,
     events: u64,
     unix_time: Duration,
+    /// Until the first commit of an array whose legs do not all say the same.
+    start: Option<Start>,
     commit: Option<Commit>,
     /// The number of the commit that is on its way, or was last.
     number: u64,
@@ -116,8 +184,6 @@ pub(crate) struct Keeper {
     is_record_new: bool,
     /// Somebody waits for a commit.
     is_wanted: bool,
-    /// It is wanted, but there was no memory for it.
-    waits_for_memory: bool,
     /// How many pages of the bitmap were written since the start.
     pages_written: u64,
     /// All operations of the commit have ended, and nobody has heard of it yet.
@@ -126,21 +192,30 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn new(metadata: Metadata) -> Self {
-        let events = metadata.superblocks.iter().flatten();
-        let events = events.map(|superblock| superblock.events).max();
+        let events = metadata.events();
+        let start = Start::of(&metadata, events);
+        let is_uneven = metadata.is_uneven
+            || metadata.is_unproven()
+            || start.is_catching_up
+            || start.is_passing;
         Self {
+            start: is_uneven.then_some(start),
             superblocks: metadata.superblocks,
             roles: metadata.roles,
-            events: events.expect("an array has a leg"),
+            events,
             unix_time: metadata.unix_time,
             commit: None,
             number: 0,
-            is_record_new: metadata.is_uneven,
-            is_wanted: metadata.is_uneven,
-            waits_for_memory: false,
+            is_record_new: is_uneven,
+            is_wanted: is_uneven,
             pages_written: 0,
             is_commit_over: false,
         }
+    }
+
+    /// The first commit that writes may rely on.
+    pub(crate) fn first_commit(&self) -> u64 {
+        u64::from(self.start.is_some())
     }
 
     /// The number of the commit that takes what is wanted from now on.
@@ -174,6 +249,11 @@ impl Keeper {
         self.events
     }
 
+    /// Whether all legs say the same.
+    pub(crate) const fn is_taken_up(&self) -> bool {
+        self.start.is_none()
+    }
+
     pub(crate) const fn is_idle(&self) -> bool {
         self.commit.is_none() && !self.is_wanted
     }
@@ -185,7 +265,7 @@ impl Keeper {
 
     /// Whether a commit could begin at once.
     pub(crate) const fn is_due(&self) -> bool {
-        self.is_wanted && self.commit.is_none() && !self.waits_for_memory
+        self.is_wanted && self.commit.is_none()
     }
 }
 
@@ -199,118 +279,185 @@ impl Engine {
 
     /// Begins the next commit, where one is wanted and none is on its way.
     pub(crate) fn begin_commit(&mut self, turn: &Turn<'_>) {
-        let Some(keeper) = &self.keeper else {
-            return;
-        };
-        if keeper.is_due() {
-            if self.make_commit(turn.now) {
-                return self.send_stage(turn);
+        if self.keeper.as_ref().is_some_and(Keeper::is_due) {
+            self.plan_commit();
+            self.begin_step(turn);
+        }
+    }
+
+    /// Takes all that is wanted into a commit.
+    fn plan_commit(&mut self) {
+        let targets = self.legs.in_sync;
+        let keeper = self.keeper_mut();
+        let mut superblocks = Vec::new();
+        let events_before = keeper.is_record_new.then_some(keeper.events);
+        if let Some(before) = events_before {
+            let start = keeper.start;
+            if start.is_some_and(|start| start.is_catching_up) {
+                superblocks.push((before, true));
             }
-            self.keeper_mut().waits_for_memory = true;
+            superblocks.push((before + 1, false));
+            if start.is_some_and(|start| start.is_passing) {
+                superblocks.push((before + 2, false));
+            }
+            keeper.events = superblocks[superblocks.len() - 1].0;
+            let events = keeper.events;
+            self.intent.set_events(events);
+        }
+        let pages = self.intent.take_stale_pages(usize::MAX);
+        let mut steps: VecDeque<Step> = pages
+            .chunks(PAGES_MAX)
+            .map(|pages| Step::Pages(pages.to_vec()))
+            .collect();
+        if self.intent.is_unproven() {
+            steps.push_back(Step::Proof);
+        }
+        let superblocks = superblocks.into_iter();
+        steps.extend(
+            superblocks.map(|(events, is_catching_up)| Step::Superblocks {
+                events,
+                is_catching_up,
+            }),
+        );
+        let keeper = self.keeper_mut();
+        keeper.number += 1;
+        keeper.pages_written += pages.len() as u64;
+        keeper.is_wanted = false;
+        keeper.is_record_new = false;
+        keeper.commit = Some(Commit {
+            steps,
+            targets,
+            pages,
+            events_before,
+            told: None,
+            buffers: Vec::new(),
+            outstanding: [0; LEGS_MAX],
+            failed: [None; LEGS_MAX],
+        });
+    }
+
+    /// Sends the next step of the commit, when there is memory for it.
+    fn begin_step(&mut self, turn: &Turn<'_>) {
+        if !self.send_step(turn) {
             self.wait_for_memory(Waiting::Commit, true);
         }
     }
 
-    /// There may be memory for the next commit now. Whether there was.
-    pub(crate) fn retry_commit(&mut self, turn: &Turn<'_>) -> bool {
-        let is_made = self.make_commit(turn.now);
-        if is_made {
-            self.keeper_mut().waits_for_memory = false;
-            self.send_stage(turn);
+    /// Sends the next step of the commit, or goes on where it has nothing; `false` where there is
+    /// no memory for it.
+    pub(crate) fn send_step(&mut self, turn: &Turn<'_>) -> bool {
+        let in_sync = self.legs.in_sync;
+        let commit = self.commit();
+        let targets = commit.targets.difference(commit.failed());
+        let targets = targets.intersection(in_sync);
+        let is_sent = match commit.steps.front().cloned() {
+            Some(Step::Pages(pages)) => self.send_pages(turn, targets, pages),
+            Some(Step::Proof) => {
+                self.intent.prove();
+                self.send_pages(turn, targets, vec![0])
+            }
+            Some(Step::Superblocks {
+                events,
+                is_catching_up,
+            }) => self.send_superblocks(turn, targets, events, is_catching_up),
+            None => true,
+        };
+        if is_sent && self.commit().is_at_rest() {
+            self.step_ended(turn);
         }
-        is_made
+        is_sent
     }
 
-    /// Puts together what the next commit takes; `false` where there is no memory for it.
-    fn make_commit(&mut self, now: Instant) -> bool {
-        let targets = self.legs.in_sync;
-        let has_record = self.keeper().is_record_new;
-        let superblocks_at = if has_record {
-            let len_bytes = LEGS_MAX as u64 * PAGE_BYTES;
-            let Some(buffer) = self.buffers.alloc_reserved(len_bytes) else {
-                return false;
-            };
-            Some(whole(buffer, len_bytes))
-        } else {
-            None
-        };
-        if has_record {
-            let events = self.keeper().events + 1;
-            self.keeper_mut().events = events;
-            self.intent.set_events(events);
-        }
-        let pages = self.intent.take_stale_pages(PAGES_MAX);
-        let pages_at = if pages.is_empty() {
-            None
-        } else {
+    /// Sends as many of these pages as there is memory for; `false` where there is none.
+    fn send_pages(&mut self, turn: &Turn<'_>, targets: LegSet, mut pages: Vec<usize>) -> bool {
+        let at = loop {
             let len_bytes = pages.len() as u64 * PAGE_BYTES;
-            let Some(buffer) = self.buffers.alloc_reserved(len_bytes) else {
-                self.intent.commit_failed(&pages);
-                if let Some(at) = superblocks_at {
-                    self.release_buffer(at.buffer);
-                }
+            if let Some(buffer) = self.buffers.alloc_last(len_bytes) {
+                break whole(buffer, len_bytes);
+            }
+            if pages.len() == 1 {
                 return false;
-            };
-            Some(whole(buffer, len_bytes))
+            }
+            let rest = pages.split_off(pages.len() / 2);
+            self.commit().steps.insert(1, Step::Pages(rest));
+            self.commit().steps[0] = Step::Pages(pages.clone());
         };
-        let has_more = self.intent.has_stale_pages();
-        let keeper = self.keeper_mut();
-        keeper.number += 1;
-        keeper.pages_written += pages.len() as u64;
-        keeper.is_wanted = has_more;
-        keeper.is_record_new = false;
-        keeper.commit = Some(Commit {
-            stage: Stage::Pages,
-            targets,
-            pages,
-            pages_at,
-            superblocks_at,
-            superblock_bytes: [0; LEGS_MAX],
-            outstanding: [0; LEGS_MAX],
-            failed: [None; LEGS_MAX],
-        });
-        self.store_commit(now);
+        self.commit().buffers.push(at.buffer);
+        let bits = self.intent.bits().expect("pages are those of a bitmap");
+        for (slot, &page) in (0..).zip(&pages) {
+            self.outputs.push_back(Output::Buffer(BufferStep::Store {
+                at: at.part(slot * PAGE_BYTES, PAGE_BYTES),
+                bytes: bits.page_bytes(page).into(),
+            }));
+        }
+        for leg in targets {
+            let first = self.bitmap_address(leg);
+            for (slot, page, count) in runs_of(&pages) {
+                let len_bytes = count * PAGE_BYTES;
+                let extent = Extent::new(first + page * PAGE_BYTES, len_bytes);
+                let memory = at.part(slot * PAGE_BYTES, len_bytes);
+                self.send_metadata(turn, leg, extent, memory);
+            }
+        }
         true
     }
 
-    /// Puts the bytes of the commit into its buffers.
-    fn store_commit(&mut self, now: Instant) {
-        let commit = self.commit();
-        let (targets, superblocks_at) = (commit.targets, commit.superblocks_at);
-        let pages = commit.pages_at.map(|at| (at, commit.pages.clone()));
-        if let Some((at, pages)) = pages {
-            let bits = self.intent.bits().expect("pages are those of a bitmap");
-            for (slot, page) in (0..).zip(pages) {
-                self.outputs.push_back(Output::Buffer(BufferStep::Store {
-                    at: at.part(slot * PAGE_BYTES, PAGE_BYTES),
-                    bytes: bits.page_bytes(page).into(),
-                }));
-            }
+    /// Sends each leg its superblock; `false` where there is no memory for that.
+    fn send_superblocks(
+        &mut self,
+        turn: &Turn<'_>,
+        targets: LegSet,
+        events: u64,
+        is_catching_up: bool,
+    ) -> bool {
+        for _ in targets {
+            let Some(buffer) = self.buffers.alloc_last(PAGE_BYTES) else {
+                self.release_step();
+                return false;
+            };
+            self.commit().buffers.push(buffer);
         }
-        if let Some(at) = superblocks_at {
-            for leg in targets {
-                let mut bytes = self.superblock_of(now, leg).to_bytes();
-                let block = self.config.block_bytes as usize;
-                bytes.resize(bytes.len().next_multiple_of(block), 0);
-                let len_bytes = bytes.len() as u64;
-                self.commit().superblock_bytes[leg.index()] = len_bytes;
-                self.outputs.push_back(Output::Buffer(BufferStep::Store {
-                    at: superblock_slot(at, leg, len_bytes),
-                    bytes: bytes.into(),
-                }));
-            }
+        self.commit().told = Some(events);
+        let buffers = self.commit().buffers.clone();
+        for (leg, buffer) in targets.iter().zip(buffers) {
+            let superblock = self.superblock_of(turn.now, leg, events, is_catching_up);
+            let from = superblock.super_offset_sectors * SECTOR_BYTES;
+            let mut bytes = superblock.to_bytes();
+            let block = self.config.block_bytes as usize;
+            bytes.resize(bytes.len().next_multiple_of(block), 0);
+            let memory = whole(buffer, bytes.len() as u64);
+            let extent = Extent::new(from, bytes.len() as u64);
+            self.outputs.push_back(Output::Buffer(BufferStep::Store {
+                at: memory,
+                bytes: bytes.into(),
+            }));
+            self.send_metadata(turn, leg, extent, memory);
+        }
+        true
+    }
+
+    /// Gives back what the step took of memory.
+    fn release_step(&mut self) {
+        for buffer in std::mem::take(&mut self.commit().buffers) {
+            self.release_buffer(buffer);
         }
     }
 
-    /// The superblock of a leg as the record has it now.
-    fn superblock_of(&self, now: Instant, leg: LegId) -> Superblock {
+    /// The superblock of a leg as the record has it now, or, to catch up, as the others have it.
+    fn superblock_of(
+        &self,
+        now: Instant,
+        leg: LegId,
+        events: u64,
+        is_catching_up: bool,
+    ) -> Superblock {
         let keeper = self.keeper.as_ref().expect("the array has metadata");
         let known = keeper.superblocks[leg.index()].as_ref();
         let mut superblock = known.expect("a leg that is written to has one").clone();
         let time = (keeper.unix_time + now.saturating_since(Instant::ZERO)).as_ns() / 1000;
         let microseconds = u32::try_from(time % 1_000_000).expect("below a million");
         superblock.utime = Stamp::new(time / 1_000_000, microseconds);
-        superblock.events = keeper.events;
+        superblock.events = events;
         superblock.resync_offset_sectors = if self.record.newest().dirty {
             0
         } else {
@@ -318,51 +465,18 @@ impl Engine {
         };
         superblock.features = superblock.features.without(Features::RECOVERY_OFFSET);
         superblock.roles.clone_from(&keeper.roles);
+        if is_catching_up {
+            return superblock;
+        }
         for role in &mut superblock.roles {
-            if let Role::Active(number) = *role
-                && self.legs.legs[usize::from(number)].state != LegState::InSync
-            {
-                *role = Role::Faulty;
+            if let Role::Active(number) = *role {
+                let leg = self.legs.legs.get(usize::from(number));
+                if leg.is_none_or(|leg| leg.state != LegState::InSync) {
+                    *role = Role::Faulty;
+                }
             }
         }
         superblock
-    }
-
-    /// Sends what the stage of the commit has for each leg, or goes on where it has nothing.
-    fn send_stage(&mut self, turn: &Turn<'_>) {
-        let in_sync = self.legs.in_sync;
-        let commit = self.commit();
-        let (stage, pages_at, lengths) = (commit.stage, commit.pages_at, commit.superblock_bytes);
-        let targets = commit.targets.difference(commit.failed());
-        let targets = targets.intersection(in_sync);
-        let (runs, superblocks_at) = (runs_of(&commit.pages), commit.superblocks_at);
-        match (stage, pages_at, superblocks_at) {
-            (Stage::Pages, Some(at), _) => {
-                for leg in targets {
-                    let first = self.bitmap_address(leg);
-                    for &(slot, page, count) in &runs {
-                        let len_bytes = count * PAGE_BYTES;
-                        let extent = Extent::new(first + page * PAGE_BYTES, len_bytes);
-                        let memory = at.part(slot * PAGE_BYTES, len_bytes);
-                        self.send_metadata(turn, leg, extent, memory);
-                    }
-                }
-            }
-            (Stage::Superblocks, _, Some(at)) => {
-                for leg in targets {
-                    let superblock = self.keeper().superblocks[leg.index()].as_ref();
-                    let superblock = superblock.expect("a leg that is written to has one");
-                    let from = superblock.super_offset_sectors * SECTOR_BYTES;
-                    let len_bytes = lengths[leg.index()];
-                    let memory = superblock_slot(at, leg, len_bytes);
-                    self.send_metadata(turn, leg, Extent::new(from, len_bytes), memory);
-                }
-            }
-            (Stage::Pages, None, _) | (Stage::Superblocks, _, None) => {}
-        }
-        if self.commit().outstanding.iter().all(|&count| count == 0) {
-            self.stage_ended(turn);
-        }
     }
 
     fn keeper(&self) -> &Keeper {
@@ -415,11 +529,10 @@ impl Engine {
             }
             // A leg that cannot flush has nothing to.
             (OpKind::Flush, Err(_)) if is_refused => {}
-            (OpKind::Flush, Err(kind)) => {
-                self.note_flush_failed(leg, kind);
-                self.commit().failed[leg.index()] = Some(kind);
+            (OpKind::Flush, Err(kind)) => self.note_flush_failed(leg, kind),
+            (_, Err(kind)) => {
+                self.commit().failed[leg.index()] = Some(FaultReason::WriteFailed(kind));
             }
-            (_, Err(kind)) => self.commit().failed[leg.index()] = Some(kind),
             (_, Ok(())) => {}
         }
         let has_fua = self.legs.legs[leg.index()].config.fua;
@@ -433,78 +546,104 @@ impl Engine {
         self.metadata_op_ended(turn, leg);
     }
 
+    /// A leg has failed a flush, and may have lost what it was sent without FUA.
+    pub(crate) fn note_commit_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
+        let commit = self
+            .keeper
+            .as_mut()
+            .and_then(|keeper| keeper.commit.as_mut());
+        if let Some(commit) = commit.filter(|commit| commit.outstanding[leg.index()] > 0) {
+            commit.failed[leg.index()] = Some(FaultReason::FlushFailed(kind));
+        }
+    }
+
     /// A leg has answered an operation of the commit, or is out.
     pub(crate) fn metadata_op_ended(&mut self, turn: &Turn<'_>, leg: LegId) {
         let commit = self.commit();
         commit.outstanding[leg.index()] -= 1;
-        if commit.outstanding.iter().all(|&count| count == 0) {
-            self.stage_ended(turn);
+        if commit.is_at_rest() {
+            self.step_ended(turn);
         }
     }
 
-    /// All legs have answered a stage of the commit.
-    fn stage_ended(&mut self, turn: &Turn<'_>) {
-        let in_sync = self.legs.in_sync;
-        let commit = self.commit();
-        let left = commit.targets.intersection(in_sync);
-        let done = left.difference(commit.failed());
-        if commit.stage == Stage::Pages && !done.is_empty() {
-            commit.stage = Stage::Superblocks;
-            return self.send_stage(turn);
+    /// All legs have answered a step of the commit. Where a leg has failed it that must stay, no
+    /// other one is to get further ahead of it.
+    fn step_ended(&mut self, turn: &Turn<'_>) {
+        self.release_step();
+        self.commit().steps.pop_front();
+        let (_, kept) = self.commit_verdict();
+        if !kept.is_empty() || self.commit().steps.is_empty() {
+            self.keeper_mut().is_commit_over = true;
+            return;
         }
-        self.keeper_mut().is_commit_over = true;
+        self.begin_step(turn);
+    }
+
+    /// Of the legs that failed the commit, those that are to go and those that stay: the last ones
+    /// of some bytes, and all where all are full.
+    fn commit_verdict(&self) -> (LegSet, LegSet) {
+        let commit = self.keeper().commit.as_ref();
+        let commit = commit.expect("its operations are in flight");
+        let left = commit.targets.intersection(self.legs.in_sync);
+        let failed = commit.failed().intersection(left);
+        if failed == left && failed.iter().all(|leg| commit.is_full(leg)) {
+            return (LegSet::EMPTY, failed);
+        }
+        let out = self.spare(failed);
+        (out, failed.difference(out))
     }
 
     /// Whether the commit is over: then legs that failed it are taken out, and whoever waited for
     /// it goes on.
     pub(crate) fn end_commit(&mut self, turn: &mut Turn<'_>) -> bool {
-        let Some(keeper) = self.keeper.as_mut().filter(|keeper| keeper.is_commit_over) else {
+        if !self.is_commit_over() {
             return false;
-        };
+        }
+        let (out, kept) = self.commit_verdict();
+        let keeper = self.keeper_mut();
         keeper.is_commit_over = false;
         let number = keeper.number;
         let commit = keeper.commit.take().expect("it has ended");
-        for at in [commit.pages_at, commit.superblocks_at]
-            .into_iter()
-            .flatten()
-        {
-            self.release_buffer(at.buffer);
-        }
-        let failed = commit.failed().intersection(self.legs.in_sync);
-        let out = self.spare(failed);
-        let kept = failed.difference(out);
-        if kept.is_empty() {
-            self.intent.committed();
-        } else {
-            self.intent.commit_failed(&commit.pages);
-            // Not tried again before somebody asks: it is likely to fail again.
-            let keeper = self.keeper_mut();
-            keeper.is_record_new |= commit.superblocks_at.is_some();
-        }
-        let reason = |leg: LegId| {
-            let kind = commit.failed[leg.index()].expect("it has failed");
-            FaultReason::WriteFailed(kind)
-        };
+        let reason = |leg: LegId| commit.failed[leg.index()].expect("it has failed");
         for leg in kept {
-            self.keep_last(leg, reason(leg));
+            if !commit.is_full(leg) {
+                self.keep_last(leg, reason(leg));
+            }
         }
         for leg in out {
             self.fault_leg(turn, leg, reason(leg));
         }
-        match kept.lowest() {
-            None => self.persisted(turn, number),
-            Some(leg) => {
-                let kind = commit.failed[leg.index()].expect("it has failed");
-                self.not_persisted(turn, number, kind);
-            }
+        let is_whole = commit.targets == self.legs.in_sync;
+        if !is_whole {
+            // A leg that is out does not have it, and nobody may believe that leg when bytes change
+            // that rely on it.
+            self.begin_after_fault();
         }
+        let Some(leg) = kept.lowest() else {
+            self.intent.committed();
+            self.keeper_mut().start = None;
+            self.persisted(turn, number);
+            return true;
+        };
+        self.intent.commit_failed(&commit.pages);
+        let keeper = self.keeper_mut();
+        // Not tried again before somebody asks: it is likely to fail again. The same event will do
+        // then, unless a leg that is out may have heard of it.
+        keeper.is_record_new |= commit.events_before.is_some();
+        if let Some(before) = commit.events_before {
+            keeper.events = commit.told.filter(|_| !is_whole).unwrap_or(before);
+        }
+        let kind = match reason(leg) {
+            FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,
+            FaultReason::ReadFailed(_)
+            | FaultReason::Silent
+            | FaultReason::Short
+            | FaultReason::Lost
+            | FaultReason::ByHand => unreachable!("a write failed"),
+        };
+        self.not_persisted(turn, number, kind);
         true
     }
-}
-
-/// Where the superblock of a leg lies in the memory of a commit.
-fn superblock_slot(at: BufferSlice, leg: LegId, len_bytes: u64) -> BufferSlice {
-    at.part(leg.index() as u64 * PAGE_BYTES, len_bytes)
 }
 
 /// Pages that follow each other, as (place in the list, first page, how many).

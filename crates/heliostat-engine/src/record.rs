@@ -35,6 +35,8 @@ pub(crate) struct Record {
     /// The generation that made the array dirty, and the last one that took a leg out.
     dirty_generation: u64,
     fault_generation: u64,
+    /// No change begins before this one is durable, whatever else is.
+    begin_generation: u64,
     held: VecDeque<(u64, Held)>,
     /// Changes in progress.
     changing: usize,
@@ -46,16 +48,21 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) const fn new(durable: ArrayRecord) -> Self {
+    pub(crate) const fn new(
+        durable: ArrayRecord,
+        begin_generation: u64,
+        clean_at: Option<Instant>,
+    ) -> Self {
         Self {
             newest: durable,
             durable_generation: durable.generation,
             dirty_generation: durable.generation,
             fault_generation: durable.generation,
+            begin_generation,
             held: VecDeque::new(),
             changing: 0,
             changes: 0,
-            clean_at: None,
+            clean_at,
             is_lost: false,
         }
     }
@@ -131,7 +138,9 @@ impl Engine {
             self.record.held.push_back((generation, held));
             return false;
         }
-        self.is_durable_or_hold(self.record.dirty_generation, held)
+        let record = &self.record;
+        let generation = record.dirty_generation.max(record.begin_generation);
+        self.is_durable_or_hold(generation, held)
     }
 
     /// The bits of these chunks may be cleared once what is wanted now is durable.
@@ -169,6 +178,11 @@ impl Engine {
     pub(crate) fn record_fault(&mut self, leg: LegId) {
         self.record.newest.faulted.insert(leg);
         self.record.fault_generation = self.persist();
+    }
+
+    /// No change begins before the last fault is durable.
+    pub(crate) const fn begin_after_fault(&mut self) {
+        self.record.begin_generation = self.record.fault_generation;
     }
 
     /// Sends the newest record on its way. Its generation.

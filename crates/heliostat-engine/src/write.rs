@@ -411,6 +411,9 @@ impl Engine {
         let slot = &mut self.legs.legs[leg.index()];
         slot.flush_failed = true;
         let relies_on_flush = !slot.config.fua;
+        if relies_on_flush {
+            self.note_commit_flush_failed(leg, kind);
+        }
         let writes = self.writes.iter();
         let concerned = writes.filter(|(_, write)| {
             let is_there = write.outstanding > 0 && write.targets.contains(leg);
