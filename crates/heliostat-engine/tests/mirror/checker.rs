@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use heliostat_types::{Extent, Prng, RandomStream};
+use heliostat_types::{Extent, Prng, RandomStream, SECTOR_BYTES};
 
 /// Logical time: each event of a run has its own.
 pub(crate) type Tick = u64;
@@ -132,6 +132,8 @@ struct Cell {
     versions: Vec<Version>,
     /// What a leg may hold after a power cut, by index of write.
     kept: Vec<usize>,
+    /// Of an earlier life, what other legs hold than the one that is read.
+    others: Vec<usize>,
     /// When the last write that failed here was answered.
     failed: Option<Tick>,
     /// A write came since all was last checked to be durable.
@@ -166,6 +168,7 @@ impl Checker {
                 reset: false,
             }],
             kept: vec![0],
+            others: Vec::new(),
             failed: None,
             unchecked: false,
         };
@@ -230,6 +233,7 @@ impl Checker {
             if cell.failed.is_some_and(|failed| failed < facts.start) {
                 cell.failed = None;
             }
+            cell.others.clear();
             retire(cell, &writes, oldest);
         });
         self.writes = writes;
@@ -262,7 +266,20 @@ impl Checker {
     pub(crate) fn reset_failed(&mut self, extent: Extent) {
         self.split(extent);
         for cell in self.cells_mut(extent) {
-            if cell.failed.is_some() {
+            let others = std::mem::take(&mut cell.others);
+            for &write in &others {
+                if cell.versions.iter().all(|version| version.write != write) {
+                    cell.versions.push(Version {
+                        write,
+                        first_end: NEVER,
+                        last_start: 0,
+                        reset: true,
+                    });
+                }
+            }
+            let is_open = cell.failed.is_some() || !others.is_empty();
+            cell.others = others;
+            if is_open {
                 for version in &mut cell.versions {
                     version.first_end = NEVER;
                     version.last_start = 0;
@@ -382,6 +399,15 @@ impl Checker {
 
     /// What the wrong `bytes` at `at` may be.
     fn describe(&self, at: u64, bytes: &[u8]) -> String {
+        let expected: Vec<String> = (self.cell(at).versions.iter())
+            .map(|version| self.show(version))
+            .collect();
+        let guess = self.guess(at, bytes);
+        format!("{guess}; possible: {}", expected.join(", "))
+    }
+
+    /// Whose the `bytes` at `at` may be.
+    fn guess(&self, at: u64, bytes: &[u8]) -> String {
         let some = &bytes[..bytes.len().min(16)];
         let is = |write: &&Write| write.fill.matches(at, some);
         let guess = match self.writes.iter().rposition(|write| is(&write)) {
@@ -394,13 +420,7 @@ impl Checker {
             }
             None => "of no write".to_owned(),
         };
-        let expected: Vec<String> = (self.cell(at).versions.iter())
-            .map(|version| self.show(version))
-            .collect();
-        format!(
-            "byte {at}: {some:02x?} are {guess}; possible: {}",
-            expected.join(", ")
-        )
+        format!("byte {at}: {some:02x?} are {guess}")
     }
 
     /// Whether a leg that holds `bytes` at `extent` holds write `write` or what came beside or
@@ -430,6 +450,81 @@ impl Checker {
         let writes = std::mem::take(&mut self.writes);
         self.for_cells(facts.extent, |cell| supersede(cell, &writes, write));
         self.writes = writes;
+    }
+
+    /// The power failed, and the array is taken up again. Reads return `bytes`; legs hold `legs`,
+    /// where `may_differ` says so. What is there now stays until it is written, or until the legs
+    /// change.
+    pub(crate) fn begin_again(
+        &mut self,
+        tick: Tick,
+        bytes: &[u8],
+        (legs, missing): (&[Vec<u8>], &[Vec<u8>]),
+        may_differ: impl Fn(u64) -> bool,
+    ) -> Result<(), String> {
+        let mut anew = BTreeMap::new();
+        let mut cells = BTreeMap::new();
+        for (start, cell) in std::mem::take(&mut self.cells) {
+            for part in parts_of(start, cell.end, bytes, legs) {
+                let range = index(part.offset())..index(part.end());
+                let mut found = |bytes: &[u8]| {
+                    let bytes = &bytes[range.clone()];
+                    let is =
+                        |&&write: &&usize| self.writes[write].fill.matches(part.offset(), bytes);
+                    let Some(&old) = cell.kept.iter().rev().find(is) else {
+                        return Err(self.guess(part.offset(), bytes));
+                    };
+                    let write = *anew.entry(old).or_insert_with(|| {
+                        self.writes.push(Write {
+                            start: tick,
+                            answered: tick,
+                            ok: true,
+                            certain: true,
+                            ..self.writes[old].clone()
+                        });
+                        self.writes.len() - 1
+                    });
+                    Ok(write)
+                };
+                let first = found(bytes)?;
+                let mut others = Vec::new();
+                for leg in legs {
+                    others.push(found(leg)?);
+                }
+                others.retain(|&other| other != first);
+                let mut kept = vec![first];
+                kept.extend(&others);
+                for leg in missing {
+                    kept.push(found(leg)?);
+                }
+                kept.sort_unstable();
+                kept.dedup();
+                if !others.is_empty() && !may_differ(part.offset()) {
+                    return Err(format!(
+                        "legs differ at {}, and nobody knows",
+                        part.offset()
+                    ));
+                }
+                let version = Version {
+                    write: first,
+                    first_end: tick,
+                    last_start: tick,
+                    reset: false,
+                };
+                let cell = Cell {
+                    end: part.end(),
+                    versions: vec![version],
+                    kept,
+                    others,
+                    failed: None,
+                    unchecked: false,
+                };
+                cells.insert(part.offset(), cell);
+            }
+        }
+        self.cells = cells;
+        self.merge(Extent::new(0, bytes.len() as u64));
+        Ok(())
     }
 
     /// All that was answered before `tick` is durable from now on. Gives what is to be checked.
@@ -486,9 +581,10 @@ impl Checker {
         Ok(())
     }
 
-    /// Where writes failed and legs may differ.
+    /// Where writes failed, or a power cut came, and legs may differ.
     pub(crate) fn failed_extents(&self) -> Vec<Extent> {
-        let failed = self.cells.iter().filter(|(_, cell)| cell.failed.is_some());
+        let is_open = |cell: &Cell| cell.failed.is_some() || !cell.others.is_empty();
+        let failed = self.cells.iter().filter(|(_, cell)| is_open(cell));
         failed
             .map(|(&start, cell)| Extent::from_range(start, cell.end))
             .collect()
@@ -544,6 +640,7 @@ impl Checker {
             let right = &self.cells[&start];
             if left.versions == right.versions
                 && left.kept == right.kept
+                && left.others == right.others
                 && left.failed == right.failed
                 && left.unchecked == right.unchecked
             {
@@ -553,6 +650,29 @@ impl Checker {
             }
         }
     }
+}
+
+/// What of a cell can be looked at as a whole: all of it where the legs agree and it is one sector
+/// or one write, else sector by sector.
+fn parts_of(start: u64, end: u64, bytes: &[u8], legs: &[Vec<u8>]) -> Vec<Extent> {
+    let mut parts: Vec<Extent> = Vec::new();
+    let mut at = start;
+    while at < end {
+        let next = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+        parts.push(Extent::from_range(at, next));
+        at = next;
+    }
+    let range = index(start)..index(end);
+    let is_equal = legs
+        .iter()
+        .all(|leg| leg[range.clone()] == bytes[range.clone()]);
+    if is_equal && parts.len() > 64 {
+        let is_zero = |part: &Extent| bytes[index(part.offset())..index(part.end())] == [0; 512];
+        if parts.iter().all(is_zero) {
+            return vec![Extent::from_range(start, end)];
+        }
+    }
+    parts
 }
 
 /// Forgets versions that no read may return any more: a later write surely happened, before any

@@ -19,6 +19,9 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 impl World {
     /// The legs that whoever reads the record after a power cut now would take for good.
     pub(crate) fn trusted(&self, record: &ArrayRecord) -> Vec<usize> {
+        if self.setup.meta.is_some() {
+            return self.believed().iter().map(LegId::index).collect();
+        }
         (0..self.legs.len())
             .filter(|&leg| {
                 self.legs[leg].config.state == LegState::InSync
@@ -48,6 +51,9 @@ impl World {
             self.check(reads <= counted as usize, || {
                 format!("{leg} has {reads} reads, not {counted}")
             });
+        }
+        if self.setup.meta.is_some() {
+            return;
         }
         let newest = self.issued.last().unwrap_or(&self.delivered);
         self.check(self.engine.record() == *newest, || {
@@ -107,7 +113,7 @@ impl World {
 
     pub(crate) fn judge_dispatch(&self, op: &LegOp, range: Option<&Range<usize>>) {
         let leg = &self.legs[op.leg.index()];
-        let all = Extent::new(0, self.setup.size_bytes);
+        let all = Extent::new(0, self.legs[op.leg.index()].data.len() as u64);
         let block = u64::from(self.setup.block_bytes);
         let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {op:?}"));
         rule(
@@ -152,10 +158,11 @@ impl World {
             }
         }
         if op.kind.is_mutating() {
-            rule(
-                self.delivered.dirty && self.issued.iter().all(|record| record.dirty),
-                "the legs are changed while the record may say clean",
-            );
+            if self.setup.meta.is_none() {
+                self.judge_recorded(op);
+            } else if !self.is_metadata(op) {
+                self.judge_intent(op);
+            }
             for other in self.pending.iter().map(|pending| &pending.op) {
                 rule(
                     other.leg != op.leg
@@ -165,6 +172,14 @@ impl World {
                 );
             }
         }
+    }
+
+    /// Bytes of the array are about to change.
+    fn judge_recorded(&self, op: &LegOp) {
+        let is_dirty = self.delivered.dirty && self.issued.iter().all(|record| record.dirty);
+        self.check(is_dirty, || {
+            format!("the legs are changed while the record may say clean: {op:?}")
+        });
     }
 
     pub(crate) fn judge_record(&self, record: ArrayRecord) {
@@ -299,11 +314,14 @@ impl World {
             (Wanted::Flush, Ok(Reply::Done)) => self.judge_flushed(asked),
             (Wanted::Flush, Err(_)) => {
                 // This one, or an earlier one: what that lost does not come back.
-                let hopeless = self.good().iter().any(|leg| {
-                    let nowhere = Extent::default();
-                    self.is_last(leg)
-                        && self.legs[leg.index()].failed(nowhere, 0, |kind| kind == OpKind::Flush)
-                });
+                let hopeless = self.is_last_failing(asked.start);
+                let hopeless = hopeless
+                    || self.good().iter().any(|leg| {
+                        let nowhere = Extent::default();
+                        self.is_last(leg)
+                            && self.legs[leg.index()]
+                                .failed(nowhere, 0, |kind| kind == OpKind::Flush)
+                    });
                 self.check(hopeless, || {
                     "a flush failed, but all bytes have legs that flushed well".to_owned()
                 });
@@ -338,7 +356,7 @@ impl World {
     }
 
     /// The legs in sync, as they are seen from here.
-    fn good(&self) -> LegSet {
+    pub(crate) fn good(&self) -> LegSet {
         let good = (0..self.legs.len()).filter(|&leg| {
             self.legs[leg].config.state == LegState::InSync && !self.legs[leg].faulted
         });
@@ -346,7 +364,7 @@ impl World {
     }
 
     /// Whether bytes of the array depend on a leg alone.
-    fn is_last(&self, leg: LegId) -> bool {
+    pub(crate) fn is_last(&self, leg: LegId) -> bool {
         let rest = self.good().difference(LegSet::from_iter([leg]));
         !self.map.is_covered_by(rest)
     }
@@ -478,6 +496,7 @@ impl World {
             })
         };
         holders.iter().all(has_failed)
+            || self.is_last_failing(asked.start)
             || holders
                 .iter()
                 .any(|leg| self.is_last(leg) && fails_for_good(leg))
@@ -517,6 +536,10 @@ impl World {
         }
         for leg in &mut self.legs {
             leg.cut_power(&mut self.prng);
+        }
+        if self.setup.meta.is_some() {
+            self.say(|| "the power fails".to_owned());
+            return self.judge_power_cut();
         }
         let choice = self.prng.below(self.issued.len() as u64 + 1);
         let record = match choice {

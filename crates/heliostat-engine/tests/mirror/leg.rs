@@ -24,7 +24,8 @@ pub(crate) struct Failure {
 #[derive(Debug)]
 pub(crate) struct Leg {
     pub(crate) config: LegConfig,
-    /// What a read returns.
+    /// What a read returns: the array's bytes, and behind them what lies in front of them on the
+    /// leg.
     pub(crate) data: Vec<u8>,
     /// What is left after a power cut, at least.
     pub(crate) durable: Vec<u8>,
@@ -35,7 +36,7 @@ pub(crate) struct Leg {
     /// Sectors that cannot be read until they are written.
     pub(crate) bad: BTreeSet<usize>,
     /// Sectors that a failed flush gave up: no later flush makes them durable, only a write.
-    given_up: BTreeSet<usize>,
+    pub(crate) given_up: BTreeSet<usize>,
     pub(crate) faulted: bool,
     /// Completes nothing.
     pub(crate) silent: bool,
@@ -49,9 +50,10 @@ pub(crate) struct Leg {
 
 impl Leg {
     pub(crate) fn new(config: LegConfig, size_bytes: u64, fill: Fill) -> Self {
-        let mut data = vec![0; index(size_bytes)];
-        fill.write(0, &mut data);
-        let sectors = index(size_bytes / SECTOR_BYTES);
+        let all_bytes = index(size_bytes + config.data_offset_bytes);
+        let mut data = vec![0; all_bytes];
+        fill.write(0, &mut data[..index(size_bytes)]);
+        let sectors = all_bytes / SECTOR;
         Self {
             config,
             durable: data.clone(),
@@ -164,6 +166,18 @@ impl Leg {
             }
         }
         self.data.copy_from_slice(&self.durable);
+    }
+
+    /// It is there again after a power cut.
+    pub(crate) fn wake(&mut self) {
+        self.data.copy_from_slice(&self.durable);
+        self.durable_tick.fill(0);
+        self.written_tick.fill(0);
+        self.given_up.clear();
+        self.failures.clear();
+        self.silent = false;
+        self.told = false;
+        self.quiet_since = Instant::ZERO;
     }
 
     pub(crate) fn has_bad(&self, extent: Extent) -> bool {

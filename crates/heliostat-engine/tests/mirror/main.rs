@@ -15,6 +15,10 @@ mod judge;
 #[cfg(test)]
 mod leg;
 #[cfg(test)]
+mod lives;
+#[cfg(test)]
+mod meta;
+#[cfg(test)]
 mod policies;
 #[cfg(test)]
 mod random;

@@ -15,6 +15,7 @@ use heliostat_types::{
 };
 
 use crate::checker::{Fill, index};
+use crate::meta::Meta;
 use crate::policies::{First, Random, Rotate, Split};
 use crate::world::{Log, Outcome, Setup, World, story};
 
@@ -31,6 +32,10 @@ struct Odds {
     unsupported: u64,
     /// Chances that all legs become full, or are so no more.
     full: u64,
+    /// The legs have metadata.
+    metadata: bool,
+    /// How many times the power fails, and the array is taken up again.
+    power_cuts: u64,
 }
 
 const CALM: Odds = Odds {
@@ -42,6 +47,8 @@ const CALM: Odds = Odds {
     silence: 0,
     unsupported: 0,
     full: 0,
+    metadata: false,
+    power_cuts: 0,
 };
 
 /// How long a run is, for shrinking.
@@ -151,7 +158,7 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
     let mut legs: Vec<LegConfig> = (0..count).map(|_| random_leg(dice)).collect();
     // Sometimes the last chunk is not whole.
     let size_bytes = size.array_bytes - dice.below(3) * u64::from(block_bytes);
-    let map = random_map(dice, legs.len(), size_bytes);
+    let map = random_map(dice, legs.len(), size_bytes, odds.metadata);
     let mut faulted = LegSet::EMPTY;
     if count > 1 && dice.below(8) == 0 {
         let absent = index(dice.below(count));
@@ -166,6 +173,13 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
     } else {
         Config::LEG_TIMEOUT_DEFAULT
     };
+    let meta = odds.metadata.then(|| random_meta(dice));
+    if let Some(meta) = meta {
+        let room_bytes = meta.room_bytes(size_bytes).next_multiple_of(4096);
+        for leg in &mut legs {
+            leg.data_offset_bytes = room_bytes + dice.below(4) * 4096;
+        }
+    }
     Setup {
         seed,
         size_bytes,
@@ -182,11 +196,21 @@ fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomStream) -> S
             dirty: dice.below(8) == 0,
             faulted,
         },
+        meta,
+    }
+}
+
+fn random_meta(dice: &mut RandomStream) -> Meta {
+    let chunks = [None, Some(512), Some(4096), Some(4096), Some(16_384)];
+    Meta {
+        chunk_bytes: chunks[index(dice.below(5))],
+        daemon_sleep_seconds: 1 + u32::try_from(dice.below(2)).unwrap(),
+        events: 10 + dice.below(100),
     }
 }
 
 /// A mirror, a layout of RAID10, or chunks all over the place.
-fn random_map(dice: &mut RandomStream, legs: usize, size_bytes: u64) -> Map {
+fn random_map(dice: &mut RandomStream, legs: usize, size_bytes: u64, is_md: bool) -> Map {
     // Of an array of 128 KiB some chunks, of a large one not too many.
     let chunk_bytes = (4096 << dice.below(4))
         .max(size_bytes / 1024)
@@ -195,6 +219,8 @@ fn random_map(dice: &mut RandomStream, legs: usize, size_bytes: u64) -> Map {
     let orders = [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset];
     match dice.below(5) {
         0 => Map::mirror(legs, size_bytes),
+        // No array of md is like that.
+        1 if is_md => Map::mirror(legs, size_bytes),
         1 => random_table(dice, legs, size_bytes.div_ceil(chunk_bytes), chunk_bytes),
         _ if copies < 2 => Map::mirror(legs, size_bytes),
         _ => {
@@ -416,7 +442,8 @@ impl Run {
         }
         let drawn = self.dice.below(100);
         if drawn < self.eagerness {
-            if (self.world.asked.len() as u64) < self.size.in_flight {
+            let has_begun = self.world.engine.is_taken_up() || self.odds.power_cuts == 0;
+            if has_begun && (self.world.asked.len() as u64) < self.size.in_flight {
                 self.ask();
             }
             return;
@@ -445,13 +472,24 @@ impl Run {
                     }
                 }
             }
+            // Long enough for the bitmap to be looked at.
+            92 if self.odds.metadata => self.world.advance(Duration::from_ms(1_010)),
             92..95 => self.world.advance(Duration::from_us(300)),
             _ => self.surprise(),
         }
     }
 
     fn run(mut self) {
-        for _ in 0..self.size.steps {
+        for _ in 0..self.odds.power_cuts {
+            for _ in 0..self.size.steps / (self.odds.power_cuts + 1) {
+                self.step();
+            }
+            self.world.fail_power();
+            let policy = policy(&mut self.dice, true);
+            self.full = false;
+            self.world.take_up_again(policy);
+        }
+        for _ in 0..self.size.steps / (self.odds.power_cuts + 1) {
             self.step();
         }
         if self.dice.below(3) == 0 {
@@ -575,6 +613,59 @@ fn all_goes_wrong() {
         silence: 50,
         unsupported: 50,
         full: 30,
+        ..CALM
     };
     attack("all_goes_wrong", 200, odds, FULL);
+}
+
+#[test]
+fn metadata_calm() {
+    let odds = Odds {
+        metadata: true,
+        ..CALM
+    };
+    attack("metadata_calm", 60, odds, FULL);
+}
+
+#[test]
+fn metadata_with_legs_that_fail() {
+    let odds = Odds {
+        metadata: true,
+        read_error: 30,
+        write_error: 8,
+        flush_error: 8,
+        short: 2,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("metadata_with_legs_that_fail", 60, odds, FULL);
+}
+
+#[test]
+fn power_fails_again_and_again() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 5,
+        ..CALM
+    };
+    attack("power_fails_again_and_again", 60, odds, FULL);
+}
+
+#[test]
+fn power_and_legs_fail() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 4,
+        write_error: 8,
+        flush_error: 8,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("power_and_legs_fail", 60, odds, FULL);
 }

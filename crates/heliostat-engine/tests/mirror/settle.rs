@@ -126,9 +126,9 @@ impl World {
             self.pump();
         }
         let kept = |event: &Event| matches!(event, Event::LastLegKept { .. });
-        let unequal = !self.checker.failed_extents().is_empty();
+        let unequal = self.needs_resync || !self.checker.failed_extents().is_empty();
         // A record that was dirty before the first write stays so: it is not the engine's.
-        let own = self.mutated || !self.setup.record.dirty;
+        let own = self.setup.meta.is_some() || self.mutated || !self.setup.record.dirty;
         if !unequal && own && !self.events.iter().any(kept) {
             self.check(!self.engine.record().dirty, || {
                 "the array rests and is not clean".to_owned()
@@ -137,6 +137,9 @@ impl World {
         self.check(self.engine.is_idle(), || {
             "it rests and is not idle".to_owned()
         });
+        if self.setup.meta.is_some() && !unequal && self.is_untroubled() {
+            self.judge_rest();
+        }
     }
 
     fn judge_agreement(&self) {

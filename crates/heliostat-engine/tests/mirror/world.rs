@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use heliostat_engine::{
     Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Map, Output, Request, RequestKind, WriteBuffer,
+    LegConfig, LegOp, LegState, Map, Metadata, Output, Request, RequestKind, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -22,6 +22,7 @@ use heliostat_types::{
 use crate::arena::Arena;
 use crate::checker::{Checker, Fill, Tick, index};
 use crate::leg::{Failure, Leg, SECTOR};
+use crate::meta::{self, Meta, Readings};
 use crate::policies::Checked;
 
 /// What an array and its surroundings are like.
@@ -39,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) legs: Vec<LegConfig>,
     pub(crate) fill: Fill,
     pub(crate) record: ArrayRecord,
+    /// What is kept on the legs; then `record` says nothing.
+    pub(crate) meta: Option<Meta>,
 }
 
 /// A leg that can do everything.
@@ -74,6 +77,7 @@ impl Setup {
                 dirty: false,
                 faulted: LegSet::EMPTY,
             },
+            meta: None,
         }
     }
 }
@@ -187,7 +191,7 @@ pub(crate) struct World {
     pub(crate) arena: Arena,
     pub(crate) checker: Checker,
     pub(crate) pending: Vec<Pending>,
-    ops_used: BTreeSet<u64>,
+    pub(crate) ops_used: BTreeSet<u64>,
     /// Writes that ended while a client waits for a status, and when.
     pub(crate) ended: Vec<(LegOp, Tick)>,
     pub(crate) asked: BTreeMap<u64, Asked>,
@@ -207,38 +211,61 @@ pub(crate) struct World {
     pub(crate) mutated: bool,
     /// Legs faulted for silence by the last input.
     silent_faults: usize,
+    pub(crate) readings: Readings,
+    /// When the engine had last nothing to do.
+    pub(crate) at_rest: Tick,
+    /// Some chunks are to be resynced.
+    pub(crate) needs_resync: bool,
     pub(crate) log: Option<Log>,
+}
+
+/// The engine of an array.
+pub(crate) fn new_engine(
+    setup: &Setup,
+    map: &Map,
+    metadata: Option<Metadata>,
+    policy: Box<dyn ReadPolicy>,
+) -> Engine {
+    let policy = Checked {
+        policy,
+        map: map.clone(),
+    };
+    let record = metadata.as_ref().map_or(setup.record, Metadata::record);
+    let config = Config {
+        size_bytes: setup.size_bytes,
+        map: map.clone(),
+        block_bytes: setup.block_bytes,
+        memory_bytes: setup.memory_bytes,
+        leg_timeout: setup.leg_timeout,
+        clean_delay: setup.clean_delay,
+        accounting: setup.accounting,
+        legs: setup.legs.clone(),
+        metadata,
+    };
+    Engine::new(config, Box::new(policy), record)
 }
 
 impl World {
     pub(crate) fn new(setup: Setup, policy: Box<dyn ReadPolicy>) -> Self {
         let mirror = || Map::mirror(setup.legs.len(), setup.size_bytes);
         let map = setup.map.clone().unwrap_or_else(mirror);
-        let policy = Checked {
-            policy,
-            map: map.clone(),
-        };
-        let config = Config {
-            size_bytes: setup.size_bytes,
-            map: map.clone(),
-            block_bytes: setup.block_bytes,
-            memory_bytes: setup.memory_bytes,
-            leg_timeout: setup.leg_timeout,
-            clean_delay: setup.clean_delay,
-            accounting: setup.accounting,
-            legs: setup.legs.clone(),
-            metadata: None,
-        };
-        let legs = setup.legs.iter();
-        let legs = legs.map(|&leg| Leg::new(leg, setup.size_bytes, setup.fill));
+        let legs = setup.legs.iter().enumerate().map(|(number, &config)| {
+            let mut leg = Leg::new(config, setup.size_bytes, setup.fill);
+            if let Some(meta) = setup.meta {
+                meta::format(&setup, meta, number, &mut leg);
+            }
+            leg
+        });
+        let legs: Vec<Leg> = legs.collect();
+        let metadata = setup.meta.map(|_| meta::metadata_of(&setup, &legs));
         let mut world = Self {
-            engine: Engine::new(config, Box::new(policy), setup.record),
+            engine: new_engine(&setup, &map, metadata, policy),
             engine_prng: RandomStream::new(setup.seed, "engine", 0),
             prng: RandomStream::new(setup.seed, "world", 0),
             now: Instant::from_ns(1_000_000),
             tick: 1,
             map,
-            legs: legs.collect(),
+            legs,
             arena: Arena::new(setup.memory_bytes),
             checker: Checker::new(setup.size_bytes, setup.fill),
             pending: Vec::new(),
@@ -256,6 +283,9 @@ impl World {
             events: Vec::new(),
             mutated: false,
             silent_faults: 0,
+            readings: Readings::default(),
+            at_rest: 0,
+            needs_resync: false,
             log: Some(Log::default()),
             setup,
         };
@@ -294,7 +324,7 @@ impl World {
         self.drain();
     }
 
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Dispatch(op) => self.on_dispatch(op),
@@ -309,6 +339,12 @@ impl World {
             }
         }
         self.judge_states();
+        if self.engine.is_idle() {
+            self.at_rest = self.tick;
+        }
+        if self.setup.meta.is_some() && self.prng.below(16) == 0 {
+            self.judge_power_cut();
+        }
     }
 
     /// The same operation with its extent on the array, where all bytes are kept here.
@@ -316,6 +352,19 @@ impl World {
         if op.extent.is_empty() {
             return op;
         }
+        let data_offset = self.legs[op.leg.index()].config.data_offset_bytes;
+        if op.extent.end() <= data_offset {
+            // Behind the array's bytes.
+            let extent = op.extent.moved(self.setup.size_bytes);
+            return LegOp { extent, ..op };
+        }
+        let Some(offset) = op.extent.offset().checked_sub(data_offset) else {
+            self.fail(&format!("metadata and data at once: {op:?}"));
+        };
+        let op = LegOp {
+            extent: Extent::new(offset, op.extent.len()),
+            ..op
+        };
         let address = |at: u64| self.map.array_address(op.leg, at);
         let (first, last) = (address(op.extent.offset()), address(op.extent.end() - 1));
         let (Some(first), Some(last)) = (first, last) else {
@@ -351,11 +400,14 @@ impl World {
         });
         let range = op.memory.map(|slice| self.engine.buffers().resolve(slice));
         self.judge_dispatch(&op, range.as_ref());
-        self.mutated |= op.kind.is_mutating();
+        self.mutated |= op.kind.is_mutating() && !self.is_metadata(&op);
         let mut snapshot = Vec::new();
         if let Some(range) = &range {
             if op.kind == OpKind::Write {
                 snapshot = self.arena.bytes(range.clone()).to_vec();
+                if self.is_metadata(&op) {
+                    self.judge_metadata_write(&op, &snapshot);
+                }
             } else {
                 self.spoil(range.clone());
             }
@@ -388,7 +440,9 @@ impl World {
     }
 
     fn on_step(&mut self, step: BufferStep) {
-        self.say(|| format!("  {step:?}"));
+        if !matches!(step, BufferStep::Store { .. }) {
+            self.say(|| format!("  {step:?}"));
+        }
         let (BufferStep::Copy { to: at, .. }
         | BufferStep::Zero { at }
         | BufferStep::Store { at, .. }) = step;
@@ -738,7 +792,7 @@ impl World {
             (OpKind::Flush, Outcome::Good) => {}
             (OpKind::Flush, Outcome::Bad(ErrorKind::NotSupported)) => {
                 // It has no cache.
-                let all = Extent::new(0, self.setup.size_bytes);
+                let all = Extent::new(0, self.legs[leg].data.len() as u64);
                 self.legs[leg].harden(all, self.tick);
             }
             (OpKind::Flush, _) => self.legs[leg].fail_flush(self.tick, &mut self.prng),

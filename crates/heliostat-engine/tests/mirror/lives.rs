@@ -1,0 +1,99 @@
+//! Several lives of one array: the power fails, and an engine is made of what the legs say.
+
+use heliostat_engine::LegState;
+use heliostat_policy::ReadPolicy;
+use heliostat_types::{Extent, LegId, LegSet, Prng};
+
+use crate::checker::index;
+use crate::world::{World, new_engine};
+
+impl World {
+    /// The power fails: of what was not durable, some is kept.
+    pub(crate) fn fail_power(&mut self) {
+        for at in 0..self.pending.len() {
+            self.stir(at);
+        }
+        for leg in &mut self.legs {
+            leg.cut_power(&mut self.prng);
+        }
+        self.say(|| "the power fails".to_owned());
+        self.judge_power_cut();
+        for leg in &mut self.legs {
+            leg.wake();
+        }
+        self.pending.clear();
+        self.ops_used.clear();
+        self.ended.clear();
+        self.asked.clear();
+        self.held.clear();
+        self.allocated.clear();
+        self.refused = false;
+        self.events.clear();
+        self.mutated = false;
+    }
+
+    /// The array is taken up again, with what the legs say, and perhaps without some of them.
+    pub(crate) fn take_up_again(&mut self, policy: Box<dyn ReadPolicy>) {
+        let present = self.some_present();
+        let first = index(self.prng.below(self.legs.len() as u64));
+        let found = match self.find_array(present, first) {
+            Ok(found) => found,
+            Err(what) => self.fail(&what),
+        };
+        self.say(|| format!("taken up with {present:?}: {}", found.story()));
+        self.judge_found(&found);
+        let trusted = found.trusted;
+        let all = LegSet::first(self.legs.len());
+        // What is read first is what stays: the bytes of the first leg that holds them.
+        let mut bytes = vec![0; index(self.setup.size_bytes)];
+        for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
+            let places = self.map.places(part.offset());
+            let source = places.iter().find(|place| trusted.contains(place.leg));
+            let source = source.expect("every byte has a leg that is trusted").leg;
+            let range = index(part.offset())..index(part.end());
+            bytes[range].copy_from_slice(self.legs[source.index()].durable_bytes(part));
+        }
+        // A leg that is missing may be back after another power cut, until the others say that it
+        // is out.
+        let missing = self.ever_believed().difference(trusted);
+        let (legs, missing) = (self.images(trusted, &bytes), self.images(missing, &bytes));
+        let may_differ = |at| found.may_differ(at);
+        let checker = &mut self.checker;
+        if let Err(what) = checker.begin_again(self.tick, &bytes, (&legs, &missing), may_differ) {
+            self.fail(&what);
+        }
+        self.needs_resync = found.needs_resync();
+        let metadata = self.take_up(found);
+        for leg in all {
+            let slot = &mut self.legs[leg.index()];
+            slot.faulted = false;
+            slot.config.state = if trusted.contains(leg) {
+                LegState::InSync
+            } else {
+                LegState::Missing
+            };
+        }
+        self.engine = new_engine(&self.setup, &self.map, Some(metadata), policy);
+        self.drain();
+    }
+
+    /// What legs durably hold of the array; where one holds nothing, `bytes`.
+    fn images(&self, legs: LegSet, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let image = |leg: LegId| {
+            let mut image = bytes.to_vec();
+            for part in self.held(leg.index(), Extent::new(0, bytes.len() as u64)) {
+                let range = index(part.offset())..index(part.end());
+                image[range].copy_from_slice(self.legs[leg.index()].durable_bytes(part));
+            }
+            image
+        };
+        legs.iter().map(image).collect()
+    }
+
+    /// Whether legs are known to be all there, and none has failed anything in this life.
+    pub(crate) fn is_untroubled(&self) -> bool {
+        let all = LegSet::first(self.legs.len());
+        let calm = |leg: LegId| self.legs[leg.index()].failures.is_empty();
+        self.good() == all && all.iter().all(calm)
+    }
+}

@@ -1,0 +1,672 @@
+//! Arrays with Linux md metadata: how their legs are formatted, what their bytes say after a power
+//! cut, and what must hold of them at every moment.
+//!
+//! The metadata of a leg is kept behind the array's bytes, so that what legs do to bytes (caches,
+//! torn writes, errors) they do to both. Who is believed after a power cut is not the engine's to
+//! say: the rules of assembly are asked, with legs in any order and any of them missing.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use heliostat_engine::{LegOp, LegState, Metadata, Unequal};
+use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
+use heliostat_format::{
+    BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapState, BitmapSuper, Features, RESYNC_DONE,
+    Role, Superblock, Uuid,
+};
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
+
+use crate::checker::{Tick, index};
+use crate::leg::{Leg, SECTOR};
+use crate::world::{Setup, World};
+
+/// Where on a leg the superblock lies.
+const SUPER_AT: u64 = 4096;
+/// Where on a leg the bitmap begins.
+const BITMAP_AT: u64 = 8192;
+const UUID: Uuid = Uuid([7; 16]);
+/// Some day in 2026.
+const UNIX_TIME: Duration = Duration::from_secs(1_790_000_000);
+
+/// What the metadata of an array is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    /// What a bit stands for; `None` where there is no bitmap.
+    pub(crate) chunk_bytes: Option<u32>,
+    pub(crate) daemon_sleep_seconds: u32,
+    /// The events of all legs at the start.
+    pub(crate) events: u64,
+}
+
+impl Meta {
+    /// How much room a leg needs in front of its data, at least.
+    pub(crate) fn room_bytes(self, size_bytes: u64) -> u64 {
+        let bits = self.bits(size_bytes);
+        BITMAP_AT + bits.map_or(0, |bits| bits.bytes().len() as u64)
+    }
+
+    fn bits(self, size_bytes: u64) -> Option<BitmapBits> {
+        let head = BitmapSuper {
+            uuid: UUID,
+            events: self.events,
+            events_cleared: self.events,
+            sync_size_sectors: size_bytes / SECTOR_BYTES,
+            chunk_bytes: self.chunk_bytes?,
+            daemon_sleep_seconds: self.daemon_sleep_seconds,
+            ..BitmapSuper::default()
+        };
+        Some(BitmapBits::new(head, head.chunks().unwrap()))
+    }
+}
+
+/// What was read of one leg.
+type Reading = Option<Rc<Candidate>>;
+
+/// What was last read of each leg, and of which bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Readings(RefCell<Vec<(Vec<u8>, Reading)>>);
+
+fn read(leg: usize, bytes: &[u8]) -> Reading {
+    let superblock = Superblock::parse(bytes).ok()?;
+    let from = index(BITMAP_AT - SUPER_AT);
+    let bitmap = superblock.bitmap_sector();
+    let bitmap = bitmap.and_then(|_| BitmapBits::load(&bytes[from..]).ok());
+    Some(Rc::new(Candidate {
+        name: format!("leg {leg}"),
+        superblock,
+        bitmap,
+        bad_blocks: BadBlocks::new(0),
+    }))
+}
+
+/// Formats a leg.
+pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
+    let bits = meta.bits(setup.size_bytes);
+    let features = match bits {
+        Some(_) => Features::BITMAP,
+        None => Features::default(),
+    };
+    // One that is missing may have been the only one to hear of the last event.
+    let ahead = u64::from(leg.config.state != LegState::InSync && setup.seed.is_multiple_of(2));
+    let mut superblock = Superblock {
+        features,
+        set_uuid: UUID,
+        level: 1,
+        raid_disks: u32::try_from(setup.legs.len()).unwrap(),
+        size_sectors: setup.size_bytes / SECTOR_BYTES,
+        bitmap_offset_sectors: if bits.is_some() { 8 } else { 0 },
+        data_offset_sectors: setup.legs[number].data_offset_bytes / SECTOR_BYTES,
+        dev_number: u32::try_from(number).unwrap(),
+        device_uuid: Uuid([u8::try_from(number + 1).unwrap(); 16]),
+        events: meta.events + ahead,
+        resync_offset_sectors: RESYNC_DONE,
+        ..Superblock::default()
+    };
+    for (role, number) in superblock.roles.iter_mut().zip(0..).take(setup.legs.len()) {
+        *role = Role::Active(number);
+    }
+    let area = index(setup.size_bytes);
+    let mut put = |at: u64, bytes: &[u8]| {
+        let at = area + index(at);
+        leg.data[at..at + bytes.len()].copy_from_slice(bytes);
+        leg.durable[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    put(SUPER_AT, &superblock.to_bytes());
+    if let Some(bits) = bits {
+        put(BITMAP_AT, bits.bytes());
+    }
+}
+
+/// An array as some legs describe it, by role.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) trusted: LegSet,
+    is_clean: bool,
+    events: u64,
+    readings: Vec<Reading>,
+    metadata: Metadata,
+}
+
+impl Found {
+    /// What an engine is told.
+    pub(crate) fn metadata(self) -> Metadata {
+        self.metadata
+    }
+
+    /// In words.
+    pub(crate) fn story(&self) -> String {
+        let events = self.readings.iter();
+        let events: Vec<Option<u64>> = events
+            .map(|reading| Some(reading.as_ref()?.superblock.events))
+            .collect();
+        let bits = self.metadata.bitmap.as_ref().map(BitmapBits::count_set);
+        format!(
+            "events {events:?} trusted {:?} clean {} {:?} bits {bits:?} uneven {}",
+            self.trusted, self.is_clean, self.metadata.unequal, self.metadata.is_uneven
+        )
+    }
+
+    /// Whether some chunk is to be resynced.
+    pub(crate) fn needs_resync(&self) -> bool {
+        match (self.metadata.unequal, &self.metadata.bitmap) {
+            (Unequal::Nowhere, _) => false,
+            (Unequal::Bits, Some(bits)) => bits.count_set() > 0,
+            (Unequal::Bits | Unequal::From(_), _) => true,
+        }
+    }
+
+    /// Whether the bit of a chunk is set where an engine is told of it.
+    pub(crate) fn may_differ(&self, at: u64) -> bool {
+        match (self.metadata.unequal, &self.metadata.bitmap) {
+            (Unequal::Nowhere, _) => false,
+            (Unequal::From(from), _) => at >= from,
+            (Unequal::Bits, Some(bits)) => is_set(bits, at),
+            (Unequal::Bits, None) => true,
+        }
+    }
+
+    /// The bitmap of a trusted leg, where anybody would believe that alone.
+    fn bitmap(&self, leg: LegId) -> Option<&BitmapBits> {
+        let bits = self.readings[leg.index()].as_ref()?.bitmap.as_ref()?;
+        let head = bits.super_block();
+        let is_stale = head.state.contains(BitmapState::STALE);
+        (head.events >= self.events && !is_stale).then_some(bits)
+    }
+}
+
+fn is_set(bits: &BitmapBits, at: u64) -> bool {
+    bits.get(at / u64::from(bits.super_block().chunk_bytes))
+}
+
+impl Readings {
+    /// What is durably on each leg.
+    fn of(&self, setup: &Setup, legs: &[Leg]) -> Vec<Reading> {
+        let meta = setup.meta.expect("the array has metadata");
+        let from = index(setup.size_bytes + SUPER_AT);
+        let end = index(setup.size_bytes + meta.room_bytes(setup.size_bytes));
+        let mut known = self.0.borrow_mut();
+        known.resize(legs.len(), (Vec::new(), None));
+        for (number, (leg, known)) in legs.iter().zip(known.iter_mut()).enumerate() {
+            let bytes = &leg.durable[from..end];
+            if known.0 != bytes {
+                *known = (bytes.to_vec(), read(number, bytes));
+            }
+        }
+        known.iter().map(|(_, reading)| reading.clone()).collect()
+    }
+}
+
+impl Found {
+    /// The array as these legs describe it, where they come in an order that begins with `first`.
+    fn of(mut readings: Vec<Reading>, present: LegSet, first: usize) -> Result<Self, String> {
+        for (leg, reading) in readings.iter_mut().enumerate() {
+            if !present.contains(LegId::new(leg)) {
+                *reading = None;
+            }
+        }
+        let count = readings.len();
+        let order = (0..count).map(|leg| (first + leg) % count);
+        let candidates: Vec<Candidate> = order
+            .filter_map(|leg| readings[leg].as_deref().cloned())
+            .collect();
+        let assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        let fresh = &candidates[assembly.freshest].superblock;
+        let members = assembly.members.iter().map(|member| match member {
+            Member::InSync(candidate) => Some(candidates[*candidate].superblock.clone()),
+            Member::Rebuilding { .. } | Member::Missing => None,
+        });
+        let superblocks: Vec<Option<Superblock>> = members.collect();
+        let trusted = (0..count).filter(|&leg| superblocks[leg].is_some());
+        Ok(Self {
+            trusted: trusted.map(LegId::new).collect(),
+            is_clean: fresh.resync_offset_sectors == RESYNC_DONE,
+            events: fresh.events,
+            metadata: Metadata {
+                superblocks,
+                roles: fresh.roles.clone(),
+                bitmap: assembly.bitmap.clone(),
+                unequal: match assembly.resync {
+                    Resync::Nowhere => Unequal::Nowhere,
+                    Resync::Bits => Unequal::Bits,
+                    Resync::From(sector) => Unequal::From(sector * SECTOR_BYTES),
+                },
+                is_uneven: assembly.is_uneven,
+                unix_time: UNIX_TIME,
+            },
+            readings,
+        })
+    }
+}
+
+/// What an engine is told of legs that were just formatted, of which some may be missing.
+pub(crate) fn metadata_of(setup: &Setup, legs: &[Leg]) -> Metadata {
+    let is_there = |leg: &LegId| setup.legs[leg.index()].state == LegState::InSync;
+    let present = LegSet::first(legs.len()).iter().filter(is_there).collect();
+    let readings = Readings::default().of(setup, legs);
+    let found = Found::of(readings, present, 0).expect("they are legs of one array");
+    found.metadata
+}
+
+impl World {
+    fn readings(&self) -> Vec<Reading> {
+        self.readings.of(&self.setup, &self.legs)
+    }
+
+    /// The array as these legs describe it, where they come in an order that begins with `first`.
+    pub(crate) fn find_array(&self, present: LegSet, first: usize) -> Result<Found, String> {
+        Found::of(self.readings(), present, first)
+    }
+
+    /// The legs that would be believed if the power failed now and nothing more were kept.
+    pub(crate) fn believed(&self) -> LegSet {
+        let all = LegSet::first(self.legs.len());
+        match self.find_array(all, 0) {
+            Ok(found) => found.trusted,
+            Err(what) => self.fail(&what),
+        }
+    }
+
+    /// The legs that would be believed, in whatever order they come.
+    pub(crate) fn ever_believed(&self) -> LegSet {
+        let all = LegSet::first(self.legs.len());
+        let orders = (0..self.legs.len()).filter_map(|first| self.find_array(all, first).ok());
+        orders.fold(LegSet::EMPTY, |known, found| known.union(found.trusted))
+    }
+
+    /// Legs that may be there after a power cut: any, but enough of those that are in sync.
+    pub(crate) fn some_present(&mut self) -> LegSet {
+        let good = self.good();
+        let mut present = LegSet::first(self.legs.len());
+        let keeps_all = self.prng.below(2) == 0;
+        for leg in LegSet::first(self.legs.len()) {
+            let mut less = present;
+            less.remove(leg);
+            let is_enough = self.map.is_covered_by(less.intersection(good));
+            if is_enough && !keeps_all && self.prng.below(3) == 0 {
+                present = less;
+            }
+        }
+        present
+    }
+
+    /// If the power failed now and nothing more were kept: is what the legs say right?
+    pub(crate) fn judge_power_cut(&mut self) {
+        let present = self.some_present();
+        let first = index(self.prng.below(self.legs.len() as u64));
+        let found = match self.find_array(present, first) {
+            Ok(found) => found,
+            Err(what) => self.fail(&format!("of {present:?}: {what}")),
+        };
+        self.judge_found(&found);
+    }
+
+    pub(crate) fn judge_found(&self, found: &Found) {
+        let told = || found.story();
+        self.check(self.map.is_covered_by(found.trusted), || {
+            format!("bytes have no leg that is trusted: {}", told())
+        });
+        for leg in found.trusted {
+            self.judge_durable(leg.index(), Extent::new(0, self.setup.size_bytes));
+        }
+        for (at, one, other) in self.differing_sectors(found.trusted) {
+            let what = || {
+                let (one, other) = (one.index(), other.index());
+                format!("legs {one} and {other} differ at byte {at}; {}", told())
+            };
+            self.check(!found.is_clean, || format!("clean, but {}", what()));
+            for leg in found.trusted {
+                let bits = found.bitmap(leg);
+                self.check(bits.is_none_or(|bits| is_set(bits, at)), || {
+                    format!("no bit on {leg}, but {}", what())
+                });
+            }
+        }
+        self.judge_left_out(found);
+    }
+
+    /// A leg that is out, and that the bitmap claims to know all about, differs only at bits.
+    fn judge_left_out(&self, found: &Found) {
+        let readings = self.readings();
+        let good = found.trusted.intersection(self.good());
+        for leg in LegSet::first(self.legs.len()).difference(self.good()) {
+            let Some(reading) = &readings[leg.index()] else {
+                continue;
+            };
+            for survivor in good {
+                let Some(bits) = found.bitmap(survivor) else {
+                    continue;
+                };
+                if reading.superblock.events < bits.super_block().events_cleared {
+                    continue;
+                }
+                let both = LegSet::from_iter([leg, survivor]);
+                for (at, ..) in self.differing_sectors(both) {
+                    self.check(is_set(bits, at), || {
+                        format!("{leg} missed what is at byte {at}, and {survivor} has no bit")
+                    });
+                }
+            }
+        }
+    }
+
+    /// Where some of `legs` durably hold different bytes, sector by sector.
+    pub(crate) fn differing_sectors(&self, legs: LegSet) -> Vec<(u64, LegId, LegId)> {
+        let mut found = Vec::new();
+        for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
+            let holders = self.map.holders(part.offset()).intersection(legs);
+            let Some(first) = holders.lowest() else {
+                continue;
+            };
+            let bytes = self.legs[first.index()].durable_bytes(part);
+            for other in holders {
+                let others = self.legs[other.index()].durable_bytes(part);
+                if bytes == others {
+                    continue;
+                }
+                let pairs = bytes.chunks(SECTOR).zip(others.chunks(SECTOR));
+                let places = (part.offset()..).step_by(SECTOR).zip(pairs);
+                let different = places.filter(|(_, (one, other))| one != other);
+                found.extend(different.map(|(at, _)| (at, first, other)));
+            }
+        }
+        found
+    }
+
+    /// Bytes of the array are about to change on a leg.
+    pub(crate) fn judge_intent(&self, op: &LegOp) {
+        let all = LegSet::first(self.legs.len());
+        for first in 0..self.legs.len() {
+            let found = match self.find_array(all, first) {
+                Ok(found) => found,
+                Err(what) => self.fail(&what),
+            };
+            self.check(!found.is_clean, || {
+                format!("a change while the legs say clean: {op:?}")
+            });
+            self.check(found.trusted.contains(op.leg), || {
+                format!("a change of a leg that would not be believed: {op:?}")
+            });
+            for leg in found.trusted {
+                let Some(reading) = &found.readings[leg.index()] else {
+                    self.fail("a leg without a superblock is trusted");
+                };
+                let superblock = &reading.superblock;
+                self.judge_outsiders(leg, superblock);
+                self.check(superblock.resync_offset_sectors == 0, || {
+                    format!("{leg} says clean while {op:?}")
+                });
+                if self
+                    .setup
+                    .meta
+                    .is_some_and(|meta| meta.chunk_bytes.is_none())
+                {
+                    continue;
+                }
+                let Some(bits) = found.bitmap(leg) else {
+                    continue; // All would be resynced.
+                };
+                let mut sectors = (op.extent.offset()..op.extent.end()).step_by(SECTOR);
+                let has_bits = sectors.all(|at| is_set(bits, at));
+                self.check(has_bits, || format!("{leg} has no bit for {op:?}"));
+            }
+        }
+    }
+
+    /// Who is out must not look as fresh as who says so.
+    fn judge_outsiders(&self, leg: LegId, superblock: &Superblock) {
+        let is_active = |superblock: &Superblock, number: usize| {
+            matches!(superblock.roles[number], Role::Active(_))
+        };
+        for (number, reading) in self.readings().iter().enumerate() {
+            let Some(reading) = reading else { continue };
+            let other = &reading.superblock;
+            let is_plain = is_active(superblock, number)
+                || !is_active(other, number)
+                || other.events < superblock.events;
+            self.check(is_plain, || {
+                format!("leg {number} is out, but no event behind {leg}, which says so")
+            });
+        }
+    }
+
+    /// Whether an operation is on the metadata of its leg.
+    pub(crate) fn is_metadata(&self, op: &LegOp) -> bool {
+        op.kind != OpKind::Flush && op.extent.offset() >= self.setup.size_bytes
+    }
+
+    /// Metadata is about to change on a leg.
+    pub(crate) fn judge_metadata_write(&self, op: &LegOp, bytes: &[u8]) {
+        let at = op.extent.offset() - self.setup.size_bytes;
+        self.say(|| match Superblock::parse(bytes) {
+            Ok(superblock) => {
+                let roles = &superblock.roles[..self.legs.len()];
+                let is_clean = superblock.resync_offset_sectors == RESYNC_DONE;
+                format!(
+                    "    superblock: events {} clean {is_clean} roles {roles:?}",
+                    superblock.events
+                )
+            }
+            Err(_) => match BitmapSuper::parse(bytes) {
+                Ok(head) => format!(
+                    "    bitmap: events {} cleared {} state {:?}, {} bits",
+                    head.events,
+                    head.events_cleared,
+                    head.state,
+                    bytes[256..]
+                        .iter()
+                        .map(|byte| byte.count_ones())
+                        .sum::<u32>()
+                ),
+                Err(_) => "    pages of the bitmap".to_owned(),
+            },
+        });
+        self.check(op.kind == OpKind::Write, || {
+            format!("metadata is written, not otherwise changed: {op:?}")
+        });
+        let Some(known) = &self.readings()[op.leg.index()] else {
+            self.fail("a leg that is written to has lost its superblock");
+        };
+        if at == SUPER_AT {
+            return self.judge_superblock(op.leg, known, bytes);
+        }
+        let is_inside = at >= BITMAP_AT && (at - BITMAP_AT).is_multiple_of(4096);
+        self.check(is_inside && bytes.len().is_multiple_of(4096), || {
+            format!("no pages of the bitmap: {op:?}")
+        });
+        for (page, bytes) in (at - BITMAP_AT..).step_by(4096).zip(bytes.chunks(4096)) {
+            self.judge_page(op.leg, known, index(page) / BITMAP_PAGE_BYTES, bytes);
+        }
+    }
+
+    fn judge_superblock(&self, leg: LegId, known: &Candidate, bytes: &[u8]) {
+        let rule = |so: bool, what: &str| self.check(so, || format!("{leg}: {what}"));
+        let superblock = match Superblock::parse(bytes) {
+            Ok(superblock) => superblock,
+            Err(error) => self.fail(&format!("{leg}: {error}")),
+        };
+        let old = &known.superblock;
+        let rest = Superblock {
+            events: superblock.events,
+            utime: superblock.utime,
+            resync_offset_sectors: superblock.resync_offset_sectors,
+            roles: superblock.roles.clone(),
+            ..old.clone()
+        };
+        rule(superblock == rest, "something else of it changes");
+        rule(superblock.events >= old.events, "events go back");
+        if let Some(bits) = &known.bitmap {
+            let head = bits.super_block();
+            rule(
+                head.events >= superblock.events,
+                "the superblock before its bitmap",
+            );
+        }
+        let readings = self.readings();
+        for (number, reading) in readings.iter().enumerate() {
+            let Some(reading) = reading else { continue };
+            let events = reading.superblock.events;
+            let is_bad = self.legs[number].failures.iter();
+            let is_bad = is_bad.clone().any(|failure| failure.kind != OpKind::Read);
+            let other = LegId::new(number);
+            if self.good().contains(other) {
+                rule(
+                    is_bad || superblock.events <= events + 1,
+                    "more than one event in front of another leg",
+                );
+            }
+        }
+        if superblock.resync_offset_sectors == RESYNC_DONE {
+            self.judge_clean_superblock(leg);
+        } else {
+            rule(
+                superblock.resync_offset_sectors == 0,
+                "neither clean nor dirty",
+            );
+        }
+    }
+
+    fn judge_clean_superblock(&self, leg: LegId) {
+        let rule = |so: bool, what: &str| self.check(so, || format!("{leg}: {what}"));
+        let good = self.good();
+        let area = index(self.setup.size_bytes);
+        for other in good {
+            let at = &self.legs[other.index()];
+            let mut pending = self.pending.iter().map(|pending| &pending.op);
+            let is_busy =
+                pending.any(|op| op.leg == other && op.kind.is_mutating() && !self.is_metadata(op));
+            rule(!is_busy, "clean while a write is in flight");
+            rule(
+                at.data[..area] == at.durable[..area],
+                "clean before all was flushed",
+            );
+        }
+        let differing = self.differing_sectors(good);
+        rule(differing.is_empty(), "clean while legs differ");
+    }
+
+    fn judge_page(&self, leg: LegId, known: &Candidate, page: usize, bytes: &[u8]) {
+        let rule = |so: bool, what: &str| self.check(so, || format!("{leg}: {what}"));
+        let Some(old) = &known.bitmap else {
+            self.fail("a page of a bitmap that is not there");
+        };
+        let is_degraded = (0..self.legs.len())
+            .any(|number| !matches!(known.superblock.roles[number], Role::Active(_)));
+        let is_believed = !old.super_block().state.contains(BitmapState::STALE);
+        if page == 0 {
+            let head = BitmapSuper::parse(bytes).expect("the first page begins with it");
+            let rest = BitmapSuper {
+                events: head.events,
+                events_cleared: head.events_cleared,
+                state: head.state,
+                ..*old.super_block()
+            };
+            rule(head == rest, "something else of the bitmap changes");
+            rule(
+                head.events >= known.superblock.events,
+                "a bitmap older than its superblock",
+            );
+            let was = old.super_block().events_cleared;
+            rule(
+                !is_degraded || head.events_cleared == was,
+                "events_cleared moves while a leg is missing",
+            );
+        }
+        let chunk_bytes = u64::from(old.super_block().chunk_bytes);
+        let mut new = old.clone().bytes().to_vec();
+        new[page * BITMAP_PAGE_BYTES..][..BITMAP_PAGE_BYTES].copy_from_slice(bytes);
+        let new = BitmapBits::load(&new).expect("a page of a bitmap");
+        for chunk in old
+            .chunks_of(page)
+            .filter(|&chunk| is_believed && old.get(chunk))
+        {
+            if new.get(chunk) {
+                continue;
+            }
+            rule(!is_degraded, "a bit is cleared while a leg is missing");
+            let end = ((chunk + 1) * chunk_bytes).min(self.setup.size_bytes);
+            self.judge_chunk_at_rest(Extent::from_range(chunk * chunk_bytes, end));
+        }
+    }
+
+    /// All legs in sync hold the same there, durably.
+    fn judge_chunk_at_rest(&self, chunk: Extent) {
+        for part in self.map.parts(chunk) {
+            let holders = self.holders_in_sync(part);
+            let first = holders.lowest().expect("a holder");
+            for leg in holders {
+                let at = &self.legs[leg.index()];
+                self.check(at.bytes(part) == at.durable_bytes(part), || {
+                    format!("the bit of {chunk:?} is cleared before {leg} was flushed")
+                });
+                let bytes = self.legs[first.index()].bytes(part);
+                self.check(at.bytes(part) == bytes, || {
+                    format!("the bit of {chunk:?} is cleared while legs differ")
+                });
+            }
+            let mut pending = self.pending.iter().map(|pending| &pending.op);
+            let is_busy = pending.any(|op| {
+                holders.contains(op.leg) && op.kind.is_mutating() && op.extent.overlaps(part)
+            });
+            self.check(!is_busy, || {
+                format!("the bit of {chunk:?} is cleared while it is written")
+            });
+        }
+    }
+
+    /// An array that rests, whose legs are all there, has no bits.
+    pub(crate) fn judge_rest(&self) {
+        let all = LegSet::first(self.legs.len());
+        let found = match self.find_array(all, 0) {
+            Ok(found) => found,
+            Err(what) => self.fail(&what),
+        };
+        self.check(found.is_clean && found.trusted == all, || {
+            format!("at rest, but {}", found.story())
+        });
+        self.check(!found.metadata.is_uneven, || {
+            format!("at rest, but uneven: {}", found.story())
+        });
+        let bits = &found.metadata.bitmap;
+        self.check(
+            bits.as_ref().is_none_or(|bits| bits.count_set() == 0),
+            || format!("at rest, but with bits: {bits:?}"),
+        );
+    }
+
+    /// Whether a leg that must stay has failed a commit since then, or all have, being full.
+    pub(crate) fn is_last_failing(&self, since: Tick) -> bool {
+        let good = self.good();
+        let fails = |leg: LegId, since: Tick| {
+            let mut failures = self.legs[leg.index()].failures.iter();
+            failures.any(|failure| {
+                let is_metadata =
+                    failure.kind.is_mutating() && failure.extent.offset() >= self.setup.size_bytes;
+                failure.tick >= since
+                    && failure.error != ErrorKind::NotSupported
+                    && (failure.kind == OpKind::Flush || is_metadata)
+            })
+        };
+        // The commit that fails may have begun before.
+        let since = since.min(self.at_rest);
+        let is_last = |leg| self.is_last(leg) && fails(leg, since);
+        let all_fail = good.iter().all(|leg| fails(leg, 0));
+        self.setup.meta.is_some()
+            && good
+                .iter()
+                .any(|leg| is_last(leg) || all_fail && fails(leg, since))
+    }
+
+    /// What an engine is told of the legs at its start.
+    pub(crate) fn take_up(&mut self, found: Found) -> Metadata {
+        for leg in LegSet::first(self.legs.len()) {
+            let config = &mut self.legs[leg.index()].config;
+            if found.trusted.contains(leg) {
+                config.state = LegState::InSync;
+            } else if config.state == LegState::InSync {
+                config.state = LegState::Missing;
+            }
+            self.setup.legs[leg.index()] = *config;
+        }
+        found.metadata()
+    }
+}
