@@ -1,6 +1,9 @@
+use std::convert::Infallible;
+
 use super::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
+use crate::golden::{CASES, GoldenLeg, legs};
 use crate::{
-    BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Stamp, Superblock, Uuid,
+    BadBlocks, BitmapBits, BitmapSuper, Features, Found, RESYNC_DONE, Role, Stamp, Superblock, Uuid,
 };
 
 const ARRAY: Uuid = Uuid([7; 16]);
@@ -354,5 +357,116 @@ fn bits_are_there_for_the_whole_array() {
         let assembly = Assembly::of(&legs).unwrap();
         assert_eq!(assembly.bitmap.as_ref().unwrap().chunks(), CHUNKS);
         assert_eq!(bits(&assembly), expected);
+    }
+}
+
+/// The legs of an array that mdadm and the kernel wrote.
+fn golden(name: &str) -> Vec<Candidate> {
+    let case = CASES.iter().find(|case| case.0 == name).unwrap();
+    let candidate = |(index, leg): (usize, GoldenLeg)| {
+        let read = &mut |offset: u64, len: usize| {
+            let mut bytes = vec![0; len];
+            for (sector, part) in leg.parts.iter().filter(|part| part.0 * 512 == offset) {
+                assert!(part.len() >= len, "at {sector}");
+                bytes.copy_from_slice(&part[..len]);
+            }
+            Ok::<_, Infallible>(bytes)
+        };
+        let found = Found::all(leg.device_bytes, read).unwrap().remove(0);
+        Candidate {
+            name: format!("leg-{index}"),
+            bitmap: found.bitmap.map(Result::unwrap),
+            bad_blocks: found.bad_blocks.unwrap().unwrap(),
+            superblock: found.superblock,
+        }
+    };
+    legs(case.1)
+        .into_iter()
+        .enumerate()
+        .map(candidate)
+        .collect()
+}
+
+/// An assembly on a line.
+fn line(assembly: &Assembly) -> String {
+    let members = assembly.members.iter().map(|member| match *member {
+        Member::InSync(leg) => leg.to_string(),
+        Member::Rebuilding {
+            candidate,
+            from_sectors,
+            by_bitmap,
+        } => {
+            let way = if by_bitmap { " by bits" } else { "" };
+            format!("{candidate} from {from_sectors}{way}")
+        }
+        Member::Missing => "-".to_owned(),
+    });
+    let members: Vec<String> = members.collect();
+    let bits = assembly.bitmap.as_ref();
+    let bits = bits.map_or_else(String::new, |bits| {
+        format!(", {} bits of {}", bits.count_set(), bits.chunks())
+    });
+    let mut line = format!("{}; {:?}{bits}", members.join(", "), assembly.resync);
+    for leg in &assembly.spares {
+        line += &format!("; {leg} spare");
+    }
+    for (leg, why) in &assembly.left_out {
+        line += &format!("; {leg} {why:?}");
+    }
+    line
+}
+
+#[test]
+fn what_the_kernel_wrote_is_put_together() {
+    let missed = |freshest| format!("Stale {{ events: 2, freshest: {freshest}, by_bitmap: true }}");
+    for (name, expected) in [
+        ("raid1-two", "0, 1; Nowhere, 0 bits of 1".to_owned()),
+        ("raid1-flags", "0, 1, 2; Nowhere, 0 bits of 304".to_owned()),
+        ("raid1-no-bitmap", "0, 1, 2, 3; Nowhere".to_owned()),
+        ("raid1-1.0", "0, 1; Nowhere, 0 bits of 1".to_owned()),
+        (
+            "raid10-n2",
+            "0, 1, 2, 3; Nowhere, 0 bits of 9216".to_owned(),
+        ),
+        (
+            "raid10-n3",
+            "0, 1, 2, 3; Nowhere, 0 bits of 6144".to_owned(),
+        ),
+        ("raid10-three", "0, 1, 2; Nowhere, 0 bits of 1".to_owned()),
+        ("raid1-missing", "0, -, 1; Nowhere, 1 bits of 1".to_owned()),
+        (
+            "raid1-spare",
+            "0, 1; Nowhere, 0 bits of 1; 2 spare".to_owned(),
+        ),
+        ("raid1-dirty", "0, 1; Bits, 2 bits of 304".to_owned()),
+        ("raid1-readded", "0, 1; Nowhere, 0 bits of 304".to_owned()),
+        (
+            "raid1-failed",
+            "0, -, 2; Nowhere, 2 bits of 304; 1 Failed".to_owned(),
+        ),
+        (
+            "raid1-removed",
+            format!("0, -, 2; Nowhere, 1 bits of 304; 1 {}", missed(7)),
+        ),
+        (
+            "raid1-rebuilding",
+            "0, 1 from 53376; Nowhere, 0 bits of 1".to_owned(),
+        ),
+        (
+            "raid1-catching-up",
+            "0, 1 from 49664 by bits; Nowhere, 412 bits of 1008".to_owned(),
+        ),
+        ("raid1-resyncing", "0, 1; From(57600)".to_owned()),
+        (
+            "raid1-resyncing-bitmap",
+            "0, 1; Bits, 622 bits of 1008".to_owned(),
+        ),
+        (
+            "raid1-replacing",
+            "0, 1; Nowhere, 0 bits of 1; 2 Replacement(1)".to_owned(),
+        ),
+    ] {
+        let assembly = Assembly::of(&golden(name)).unwrap();
+        assert_eq!(line(&assembly), expected, "{name}");
     }
 }
