@@ -9,6 +9,7 @@ mod arrays;
 mod clients;
 mod control;
 mod demo;
+mod examine;
 mod exports;
 mod faults;
 mod filesystem;
@@ -49,6 +50,7 @@ const TESTS: &[&[Test]] = &[
     faults::TESTS,
     exports::TESTS,
     arrays::TESTS,
+    examine::TESTS,
     filesystem::TESTS,
     demo::TESTS,
 ];

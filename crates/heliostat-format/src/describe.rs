@@ -60,6 +60,8 @@ pub fn describe_superblock(
     fields.push(("Events", superblock.events.to_string()));
     if superblock.level == 10 {
         fields.push(("Layout", layout(superblock.layout, superblock.raid_disks)));
+    }
+    if matches!(superblock.level, 0 | 4..=6 | 10) {
         let chunk_bytes = u64::from(superblock.chunk_sectors) * SECTOR_BYTES;
         fields.push(("Chunk Size", format!("{}K", chunk_bytes / 1024)));
     }
@@ -81,10 +83,16 @@ fn sizes(
     };
     let (size, data_size) = (superblock.size_sectors, superblock.data_size_sectors);
     fields.push(("Avail Dev Size", sectors(data_size)));
-    if let Some(array_sectors) = superblock.array_sectors() {
-        let bytes = array_sectors * SECTOR_BYTES;
-        let told = format!("{} KiB ({})", bytes / 1024, format_size(bytes));
-        fields.push(("Array Size", told));
+    let kib = |count: u64| {
+        let bytes = count.saturating_mul(SECTOR_BYTES);
+        format!("{} KiB ({})", count / 2, format_size(bytes))
+    };
+    let array_sectors = superblock.array_sectors();
+    if let Some(counted) = counted_sectors(superblock).or(array_sectors) {
+        fields.push(("Array Size", kib(counted)));
+        if let Some(served) = array_sectors.filter(|&served| served / 2 != counted / 2) {
+            fields.push(("Served Size", kib(served)));
+        }
     }
     if size != data_size {
         fields.push(("Used Dev Size", sectors(size)));
@@ -109,6 +117,15 @@ fn sizes(
         let told = format!("before={before} sectors, after={after} sectors");
         fields.push(("Unused Space", told));
     }
+}
+
+/// The size of a RAID10 as mdadm counts it, without looking whether chunks come out whole.
+fn counted_sectors(superblock: &Superblock) -> Option<u64> {
+    let word = Raid10Word::parse(superblock.layout, superblock.raid_disks).ok()?;
+    let all = superblock
+        .size_sectors
+        .checked_mul(u64::from(superblock.raid_disks))?;
+    (superblock.level == 10).then_some(all / u64::from(word.copies()))
 }
 
 /// How much is free in front of the data.

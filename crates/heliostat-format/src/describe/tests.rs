@@ -4,7 +4,7 @@ use super::{Field, describe_bitmap, describe_superblock, moment};
 use crate::golden::{CASES, GoldenLeg, legs};
 use crate::{
     BadBlocks, BitmapBits, BitmapState, Features, Minor, Role, Stamp, Superblock, Uuid,
-    testing::{bitmap_of, mirror_leg},
+    testing::{bitmap_of, mirror_leg, striped_leg},
 };
 
 fn value<'a>(fields: &'a [Field], name: &str) -> Option<&'a str> {
@@ -178,6 +178,19 @@ fn what_mdadm_never_made_is_told_as_well() {
     assert_eq!(value(&fields, "State"), Some("Stale Write error (0x6)"));
     assert_eq!(value(&fields, "Chunksize"), Some("64 KB"));
     assert_eq!(value(&fields, "Bitmap"), None);
+}
+
+#[test]
+fn chunks_that_are_not_whole_do_not_count() {
+    // mdadm counts 7.5 chunks a leg twice over three legs, of which ten chunks are whole.
+    let odd = Superblock {
+        size_sectors: 60,
+        chunk_sectors: 8,
+        ..striped_leg(0, 3)
+    };
+    let fields = describe_superblock(&odd, Minor::Behind4K, (1, 1), None);
+    assert_eq!(value(&fields, "Array Size"), Some("45 KiB (45 KiB)"));
+    assert_eq!(value(&fields, "Served Size"), Some("40 KiB (40 KiB)"));
 }
 
 #[test]
