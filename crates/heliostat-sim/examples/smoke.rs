@@ -5,7 +5,8 @@
 //!     cargo run --release -p heliostat-sim --example smoke -- planted
 //!
 //! `smoke` plays the kept seeds and some fresh ones, `soak` large scenarios until the seeds or the
-//! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug.
+//! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug. Both
+//! of the former play the life of an array with metadata besides, for each fresh seed.
 //! OPTIONS: `--seeds N`, `--from S` (the first fresh one; the clock says it otherwise),
 //! `--minutes M`, `--doublecheck` (each twice, and both compared), `--keep-going` (after a
 //! failure).
@@ -25,11 +26,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use heliostat_sim::{
-    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_seeds, planted, run_planted,
+    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_life_seeds, kept_seeds, planted,
+    run_planted,
 };
 
 /// Fresh seeds of a smoke test where nobody says how many: a minute on two cores.
-const SMOKE_SEEDS: u64 = 2_000;
+const SMOKE_SEEDS: u64 = 1_000;
 
 /// Runs that the shrinker may take: some seconds for small scenarios, minutes for large ones.
 const SHRINK_RUNS: u32 = 1_000;
@@ -43,11 +45,30 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// A scenario that takes longer is told: it is worth a look, too.
 const SLOW: Duration = Duration::from_secs(5);
 
+/// What follows from a seed.
+#[derive(Clone, Copy)]
+enum Kind {
+    Small,
+    Large,
+    /// An array with metadata, and power cuts.
+    Life,
+}
+
+impl Kind {
+    fn trial(self, seed: u64) -> Trial {
+        match self {
+            Self::Small => Trial::random(seed),
+            Self::Large => Trial::large(seed),
+            Self::Life => Trial::life(seed),
+        }
+    }
+}
+
 /// What is to be played.
 struct Plan {
-    /// Small scenarios, or large ones.
-    large: bool,
-    kept: Vec<u64>,
+    /// Besides lives.
+    kind: Kind,
+    kept: Vec<(Kind, u64)>,
     /// The first fresh seed, and how many.
     from: u64,
     seeds: u64,
@@ -97,13 +118,16 @@ fn main() -> ExitCode {
 }
 
 fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
+    let (kind, kept) = if large {
+        (Kind::Large, kept_large_seeds())
+    } else {
+        (Kind::Small, kept_seeds())
+    };
+    let kept = kept.into_iter().map(|seed| (kind, seed));
+    let lives = kept_life_seeds().into_iter();
     let mut plan = Plan {
-        large,
-        kept: if large {
-            kept_large_seeds()
-        } else {
-            kept_seeds()
-        },
+        kind,
+        kept: kept.chain(lives.map(|seed| (Kind::Life, seed))).collect(),
         from: fresh_seed(),
         seeds: if large { u64::MAX } else { SMOKE_SEEDS },
         minutes: None,
@@ -161,8 +185,8 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// The next seed to play.
-    fn take(&self) -> Option<u64> {
+    /// The next seed to play, and what is to follow from it.
+    fn take(&self) -> Option<(Kind, u64)> {
         let limit = self
             .plan
             .minutes
@@ -177,17 +201,15 @@ impl Shared<'_> {
             let index = usize::try_from(index).expect("the list is short");
             return Some(self.plan.kept[index]);
         }
-        let fresh = index - kept;
-        (fresh < self.plan.seeds).then(|| self.plan.from.wrapping_add(fresh))
+        let fresh = (index - kept) / 2;
+        let is_life = (index - kept) % 2 == 1;
+        let kind = if is_life { Kind::Life } else { self.plan.kind };
+        (fresh < self.plan.seeds).then(|| (kind, self.plan.from.wrapping_add(fresh)))
     }
 
     fn play(&self) {
-        while let Some(seed) = self.take() {
-            let trial = if self.plan.large {
-                Trial::large(seed)
-            } else {
-                Trial::random(seed)
-            };
+        while let Some((kind, seed)) = self.take() {
+            let trial = kind.trial(seed);
             let began = Instant::now();
             let outcome = trial.play(self.plan.doublecheck);
             if began.elapsed() >= SLOW {

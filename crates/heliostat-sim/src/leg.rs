@@ -22,6 +22,8 @@ pub(crate) struct SimLeg {
     pub(crate) medium: Option<Box<Medium>>,
     /// A bug on purpose: flushes make nothing durable.
     pub(crate) forgets_flushes: bool,
+    /// The same, of data alone.
+    pub(crate) forgets_data: bool,
     /// Whether other legs lie on the device, so that what they do changes what comes of it.
     pub(crate) is_shared: bool,
     /// The device's luck.
@@ -105,6 +107,7 @@ impl SimLeg {
             store,
             medium: None,
             forgets_flushes: false,
+            forgets_data: false,
             is_shared: false,
             luck,
             samples: false,
@@ -256,6 +259,9 @@ impl SimLeg {
         }
         if let Some(medium) = &mut self.medium {
             let is_forgotten = self.forgets_flushes && op.kind == OpKind::Flush;
+            if self.forgets_data && op.kind == OpKind::Flush {
+                medium.keep_unflushed(self.store.data_sector());
+            }
             medium.end(&op, fate, result.is_ok() && !is_forgotten);
         }
         self.finish_unseen(now, measured);
@@ -324,6 +330,12 @@ impl SimLeg {
         medium.is_some_and(|medium| medium.is_damaged(sector))
     }
 
+    /// Whether an injected fault has damaged a sector before this one.
+    pub(crate) fn is_damaged_below(&self, sector: u64) -> bool {
+        let medium = self.medium.as_ref();
+        medium.is_some_and(|medium| medium.is_damaged_below(sector))
+    }
+
     /// Makes a sector what it is on another leg, for good.
     pub(crate) fn copy_sector(&mut self, sector: u64, bytes: &[u8], is_damaged: bool) {
         self.store.set_sector(sector, bytes);
@@ -353,14 +365,15 @@ impl SimLeg {
                     }
                     OpKind::Write => {
                         let is_tainted = arena.is_tainted(at);
-                        let bytes = &arena.bytes[at..at + self.store.kept_bytes()];
+                        // Whole, as it may land where more is kept than in its place.
+                        let bytes = &arena.bytes[at..at + SECTOR];
                         let store = &mut self.store;
                         medium.write(&op, in_flight.fate, sector, (bytes, is_tainted), store);
                     }
                     OpKind::Trim | OpKind::WriteZeroes => {
-                        let zeros = &[0; SECTOR][..self.store.kept_bytes()];
+                        let zeros = (&[0; SECTOR][..], false);
                         let store = &mut self.store;
-                        medium.write(&op, in_flight.fate, sector, (zeros, false), store);
+                        medium.write(&op, in_flight.fate, sector, zeros, store);
                     }
                     OpKind::Flush | OpKind::BlockStatus => {}
                 }

@@ -170,6 +170,11 @@ impl Medium {
         self.damaged.contains(&sector)
     }
 
+    /// Whether any sector before this one is damaged.
+    pub(crate) fn is_damaged_below(&self, sector: u64) -> bool {
+        self.damaged.first().is_some_and(|first| *first < sector)
+    }
+
     /// What was done to the leg so far; its damage matters only while it `is_in_sync`.
     pub(crate) fn integrity(&self, is_in_sync: bool) -> Integrity {
         let mut counts = self.counts;
@@ -250,7 +255,7 @@ impl Medium {
     /// Changes one bit of a sector for good.
     fn spoil(&mut self, sector: u64, luck: u64, store: &mut Store) {
         let mut bytes = store.sector(sector);
-        let kept_bits = store.kept_bytes() as u64 * 8;
+        let kept_bits = store.kept_bytes(sector) as u64 * 8;
         let bit = usize::try_from(luck % kept_bits).expect("a sector is small");
         bytes[bit / 8] ^= 1 << (bit % 8);
         store.set_sector(sector, &bytes);
@@ -295,6 +300,8 @@ impl Medium {
     }
 
     fn land(&mut self, op: &LegOp, sector: u64, bytes: &[u8], is_tainted: bool, store: &mut Store) {
+        // Where it lands, less may be kept than where it should have.
+        let bytes = &bytes[..store.kept_bytes(sector)];
         if let Some(cache) = &mut self.cache {
             let is_damaged = self.damaged.contains(&sector);
             cache.write(
@@ -309,6 +316,13 @@ impl Medium {
             self.damaged.insert(sector);
         } else {
             self.damaged.remove(&sector);
+        }
+    }
+
+    /// A bug on purpose: no flush covers what has been written from this sector on.
+    pub(crate) fn keep_unflushed(&mut self, from: u64) {
+        if let Some(cache) = &mut self.cache {
+            cache.keep_unflushed(from);
         }
     }
 

@@ -35,6 +35,20 @@ pub(crate) enum Planted {
     CleanTooEarly,
     /// One of ten reads is asked of a second leg.
     ExtraReads,
+    /// Of arrays with metadata: bits of the bitmap do not get to the legs.
+    DataBeforeBits,
+    /// Bits are cleared although no data was flushed.
+    ClearedUnflushed,
+    /// Superblocks say *clean* while clients write.
+    CleanSuperblock,
+    /// Superblocks that call a leg failed do not get to the others.
+    FaultNotDurable,
+    /// The count of events stays what it was.
+    EventsNotBumped,
+    /// Legs that missed something are taken for as fresh as the others.
+    StaleTrusted,
+    /// A leg that is one event behind says itself what its role is.
+    StaleRole,
     /// Something that is no part of the scenario changes the run.
     Nondeterminism {
         /// Number of the run.
@@ -42,8 +56,24 @@ pub(crate) enum Planted {
     },
 }
 
+impl Planted {
+    /// Whether only arrays with metadata can have it.
+    const fn is_of_metadata(self) -> bool {
+        matches!(
+            self,
+            Self::DataBeforeBits
+                | Self::ClearedUnflushed
+                | Self::CleanSuperblock
+                | Self::FaultNotDurable
+                | Self::EventsNotBumped
+                | Self::StaleTrusted
+                | Self::StaleRole
+        )
+    }
+}
+
 /// Each bug's name, the bug, and what the checker that finds it says.
-const PLANTED: [(&str, Planted, &str); 13] = [
+const PLANTED: [(&str, Planted, &str); 20] = [
     ("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
     (
         "stale-read",
@@ -84,6 +114,37 @@ const PLANTED: [(&str, Planted, &str); 13] = [
         Planted::ExtraReads,
         "reads beyond what clients needed",
     ),
+    (
+        "data-before-bits",
+        Planted::DataBeforeBits,
+        "although no bit is set",
+    ),
+    (
+        "cleared-unflushed",
+        Planted::ClearedUnflushed,
+        "although no bit is set",
+    ),
+    (
+        "clean-superblock",
+        Planted::CleanSuperblock,
+        "although the superblocks say clean",
+    ),
+    (
+        "fault-not-durable",
+        Planted::FaultNotDurable,
+        "is believed by md",
+    ),
+    (
+        "events-not-bumped",
+        Planted::EventsNotBumped,
+        "is believed by md",
+    ),
+    (
+        "stale-trusted",
+        Planted::StaleTrusted,
+        "is believed by heliostat",
+    ),
+    ("stale-role", Planted::StaleRole, "is believed by heliostat"),
     (
         "nondeterminism",
         Planted::Nondeterminism { run: 0 },
@@ -136,7 +197,11 @@ pub fn run_planted(name: &str, seeds: impl IntoIterator<Item = u64>) -> Result<F
     let mut count = 0u64;
     for seed in seeds {
         count += 1;
-        let trial = Trial::random(seed);
+        let trial = if bug.is_of_metadata() {
+            Trial::life(seed)
+        } else {
+            Trial::random(seed)
+        };
         let outcome = trial.try_play(is_in_two_runs, Some(*bug), u64::MAX);
         if let Some(Err(failure)) = outcome
             && failure.text.contains(told)
@@ -159,6 +224,7 @@ impl Simulation {
         self.plant = Some(planted);
         for leg in &mut self.legs {
             leg.forgets_flushes = planted == Planted::FlushedLost;
+            leg.forgets_data = planted == Planted::ClearedUnflushed;
         }
     }
 

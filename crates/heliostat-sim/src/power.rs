@@ -32,7 +32,7 @@ pub(crate) struct Power {
     /// When the power fails next, and until when; by time.
     cuts: VecDeque<(Instant, Instant)>,
     /// When the machine serves again; `None` while it does.
-    back_at: Option<Instant>,
+    pub(crate) back_at: Option<Instant>,
     /// The record that survives.
     pub(crate) durable: ArrayRecord,
     /// What clients asked for when the power failed.
@@ -113,6 +113,10 @@ impl Simulation {
         if let Some(shadow) = &mut self.shadow {
             shadow.cut_power();
         }
+        if self.lives.is_some() {
+            self.end_life();
+            return;
+        }
         if self.has(Planted::CleanTooEarly) {
             self.power.durable.dirty = false;
         }
@@ -181,6 +185,11 @@ impl Simulation {
     fn restore_power(&mut self) {
         self.note_power(What::PowerBack);
         self.power.back_at = None;
+        if self.lives.is_some() {
+            self.start_life();
+            self.ask_on();
+            return;
+        }
         let record = ArrayRecord {
             generation: self.power.durable.generation + 1,
             dirty: false,
@@ -199,6 +208,14 @@ impl Simulation {
         let engine = Engine::new(config, picker, record);
         let before = std::mem::replace(&mut self.engine, engine);
         self.engine.follow(before);
+        self.ask_on();
+    }
+
+    /// Clients ask anew for what they had not got when the power failed.
+    fn ask_on(&mut self) {
+        if self.power.is_off() {
+            return;
+        }
         // Clients that have stopped meanwhile do not ask again.
         let asks_on = self.now < self.measured.ends_at;
         for pending in std::mem::take(&mut self.power.gone) {

@@ -259,9 +259,16 @@ impl Simulation {
             Ask::Write(extent) => {
                 let lost_leg = self.engine.in_sync().count() < self.legs.len();
                 shadow.end_write(extent, pending.began, result.is_ok(), lost_leg);
+                if result.is_ok() {
+                    let now = shadow.now();
+                    self.note_write(extent, now);
+                }
                 self.spoil_write(extent.offset() / SECTOR_BYTES);
             }
-            Ask::Flush if result.is_ok() => shadow.end_flush(pending.began),
+            Ask::Flush if result.is_ok() => {
+                shadow.end_flush(pending.began);
+                self.note_flush(pending.began);
+            }
             Ask::Flush => {}
         }
     }

@@ -13,6 +13,7 @@ use stdx::units::exact_size;
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::leg_spec::{HbaSpec, LegSpec};
+use crate::metadata::MetadataSpec;
 use crate::placement::place;
 
 /// One scenario. Times in it count from the start of measuring.
@@ -84,6 +85,8 @@ pub struct ArraySpec {
     pub leg_timeout: Duration,
     /// Host adapters that legs name.
     pub hbas: Vec<HbaSpec>,
+    /// The metadata that its legs carry; `None`: they hold data and nothing else.
+    pub metadata: Option<MetadataSpec>,
 }
 
 /// Why a scenario makes no sense.
@@ -131,6 +134,7 @@ impl Scenario {
                 memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
                 leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
                 hbas: Vec::new(),
+                metadata: None,
             },
             jobs: Vec::new(),
             faults: Vec::new(),
@@ -156,7 +160,8 @@ impl Scenario {
         let map = self.array.map()?;
         let legs = (0..map.legs()).map(LegId::new);
         // A device that holds nothing of the array may fail as well.
-        let leg_bytes: Vec<u64> = legs.map(|leg| map.leg_bytes(leg).max(4096)).collect();
+        let used_bytes = |leg| self.array.data_offset_bytes() + map.leg_bytes(leg);
+        let leg_bytes: Vec<u64> = legs.map(|leg| used_bytes(leg).max(4096)).collect();
         for (index, fault) in self.faults.iter().enumerate() {
             fault
                 .check(&leg_bytes)
@@ -221,7 +226,8 @@ impl ArraySpec {
         let legs = self.legs.iter().enumerate();
         legs.filter(|(_, spec)| spec.device == *device)
             .map(|(index, _)| {
-                let wanted = map.leg_bytes(LegId::new(index)).max(4096);
+                let used_bytes = self.data_offset_bytes() + map.leg_bytes(LegId::new(index));
+                let wanted = used_bytes.max(4096);
                 let part = Extent::new(end, wanted.next_multiple_of(1 << 20));
                 end = part.end();
                 (index, part)
@@ -257,6 +263,12 @@ impl ArraySpec {
         }
     }
 
+    /// Where the data begins on each leg.
+    pub(crate) fn data_offset_bytes(&self) -> u64 {
+        self.metadata
+            .map_or(0, |metadata| metadata.data_offset_bytes)
+    }
+
     /// btrfs's largest chunk of data.
     pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
 
@@ -272,7 +284,16 @@ impl ArraySpec {
         let count = self.legs.len();
         if self.copies == 0 {
             let map = Map::for_size(self.layout, count, self.size_bytes);
+            let map = match (map, self.metadata) {
+                // As large as md makes it of as much of each leg.
+                (Ok(map), Some(_)) => Map::new(self.layout, count, map.leg_bytes(LegId::new(0))),
+                (map, _) => map,
+            };
             return map.map_err(|error| wrong(format!("layout: {}: {error}", self.layout)));
+        }
+        if self.metadata.is_some() {
+            let text = "copies: an array with metadata has a layout that the metadata says";
+            return Err(wrong(text.to_owned()));
         }
         if self.layout != Layout::Mirror {
             let text = "copies: they are placed in a mirror; a layout says itself where they are";
@@ -297,8 +318,13 @@ impl ArraySpec {
         }
         let map = self.map()?;
         self.check_sharing(&map)?;
+        if let Some(metadata) = self.metadata {
+            metadata
+                .check(map.size_bytes())
+                .map_err(|text| error("array", &text))?;
+        }
         for (index, leg) in self.legs.iter().enumerate() {
-            let wanted = map.leg_bytes(LegId::new(index));
+            let wanted = self.data_offset_bytes() + map.leg_bytes(LegId::new(index));
             if leg.params.size_bytes() < wanted {
                 let part = if map.is_mirror() {
                     "the array".to_owned()

@@ -63,6 +63,10 @@ impl ArraySpec {
             keys.push(("copies_chunk", exact_size(self.copies_chunk_bytes)));
         }
         keys.push(("size", exact_size(self.size_bytes)));
+        if let Some(metadata) = self.metadata {
+            keys.push(("data_offset", exact_size(metadata.data_offset_bytes)));
+            keys.push(("bitmap_chunk", exact_size(metadata.bitmap_chunk_bytes)));
+        }
         keys.push(("memory", exact_size(self.memory_bytes as u64)));
         keys.push(("leg_timeout", exact_time(self.leg_timeout.as_ns())));
         add_table(text, "[array]", keys);

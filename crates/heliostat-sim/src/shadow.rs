@@ -181,6 +181,11 @@ impl Shadow {
         }
     }
 
+    /// The last moment that there was.
+    pub(crate) const fn now(&self) -> Moment {
+        self.clock
+    }
+
     /// A read begins.
     pub(crate) fn begin_read(&mut self) -> Moment {
         let began = self.tick();
@@ -277,6 +282,34 @@ impl Shadow {
             // Forgotten, as all reads in flight began after it was overwritten, or never known.
             None if version < self.clock => Err(Wrong::Overwritten),
             None => Err(Wrong::NeverWritten),
+        }
+    }
+
+    /// Whether `version`, if it is one, may be there now.
+    pub(crate) fn may_hold(&self, sector: u64, version: Option<Moment>) -> Result<(), Wrong> {
+        let granule = sector * SECTOR_BYTES / self.granule_bytes;
+        let version = version.ok_or(Wrong::Damaged)?;
+        self.check_version(granule, self.clock, version)
+    }
+
+    /// `version` may be there again although another one was read: the leg that was read is gone.
+    pub(crate) fn allow(&mut self, sector: u64, version: Moment) {
+        let granule = sector * SECTOR_BYTES / self.granule_bytes;
+        let now = self.clock;
+        let Some(versions) = self.granules.get_mut(&granule) else {
+            return;
+        };
+        let again = Version {
+            version,
+            ended: now,
+            overwritten: NOT_YET,
+            superseded: NOT_YET,
+            seen_instead: NEVER,
+        };
+        match versions.iter_mut().find(|known| known.version == version) {
+            Some(known) if known.overwritten < NOT_YET => *known = again,
+            Some(_) => {}
+            None => versions.push(again),
         }
     }
 

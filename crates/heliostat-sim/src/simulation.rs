@@ -3,25 +3,25 @@
 //! One input goes into the engine, all outputs come out and are carried out, then the next input:
 //! as the runtime does it. Nothing here decides anything that the engine should.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
     ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Map, Output,
 };
-use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
-    Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
+    Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, SECTOR_BYTES,
     StatusRun,
 };
 use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
 
 use crate::arena::Arena;
 use crate::contents::Fidelity;
+use crate::devices::build_legs;
 use crate::leg::{LegOps, SimLeg};
+use crate::life::Lives;
 use crate::measure::{Littles, Period};
-use crate::medium::Medium;
 use crate::neighbours::Neighbours;
 use crate::oracle::Oracle;
 use crate::planted::Planted;
@@ -31,9 +31,7 @@ use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
 use crate::scenario::{Scenario, ScenarioError, TraceOpener};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
-use crate::sharing::{Linked, Partition, shared_link};
 use crate::sim_policy::SimPolicy;
-use crate::store::Store;
 use crate::streams::Streams;
 use crate::trace::{Trace, TraceEvent, What};
 
@@ -80,6 +78,8 @@ pub struct Simulation {
     /// What clients have seen of damaged bytes.
     pub(crate) integrity: Integrity,
     pub(crate) power: Power,
+    /// Of an array with metadata.
+    pub(crate) lives: Option<Box<Lives>>,
     /// A bug on purpose, and how often it could have shown.
     pub(crate) plant: Option<Planted>,
     pub(crate) plant_count: u64,
@@ -230,18 +230,19 @@ impl Simulation {
         };
         let has_writes = scenario.jobs.iter().any(Job::has_writes);
         let clients = build_clients(scenario)?;
-        let has_cuts = scenario.has_power_cuts();
+        let has_metadata = array.metadata.is_some();
+        let has_cuts = scenario.has_power_cuts() || has_metadata;
         let granule_bytes = if has_cuts {
             // What is left after a power cut may differ from sector to sector.
             SECTOR_BYTES
         } else {
             granule_bytes(scenario)
         };
-        let samples = is_mirror && !has_writes && may_sample(scenario, &legs);
+        let samples = is_mirror && !has_writes && !has_metadata && may_sample(scenario, &legs);
         for leg in &mut legs {
             leg.samples = samples;
         }
-        Ok(Self {
+        let mut simulation = Self {
             scenario: scenario.clone(),
             policy,
             engine: Engine::new(config, picker, clean),
@@ -269,16 +270,23 @@ impl Simulation {
             errors: 0,
             integrity: Integrity::default(),
             power: Power::new(scenario, clean),
+            lives: has_metadata.then(|| Box::new(Lives::new(LegSet::first(array.legs.len())))),
             plant: None,
             plant_count: 0,
             failure: None,
-        })
+        };
+        if has_metadata {
+            simulation.start_life();
+        }
+        Ok(simulation)
     }
 
     /// Goes on to the next moment at which something happens and does all of it; `false` when
     /// nothing is left to do.
     pub fn step(&mut self) -> bool {
-        let is_broken = self.failure.is_some() || self.clients.error().is_some();
+        let is_broken = self.failure.is_some()
+            || self.clients.error().is_some()
+            || self.lives.as_ref().is_some_and(|lives| lives.is_over);
         if is_broken || self.is_over() {
             return false;
         }
@@ -522,7 +530,10 @@ impl Simulation {
         }
         if op.kind == OpKind::Read {
             // A run is one of the array, wherever its parts lie.
-            let address = self.engine.map().array_address(op.leg, op.extent.offset());
+            let data_offset_bytes = self.scenario.array.data_offset_bytes();
+            let in_data = op.extent.offset().checked_sub(data_offset_bytes);
+            let map = self.engine.map();
+            let address = in_data.and_then(|offset| map.array_address(op.leg, offset));
             let extent = Extent::new(
                 address.unwrap_or_else(|| op.extent.offset()),
                 op.extent.len(),
@@ -534,6 +545,9 @@ impl Simulation {
         let memory = op
             .memory
             .map_or(0..0, |slice| self.engine.buffers().resolve(slice));
+        if self.plant.is_some() {
+            self.spoil_metadata(&op, memory.clone());
+        }
         let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena);
         if !self.leg_ops.insert(in_flight) {
             self.fail(format!("operation {} was dispatched twice", op.id.0));
@@ -599,103 +613,22 @@ impl Simulation {
                 extent: Extent::default(),
                 id: 0,
             });
+            self.leg_is_out(leg);
+        } else if let Event::ReadFailedOver { leg, extent, .. } = event {
+            self.read_elsewhere(leg, extent);
         }
     }
-}
-
-fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
-    let array = &scenario.array;
-    let begins_at = Instant::ZERO + scenario.warmup_seconds;
-    let mut legs = Vec::new();
-    for (index, (model, luck)) in build_devices(scenario, map).into_iter().enumerate() {
-        let spec = &array.legs[index];
-        let store = Store::new(map.clone(), LegId::new(index), scenario.fidelity);
-        let medium = Medium::new(
-            scenario.faults.iter(),
-            (index, map.leg_bytes(LegId::new(index)).max(4096)),
-            begins_at,
-            model.spec(),
-            luck.clone().next_u64(),
-        );
-        let mut leg = SimLeg::new(model, store, luck, &spec.model);
-        leg.medium = medium.map(Box::new);
-        leg.is_shared = !spec.device.is_empty();
-        legs.push(leg);
-    }
-    legs
-}
-
-/// The device of each leg, with its faults, and its luck.
-fn build_devices(scenario: &Scenario, map: &Map) -> Vec<(Box<dyn DeviceModel>, RandomStream)> {
-    let array = &scenario.array;
-    let mut links = BTreeMap::new();
-    for hba in &array.hbas {
-        links.insert(&hba.name, shared_link(hba.bw_bytes_per_s));
-    }
-    let mut devices: Vec<Option<Box<dyn DeviceModel>>> = array.legs.iter().map(|_| None).collect();
-    let mut lucks = Vec::new();
-    for (index, spec) in array.legs.iter().enumerate() {
-        let mut luck = RandomStream::new(scenario.seed, "leg", index as u64);
-        if devices[index].is_none() {
-            let parts = array.partitions(map, index);
-            let drive = build_drive(scenario, &parts, &mut luck);
-            if spec.device.is_empty() {
-                devices[index] = Some(drive);
-            } else {
-                let extents: Vec<Extent> = parts.iter().map(|(_, part)| *part).collect();
-                let cut = Partition::cut(drive, &extents);
-                for ((leg, _), partition) in parts.iter().zip(cut) {
-                    devices[*leg] = Some(Box::new(partition));
-                }
-            }
-        }
-        lucks.push(luck);
-    }
-    let made = devices.into_iter().zip(lucks).zip(&array.legs);
-    made.map(|((device, luck), spec)| {
-        let device = device.expect("every leg has a device");
-        match links.get(&spec.hba) {
-            Some(link) => {
-                let linked = Linked::new(device, link.clone(), luck.clone());
-                (Box::new(linked) as Box<dyn DeviceModel>, luck)
-            }
-            None => (device, luck),
-        }
-    })
-    .collect()
-}
-
-/// One drive with the faults of all legs that lie on it, which are those of `parts`.
-fn build_drive(
-    scenario: &Scenario,
-    parts: &[(usize, Extent)],
-    luck: &mut RandomStream,
-) -> Box<dyn DeviceModel> {
-    let begins_at = Instant::ZERO + scenario.warmup_seconds;
-    let spec = &scenario.array.legs[parts[0].0];
-    let mut model: Box<dyn DeviceModel> = spec.params.build(luck);
-    if spec.cache.hit_permille > 0 {
-        model = Box::new(CachedDevice::new(model, spec.cache, luck));
-    }
-    let rules: Vec<FaultRule> = scenario
-        .faults
-        .iter()
-        .filter_map(|fault| {
-            let (_, part) = parts.iter().find(|(leg, _)| fault.leg == Some(*leg))?;
-            fault.rule(begins_at, (!spec.device.is_empty()).then_some(*part))
-        })
-        .collect();
-    if !rules.is_empty() {
-        model = Box::new(FaultyDevice::new(model, rules, luck.clone().next_u64()));
-    }
-    model
 }
 
 pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> Config {
     let array = &scenario.array;
     let specs = legs.iter().map(SimLeg::spec);
     Config {
-        size_bytes: array.size_bytes,
+        size_bytes: match array.metadata {
+            // As its legs say, which may be more than anybody uses.
+            Some(_) => map.size_bytes(),
+            None => array.size_bytes,
+        },
         map,
         block_bytes: specs
             .clone()
@@ -710,7 +643,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
             .zip(&array.legs)
             .map(|(spec, leg)| LegConfig {
                 state: LegState::InSync,
-                data_offset_bytes: 0,
+                data_offset_bytes: array.data_offset_bytes(),
                 rotational: spec.rotational,
                 write_mostly: leg.write_mostly,
                 read_preferred: leg.read_preferred,

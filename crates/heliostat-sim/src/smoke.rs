@@ -30,7 +30,7 @@ pub fn kept_large_seeds() -> Vec<u64> {
 }
 
 /// The first words of the lines that are no comments.
-fn seeds_of(list: &str) -> Vec<u64> {
+pub(crate) fn seeds_of(list: &str) -> Vec<u64> {
     let seeds = list.lines().filter(|line| !line.starts_with('#'));
     let first_word = seeds.filter_map(|line| line.split_whitespace().next());
     first_word
@@ -86,6 +86,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
         leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
         hbas: Vec::new(),
+        metadata: None,
     };
     let is_new = seed >= FIRST_WITH_ALL_FAULTS;
     let mut failing = LegSet::first(small(leg_count));

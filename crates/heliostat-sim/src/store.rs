@@ -1,4 +1,7 @@
 //! The bytes of one leg: pages that were written, everything else as it was never written.
+//!
+//! Below the place where the array's data begins, metadata lies: there every byte is kept, and what
+//! was never written is zero.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut, Range};
@@ -22,13 +25,18 @@ enum Page {
     Bytes(Box<[u8]>),
 }
 
-/// Sparse bytes of a leg. What is kept of each sector is said by the [`Fidelity`].
+/// Sparse bytes of a leg. What is kept of each sector of data is said by the [`Fidelity`]; of
+/// metadata all is.
 #[derive(Debug)]
 pub(crate) struct Store {
     kept_bytes: usize,
     map: Map,
     leg: LegId,
+    /// The first sector of the array's data.
+    data_sector: u64,
     pages: BTreeMap<u64, Page>,
+    /// Pages below the data, as they are.
+    raw: BTreeMap<u64, Box<[u8]>>,
 }
 
 /// The kept bytes of one sector.
@@ -92,8 +100,53 @@ impl Store {
             kept_bytes: fidelity.kept_bytes(),
             map,
             leg,
+            data_sector: 0,
             pages: BTreeMap::new(),
+            raw: BTreeMap::new(),
         }
+    }
+
+    /// The same where the array's data begins at `data_offset_bytes` of the leg.
+    pub(crate) fn with_data_at(self, data_offset_bytes: u64) -> Self {
+        assert!(
+            data_offset_bytes.is_multiple_of(PAGE_BYTES),
+            "data begins with a page"
+        );
+        Self {
+            data_sector: data_offset_bytes / SECTOR_BYTES,
+            ..self
+        }
+    }
+
+    /// The first sector of the array's data.
+    pub(crate) const fn data_sector(&self) -> u64 {
+        self.data_sector
+    }
+
+    /// Whether a page lies below the data.
+    const fn is_raw(&self, page: u64) -> bool {
+        page * (PAGE_SECTORS as u64) < self.data_sector
+    }
+
+    /// Where in the array a sector of the leg is, by the name that its bytes call it.
+    fn name(&self, sector: u64) -> u64 {
+        name(&self.map, self.leg, sector - self.data_sector)
+    }
+
+    /// Puts bytes there, below the data: whole sectors.
+    pub(crate) fn put_raw(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        let extent = Extent::new(offset_bytes, bytes.len() as u64);
+        assert!(extent.end() <= self.data_sector * SECTOR_BYTES, "metadata");
+        self.write(extent, bytes, |_| true);
+    }
+
+    /// The bytes from `offset_bytes` on, below the data.
+    pub(crate) fn raw_bytes(&self, offset_bytes: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let extent = Extent::new(offset_bytes, len as u64);
+        assert!(extent.end() <= self.data_sector * SECTOR_BYTES, "metadata");
+        self.read(extent, &mut bytes, |_| true);
+        bytes
     }
 
     /// Puts the stamps of what was never written into `bytes`, into the sampled sectors alone.
@@ -108,11 +161,7 @@ impl Store {
         let first = extent.offset() / SECTOR_BYTES;
         for sector in sampled_sectors(extent) {
             let at = as_index(sector - first) * SECTOR;
-            fill_sector(
-                &mut bytes[at..at + self.kept_bytes],
-                name(&self.map, self.leg, sector),
-                0,
-            );
+            fill_sector(&mut bytes[at..at + self.kept_bytes], self.name(sector), 0);
         }
     }
 
@@ -121,6 +170,17 @@ impl Store {
     pub(crate) fn read(&self, extent: Extent, bytes: &mut [u8], moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
+            if self.is_raw(span.page) {
+                let page = self.raw.get(&span.page);
+                for (_, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                    let to = &mut bytes[at..at + SECTOR];
+                    match page {
+                        Some(page) => to.copy_from_slice(&page[in_page * SECTOR..][..SECTOR]),
+                        None => to.fill(0),
+                    }
+                }
+                continue;
+            }
             let page = self.pages.get(&span.page);
             for (sector, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
                 let kept = &mut bytes[at..at + kept_bytes];
@@ -132,7 +192,7 @@ impl Store {
                     Some(Page::Whole(version)) => *version,
                     None => 0,
                 };
-                fill_sector(kept, name(&self.map, self.leg, sector), version);
+                fill_sector(kept, self.name(sector), version);
             }
         }
     }
@@ -142,6 +202,13 @@ impl Store {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
             let page = span.page;
+            if self.is_raw(page) {
+                let page = self.raw_page(page);
+                for (_, in_page, at) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                    page[in_page * SECTOR..][..SECTOR].copy_from_slice(&bytes[at..at + SECTOR]);
+                }
+                continue;
+            }
             if span.is_whole() && span.sectors.clone().all(&moves) {
                 let kept = |sector: usize| &bytes[span.at + sector * SECTOR..][..kept_bytes];
                 if let Some(version) = self.version_of_page(page, kept) {
@@ -162,6 +229,13 @@ impl Store {
     pub(crate) fn zero(&mut self, extent: Extent, moves: impl Fn(u64) -> bool) {
         let kept_bytes = self.kept_bytes;
         for span in spans(extent) {
+            if self.is_raw(span.page) {
+                let page = self.raw_page(span.page);
+                for (_, in_page, _) in span.places().filter(|(sector, ..)| moves(*sector)) {
+                    page[in_page * SECTOR..][..SECTOR].fill(0);
+                }
+                continue;
+            }
             self.change(span.page, |page| {
                 for (_, in_page, _) in span.places().filter(|(sector, ..)| moves(*sector)) {
                     page[in_page * kept_bytes..][..kept_bytes].fill(0);
@@ -170,9 +244,19 @@ impl Store {
         }
     }
 
-    /// How many bytes of each sector are kept.
-    pub(crate) const fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    /// A page below the data.
+    fn raw_page(&mut self, page: u64) -> &mut [u8] {
+        let new = || vec![0; as_index(PAGE_BYTES)].into_boxed_slice();
+        self.raw.entry(page).or_insert_with(new)
+    }
+
+    /// How many bytes of a sector are kept.
+    pub(crate) const fn kept_bytes(&self, sector: u64) -> usize {
+        if sector < self.data_sector {
+            SECTOR
+        } else {
+            self.kept_bytes
+        }
     }
 
     /// The kept bytes of a sector of the leg.
@@ -180,7 +264,7 @@ impl Store {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
         let mut kept = KeptSector {
             bytes: [0; SECTOR],
-            kept_bytes: self.kept_bytes,
+            kept_bytes: self.kept_bytes(sector),
         };
         self.read(extent, &mut kept.bytes, |_| true);
         kept
@@ -188,8 +272,13 @@ impl Store {
 
     /// Makes the kept bytes of a sector of the leg these.
     pub(crate) fn set_sector(&mut self, sector: u64, bytes: &[u8]) {
-        let kept_bytes = self.kept_bytes;
+        let kept_bytes = self.kept_bytes(sector);
         let in_page = as_index(sector) % PAGE_SECTORS;
+        if self.is_raw(sector / PAGE_SECTORS as u64) {
+            let page = self.raw_page(sector / PAGE_SECTORS as u64);
+            page[in_page * SECTOR..][..kept_bytes].copy_from_slice(bytes);
+            return;
+        }
         self.change(sector / PAGE_SECTORS as u64, |page| {
             page[in_page * kept_bytes..][..kept_bytes].copy_from_slice(bytes);
         });
@@ -224,7 +313,7 @@ impl Store {
     /// The sector of the leg in which one of the array lies, which the leg holds.
     pub(crate) fn place_of(&self, sector: u64) -> u64 {
         let extent = Extent::new(sector * SECTOR_BYTES, SECTOR_BYTES);
-        self.map.on_leg(self.leg, extent).offset() / SECTOR_BYTES
+        self.data_sector + self.map.on_leg(self.leg, extent).offset() / SECTOR_BYTES
     }
 
     /// The sectors of the array on pages of this leg that were written.
@@ -233,7 +322,8 @@ impl Store {
         let sectors =
             pages.flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
         sectors.filter_map(|sector| {
-            let address = self.map.array_address(self.leg, sector * SECTOR_BYTES);
+            let in_data = sector - self.data_sector;
+            let address = self.map.array_address(self.leg, in_data * SECTOR_BYTES);
             address.map(|address| address / SECTOR_BYTES)
         })
     }
@@ -259,7 +349,7 @@ impl Store {
         let mut bytes = vec![0; PAGE_SECTORS * self.kept_bytes].into_boxed_slice();
         let first = page * PAGE_SECTORS as u64;
         for (sector, kept) in (first..).zip(bytes.chunks_exact_mut(self.kept_bytes)) {
-            fill_sector(kept, name(&self.map, self.leg, sector), version);
+            fill_sector(kept, self.name(sector), version);
         }
         bytes
     }
@@ -268,9 +358,9 @@ impl Store {
     /// `None` where there is not one for all.
     fn version_of_page<'a>(&self, page: u64, kept: impl Fn(usize) -> &'a [u8]) -> Option<u64> {
         let first = page * PAGE_SECTORS as u64;
-        let mut versions = (first..).zip(0..PAGE_SECTORS).map(|(sector, in_page)| {
-            version_of_sector(kept(in_page), name(&self.map, self.leg, sector))
-        });
+        let mut versions = (first..)
+            .zip(0..PAGE_SECTORS)
+            .map(|(sector, in_page)| version_of_sector(kept(in_page), self.name(sector)));
         let version = versions.next()??;
         versions
             .all(|other| other == Some(version))
@@ -278,8 +368,8 @@ impl Store {
     }
 }
 
-/// The sector of the array that lies in a sector of a leg: by this name its bytes call it. In what
-/// belongs to no byte of the array, a name that no client asks for.
+/// The sector of the array that lies in a sector of a leg's data: by this name its bytes call it.
+/// In what belongs to no byte of the array, a name that no client asks for.
 fn name(map: &Map, leg: LegId, sector: u64) -> u64 {
     if map.is_mirror() {
         return sector;
@@ -390,6 +480,30 @@ mod tests {
         assert!(is_small(&store));
         let other = mirrored(1 << 20, Fidelity::Bytes);
         assert!(store.is_equal(16, &other, 16) && !store.is_equal(15, &other, 15));
+    }
+
+    /// Below the data every byte is kept whatever is kept of the data, and pages of the data are
+    /// called by the array's sectors.
+    #[test]
+    fn metadata_is_kept_as_it_is() {
+        for fidelity in [Fidelity::Bytes, Fidelity::Stamps] {
+            let mut store = mirrored(1 << 20, fidelity).with_data_at(1 << 20);
+            let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(4096).collect();
+            store.write(Extent::new(4096, 4096), &bytes, |sector| sector != 9);
+            assert_eq!(store.raw_bytes(4096, 512), bytes[..512]);
+            assert_eq!(store.raw_bytes(4608, 512), [0; 512]);
+            assert_eq!(store.sector(15)[..], bytes[7 * 512..]);
+            store.zero(Extent::new(4096, 512), |_| true);
+            assert_eq!(store.raw_bytes(0, 8192)[..5120], [0; 5120]);
+            store.set_sector(3, &bytes[..512]);
+            assert_eq!(store.raw_bytes(1536, 512), bytes[..512]);
+            assert_eq!((store.place_of(0), store.written().count()), (2048, 0));
+            let (extent, bytes) = written(0..8, 6);
+            store.write(Extent::new(1 << 20, extent.len()), &bytes, |_| true);
+            assert_eq!((store.version(7), store.version(8)), (Some(6), Some(0)));
+            assert_eq!(store.sector(2048).len(), fidelity.kept_bytes());
+            assert!(store.written().eq(0..8));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use heliostat_engine::{Config, Layout, Map, Raid10};
 use heliostat_policy::find_policy;
-use heliostat_sim::ArraySpec;
+use heliostat_sim::{ArraySpec, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
 use stdx::units::{parse_size, parse_time_ns};
@@ -14,7 +14,7 @@ use super::unknown_key;
 use crate::contender::Contender;
 
 /// The keys of `[array]`.
-pub(super) const KEYS: [&str; 12] = [
+pub(super) const KEYS: [&str; 14] = [
     "level",
     "layout",
     "chunk",
@@ -27,6 +27,8 @@ pub(super) const KEYS: [&str; 12] = [
     "scheduler_on",
     "memory",
     "leg_timeout",
+    "data_offset",
+    "bitmap_chunk",
 ];
 
 /// The section `[array]`.
@@ -61,6 +63,7 @@ impl Array {
             memory_bytes: Config::MEMORY_DEFAULT_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
             hbas: parse_hbas(top)?,
+            metadata: parse_metadata(&section)?,
         };
         let mut policies = Vec::new();
         let mut notes = Vec::new();
@@ -69,7 +72,7 @@ impl Array {
             match entry.key {
                 "legs" => legs = parse_legs(top, &section, entry)?,
                 "policies" => policies = parse_policies(&section, entry, &mut notes)?,
-                "level" | "layout" | "chunk" => {}
+                "level" | "layout" | "chunk" | "data_offset" | "bitmap_chunk" => {}
                 _ => set(&mut spec, &section, entry)?,
             }
         }
@@ -121,6 +124,32 @@ fn parse_layout(section: &Section<'_>) -> Result<Layout, ScenarioFileError> {
     };
     let layout = chunked(section, layout, text("chunk")?)?;
     Ok(if mirror { Layout::Mirror } else { layout })
+}
+
+/// What `data_offset` and `bitmap_chunk` say together: without the first the legs are raw.
+fn parse_metadata(section: &Section<'_>) -> Result<Option<MetadataSpec>, ScenarioFileError> {
+    let size = |key| -> Result<Option<u64>, ScenarioFileError> {
+        let Some(entry) = section.entry(key) else {
+            return Ok(None);
+        };
+        let size = parse_size(&section.text(entry)?);
+        let size = size.map_err(|error| section.error(entry, format_args!("{key}: {error}")));
+        Ok(Some(size?))
+    };
+    let bitmap_chunk_bytes = size("bitmap_chunk")?;
+    let Some(data_offset_bytes) = size("data_offset")? else {
+        return match section.entry("bitmap_chunk") {
+            Some(entry) => {
+                let text = "bitmap_chunk: raw legs have no bitmap; data_offset makes room for one";
+                Err(section.error(entry, text))
+            }
+            None => Ok(None),
+        };
+    };
+    Ok(Some(MetadataSpec {
+        data_offset_bytes,
+        bitmap_chunk_bytes: bitmap_chunk_bytes.unwrap_or(MetadataSpec::BITMAP_CHUNK_DEFAULT_BYTES),
+    }))
 }
 
 /// `layout` with chunks of the size that `chunk` says.
@@ -230,8 +259,10 @@ fn size_up(
         let sizes = legs.iter().filter(move |leg| leg.is_elastic == is_elastic);
         sizes.map(|leg| leg.spec.params.size_bytes()).min()
     };
+    let data_offset_bytes = array.metadata.map_or(0, |spec| spec.data_offset_bytes);
     if array.size_bytes == 0 {
         let leg_bytes = elastic(false).or_else(|| elastic(true)).unwrap_or_default();
+        let leg_bytes = leg_bytes.saturating_sub(data_offset_bytes);
         let map = Map::new(layout, legs.len(), leg_bytes).map_err(wrong)?;
         // Whole MiB, as `create` rounds.
         array.size_bytes = map.size_bytes() & !((1 << 20) - 1);
@@ -240,7 +271,7 @@ fn size_up(
     if array.copies == 0 {
         map = Map::for_size(layout, legs.len(), array.size_bytes).map_err(wrong)?;
     }
-    let needed = map.leg_bytes(heliostat_types::LegId::new(0));
+    let needed = data_offset_bytes + map.leg_bytes(heliostat_types::LegId::new(0));
     for mut leg in legs {
         if leg.is_elastic && needed > leg.spec.params.size_bytes() {
             leg.spec.params = leg.spec.params.with_size(needed);

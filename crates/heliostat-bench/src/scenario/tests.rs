@@ -453,6 +453,9 @@ fn written_scenarios_are_read_as_what_they_were() {
     for seed in 1_000..1_010 {
         check_written(&Trial::large(seed));
     }
+    for seed in 0..20 {
+        check_written(&Trial::life(seed));
+    }
 }
 
 fn check_written(trial: &Trial) {

@@ -151,6 +151,15 @@ impl WriteCache {
         });
     }
 
+    /// What was written from this sector on counts as if it had not ended.
+    pub(super) fn keep_unflushed(&mut self, from: u64) {
+        for versions in self.sectors.range_mut(from..).map(|(_, versions)| versions) {
+            for version in versions.iter_mut().skip(1) {
+                version.ended = None;
+            }
+        }
+    }
+
     /// The power fails: of each block some version stays. `torn_sectors`: in units of so many
     /// sectors instead.
     pub(super) fn cut_power(&mut self, torn_sectors: Option<u64>) -> Vec<AfterCut> {

@@ -118,10 +118,16 @@ fn remove_leg(scenario: &mut Scenario, gone: usize) {
 }
 
 fn plainer_array(trial: &Trial, _failure: &CheckFailure) -> Vec<Trial> {
-    let changes: [fn(&mut Scenario); 9] = [
+    let changes: [fn(&mut Scenario); 11] = [
         |scenario| {
             scenario.array.layout = Layout::Mirror;
             scenario.array.copies = 0;
+        },
+        |scenario| scenario.array.metadata = None,
+        |scenario| {
+            if let Some(metadata) = &mut scenario.array.metadata {
+                metadata.data_offset_bytes = 64 << 10;
+            }
         },
         |scenario| scenario.fidelity = Fidelity::Stamps,
         |scenario| scenario.first_client = 0,

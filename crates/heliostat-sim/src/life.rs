@@ -1,0 +1,224 @@
+//! The lives of an array with metadata: from a start on what lies on its legs to the next power
+//! cut, and so on.
+//!
+//! A leg that is dead is pulled: when the machine starts meanwhile, it is not there, and when it is
+//! back, it has what it had. Who starts the array knows which legs held everything when it stopped,
+//! and waits for one of them; everything else is read from the legs.
+
+mod check;
+mod spoil;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
+
+use crate::faults::Effect;
+use crate::shadow::Moment;
+use crate::simulation::Simulation;
+
+/// What is known of the array besides what lies on its legs.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    /// Legs that held everything when the array was last running.
+    pub(crate) current: LegSet,
+    /// Legs that are out, whoever knows it.
+    out: LegSet,
+    /// Legs that were out when a client was answered: nobody may believe them.
+    pub(crate) distrusted: LegSet,
+    /// Sectors in which legs in sync differed at the last power cut, and what they held: who reads
+    /// there may see another of these when the leg that was read first is gone.
+    pub(crate) unequal: BTreeMap<u64, Vec<Moment>>,
+    /// Those of them that were written since, and when that was answered: until it is flushed, the
+    /// next power cut may bring them back.
+    rewritten: BTreeMap<u64, Moment>,
+    /// Those of them that were read from another leg than first.
+    moved: BTreeSet<u64>,
+    /// Metadata was damaged, or no leg that held everything comes back: nothing more is promised.
+    pub(crate) is_over: bool,
+}
+
+impl Lives {
+    /// The life of a new array.
+    pub(crate) fn new(legs: LegSet) -> Self {
+        Self {
+            current: legs,
+            ..Self::default()
+        }
+    }
+}
+
+impl Simulation {
+    /// The power has failed, and the legs are what is left of them: whatever anybody makes of them
+    /// now, it must be what was promised.
+    pub(crate) fn end_life(&mut self) {
+        let in_sync = self.engine.in_sync();
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.current = in_sync;
+        lives.out = lives.out.difference(in_sync);
+        lives.distrusted = lives.distrusted.difference(in_sync);
+        if let Some(shadow) = &mut self.shadow {
+            for sector in &lives.moved {
+                for version in lives.unequal.get(sector).into_iter().flatten() {
+                    shadow.allow(*sector, *version);
+                }
+            }
+        }
+        if self.is_metadata_damaged() {
+            // Whatever becomes of it, it must come to an end.
+            let all = LegSet::first(self.legs.len());
+            let _ = (self.assemble_as_md(all), self.assemble(all));
+            self.lives_are_over();
+            return;
+        }
+        match self.check_legs(LegSet::first(self.legs.len())) {
+            Ok(unequal) => {
+                let lives = self.lives.as_mut().expect("the array has metadata");
+                lives.unequal = unequal;
+                lives.rewritten.clear();
+                lives.moved.clear();
+            }
+            Err(text) => self.fail(format!("after the power cut, {text}")),
+        }
+    }
+
+    /// The machine starts, with the legs that are there.
+    pub(crate) fn start_life(&mut self) {
+        let present = self.legs_present();
+        let lives = self.lives.as_ref().expect("the array has metadata");
+        if !self
+            .engine
+            .map()
+            .is_covered_by(present.intersection(lives.current))
+        {
+            match self.next_return_at() {
+                Some(at) => self.power.back_at = Some(at),
+                None => self.lives_are_over(),
+            }
+            return;
+        }
+        if !lives.current.difference(present).is_empty() {
+            // Whoever would be read first may not be there.
+            let unequal: Vec<u64> = lives.unequal.keys().copied().collect();
+            self.allow_versions_of(present, &unequal);
+        }
+        let started = self
+            .check_legs(present)
+            .and_then(|_| self.read_everything(present))
+            .and_then(|()| self.start_on(present));
+        if let Err(text) = started {
+            self.fail(format!("at the start, {text}"));
+        }
+    }
+
+    /// Nothing is promised any more: the run ends here.
+    fn lives_are_over(&mut self) {
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.is_over = true;
+    }
+
+    /// A leg is out. What others hold may be read where it was read until now.
+    pub(crate) fn leg_is_out(&mut self, leg: LegId) {
+        let Some(lives) = &mut self.lives else {
+            return;
+        };
+        lives.out.insert(leg);
+        let all = Extent::new(0, self.engine.map().size_bytes());
+        self.read_elsewhere(leg, all);
+    }
+
+    /// A leg is no longer read in `extent`: where legs have differed since the last power cut,
+    /// reads may see what another one holds. Until it is known for good that this leg is out, or it
+    /// has been made equal, another power cut may undo that.
+    pub(crate) fn read_elsewhere(&mut self, leg: LegId, extent: Extent) {
+        let Some(lives) = &mut self.lives else {
+            return;
+        };
+        let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
+        let moved = lives.unequal.range(sectors).map(|(sector, _)| *sector);
+        let moved: Vec<u64> = moved.collect();
+        lives.moved.extend(&moved);
+        let left = self.engine.in_sync().difference(lives.out);
+        let mut others = left;
+        others.remove(leg);
+        self.allow_versions_of(others, &moved);
+    }
+
+    /// In these of the sectors where legs have differed since the last power cut, reads may see
+    /// what `legs` hold.
+    fn allow_versions_of(&mut self, legs: LegSet, sectors: &[u64]) {
+        let (Some(lives), Some(shadow)) = (&self.lives, &mut self.shadow) else {
+            return;
+        };
+        let map = self.engine.map();
+        for sector in sectors
+            .iter()
+            .filter(|sector| !lives.rewritten.contains_key(sector))
+        {
+            let versions = &lives.unequal[sector];
+            for leg in map.holders(sector * SECTOR_BYTES).intersection(legs) {
+                let version = self.legs[leg.index()].store.version(*sector);
+                if let Some(version) = version.filter(|version| versions.contains(version)) {
+                    shadow.allow(*sector, version);
+                }
+            }
+        }
+    }
+
+    /// A client was answered well for a write, or a flush.
+    pub(crate) fn change_was_answered(&mut self) {
+        let Some(lives) = &mut self.lives else {
+            return;
+        };
+        let in_sync = self.engine.in_sync();
+        lives.out = lives.out.difference(in_sync);
+        lives.distrusted = lives.distrusted.difference(in_sync).union(lives.out);
+    }
+
+    /// A write to `extent` was answered well at this moment.
+    pub(crate) fn note_write(&mut self, extent: Extent, at: Moment) {
+        self.change_was_answered();
+        if let Some(lives) = &mut self.lives {
+            let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
+            for (sector, _) in lives.unequal.range(sectors) {
+                lives.rewritten.insert(*sector, at);
+            }
+        }
+    }
+
+    /// A flush that began at this moment was answered well.
+    pub(crate) fn note_flush(&mut self, began: Moment) {
+        self.change_was_answered();
+        if let Some(lives) = &mut self.lives {
+            let unequal = &mut lives.unequal;
+            lives.rewritten.retain(|sector, at| {
+                let is_durable = *at <= began;
+                if is_durable {
+                    unequal.remove(sector);
+                }
+                !is_durable
+            });
+        }
+    }
+
+    /// The legs that are there at this moment.
+    pub(crate) fn legs_present(&self) -> LegSet {
+        let begins_at = Instant::ZERO + self.scenario.warmup_seconds;
+        let dead = self.scenario.faults.iter().filter_map(|fault| {
+            let (at, until) = fault.period(begins_at);
+            let is_dead = fault.effect == Some(Effect::Dead) && at <= self.now && self.now < until;
+            fault.leg.filter(|_| is_dead).map(LegId::new)
+        });
+        LegSet::first(self.legs.len()).difference(dead.collect())
+    }
+
+    /// When the next leg that is not there comes back.
+    pub(crate) fn next_return_at(&self) -> Option<Instant> {
+        let begins_at = Instant::ZERO + self.scenario.warmup_seconds;
+        let dead = self.scenario.faults.iter();
+        dead.filter(|fault| fault.effect == Some(Effect::Dead))
+            .map(|fault| fault.period(begins_at).1)
+            .filter(|until| *until > self.now && *until < Instant::MAX)
+            .min()
+    }
+}

@@ -1,0 +1,80 @@
+//! Bugs on purpose of arrays with metadata: what gets to the legs, and what is read from them, is
+//! not what the engine and the assembly have made of it.
+
+use std::ops::Range;
+
+use heliostat_engine::LegOp;
+use heliostat_format::assembly::Candidate;
+use heliostat_format::{BITMAP_SUPER_BYTES, RESYNC_DONE, Role, Superblock};
+use heliostat_types::OpKind;
+
+use crate::metadata::{BITMAP_AT, EVENTS, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
+use crate::planted::Planted;
+use crate::simulation::Simulation;
+
+impl Simulation {
+    /// An operation is about to be given to its leg: what the bug makes of metadata in its memory.
+    pub(crate) fn spoil_metadata(&mut self, op: &LegOp, memory: Range<usize>) {
+        let data_offset_bytes = self.scenario.array.data_offset_bytes();
+        let at = op.extent.offset();
+        if op.kind != OpKind::Write || at >= data_offset_bytes {
+            return;
+        }
+        if at != SUPERBLOCK_AT {
+            if self.has(Planted::DataBeforeBits) {
+                let head = if at == BITMAP_AT {
+                    BITMAP_SUPER_BYTES
+                } else {
+                    0
+                };
+                self.arena.bytes[memory][head..].fill(0);
+            }
+            return;
+        }
+        let mut superblock = Superblock::parse(&self.arena.bytes[memory.clone()])
+            .expect("the engine writes superblocks there");
+        match self.plant {
+            Some(Planted::CleanSuperblock) => superblock.resync_offset_sectors = RESYNC_DONE,
+            Some(Planted::EventsNotBumped) => superblock.events = EVENTS,
+            Some(Planted::FaultNotDurable) if superblock.roles.contains(&Role::Faulty) => {
+                let store = &self.legs[op.leg.index()].store;
+                let old = store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES);
+                superblock = Superblock::parse(&old).expect("it was there before");
+            }
+            _ => return,
+        }
+        let bytes = superblock.to_bytes();
+        self.arena.bytes[memory][..bytes.len()].copy_from_slice(&bytes);
+    }
+
+    /// Legs were read: what the bug makes of what was read.
+    pub(crate) fn spoil_candidates(&self, candidates: &mut [Candidate]) {
+        let events = candidates.iter().map(|leg| leg.superblock.events);
+        let Some(freshest) = events.max() else {
+            return;
+        };
+        if self.has(Planted::StaleTrusted) {
+            for leg in candidates {
+                leg.superblock.events = freshest;
+                all_active(&mut leg.superblock);
+            }
+        } else if self.has(Planted::StaleRole) {
+            let is_behind = |leg: &&mut Candidate| leg.superblock.events + 1 == freshest;
+            let Some(behind) = candidates.iter_mut().find(is_behind) else {
+                return;
+            };
+            let roles = behind.superblock.roles.clone();
+            for leg in candidates {
+                leg.superblock.roles.clone_from(&roles);
+            }
+        }
+    }
+}
+
+/// Says that all legs of the array have their roles.
+fn all_active(superblock: &mut Superblock) {
+    let legs = superblock.raid_disks as usize;
+    for (role, entry) in (0..).zip(superblock.roles.iter_mut().take(legs)) {
+        *entry = Role::Active(role);
+    }
+}

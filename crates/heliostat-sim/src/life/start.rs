@@ -1,0 +1,131 @@
+//! A start of an array with metadata, from what lies on its legs and nothing else: as the daemon
+//! does it.
+
+use heliostat_engine::{Assembled, Engine, LegState, Metadata, Unequal};
+use heliostat_format::assembly::{Assembly, Candidate};
+use heliostat_format::{BadBlocks, BitmapBits, Superblock};
+use heliostat_policy::{ArrayInfo, PolicySpec};
+use heliostat_types::{Duration, LegId, LegSet, SECTOR_BYTES};
+
+use crate::kernel_model::Copy;
+use crate::metadata::{MADE_AT_SECONDS, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
+use crate::simulation::{Simulation, engine_config};
+
+impl Simulation {
+    /// What heliostat makes of `legs` as they lie there.
+    pub(crate) fn assemble(&self, legs: LegSet) -> Result<Assembled, String> {
+        let mut candidates = Vec::new();
+        let mut of = Vec::new();
+        for leg in legs {
+            // What has no superblock is no leg.
+            if let Some(candidate) = self.candidate(leg)? {
+                candidates.push(candidate);
+                of.push(leg.index());
+            }
+        }
+        self.spoil_candidates(&mut candidates);
+        let assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        let unix_time = Duration::from_secs(MADE_AT_SECONDS);
+        let assembled = Assembled::of(&assembly, &candidates, unix_time);
+        let assembled = assembled.map_err(|error| error.to_string())?;
+        for (role, candidate) in assembled.candidates.iter().enumerate() {
+            let leg = candidate.map_or(role, |candidate| of[candidate]);
+            assert_eq!(leg, role, "no leg ever has another role here");
+        }
+        Ok(assembled)
+    }
+
+    /// What is to be read of a leg.
+    fn candidate(&self, leg: LegId) -> Result<Option<Candidate>, String> {
+        let sim_leg = &self.legs[leg.index()];
+        let store = &sim_leg.store;
+        let Ok(superblock) = Superblock::parse(&store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES))
+        else {
+            return Ok(None);
+        };
+        superblock
+            .check(sim_leg.spec().size_bytes)
+            .map_err(|refusal| format!("{leg}: {refusal}"))?;
+        let raw = |sector: u64, sectors: u64| {
+            let len = usize::try_from(sectors * SECTOR_BYTES).expect("metadata is small");
+            store.raw_bytes(sector * SECTOR_BYTES, len)
+        };
+        let bitmap = superblock.bitmap_sector().and_then(|sector| {
+            let bits = BitmapBits::load(&raw(sector, superblock.bitmap_room_sectors())).ok()?;
+            bits.super_block().check(&superblock).ok()?;
+            Some(bits)
+        });
+        let log_sectors = superblock.bad_blocks_size_sectors;
+        let bad_blocks = superblock.bad_blocks_sector().and_then(|sector| {
+            BadBlocks::parse(
+                &raw(sector, u64::from(log_sectors)),
+                superblock.bad_blocks_shift,
+            )
+            .ok()
+        });
+        Ok(Some(Candidate {
+            name: leg.to_string(),
+            superblock,
+            bitmap,
+            bad_blocks: bad_blocks.unwrap_or_else(|| BadBlocks::new(log_sectors)),
+        }))
+    }
+
+    /// The copies of a sector of the array that heliostat may read when it starts so.
+    pub(crate) fn readers(&self, assembled: &Assembled, sector: u64) -> Vec<Copy> {
+        let data_sector = self.scenario.array.data_offset_bytes() / SECTOR_BYTES;
+        let places = assembled.map.places(sector * SECTOR_BYTES).into_iter();
+        let copies = places.filter(|place| assembled.in_sync.contains(place.leg));
+        let copies = copies.map(|place| Copy {
+            disk: place.leg.index(),
+            sector: data_sector + place.address / SECTOR_BYTES,
+        });
+        let count = if may_differ(&assembled.metadata, sector) {
+            1
+        } else {
+            usize::MAX
+        };
+        copies.take(count).collect()
+    }
+
+    /// Starts the array on `legs`, in the place of an engine that ended without a word.
+    pub(crate) fn start_on(&mut self, legs: LegSet) -> Result<(), String> {
+        let assembled = self.assemble(legs)?;
+        let mut config = engine_config(&self.scenario, assembled.map, &self.legs);
+        let all = LegSet::first(self.legs.len());
+        for (leg, config) in all.iter().zip(&mut config.legs) {
+            config.state = if assembled.in_sync.contains(leg) {
+                LegState::InSync
+            } else if legs.contains(leg) {
+                LegState::Faulted
+            } else {
+                LegState::Missing
+            };
+            // Some devices flush instead.
+            config.fua = self.scenario.seed >> leg.index() & 1 == 0;
+        }
+        config.size_bytes = assembled.size_bytes;
+        let record = assembled.metadata.record();
+        config.metadata = Some(assembled.metadata);
+        // Any policy: the one that chose before follows.
+        let spec = PolicySpec::parse("pid").expect("there is such a policy");
+        let picker = spec.build(&ArrayInfo::new(self.legs.len()));
+        let engine = Engine::new(config, picker.expect("it fits every array"), record);
+        let before = std::mem::replace(&mut self.engine, engine);
+        self.engine.follow(before);
+        Ok(())
+    }
+}
+
+/// Whether legs in sync may differ in a sector of the array.
+fn may_differ(metadata: &Metadata, sector: u64) -> bool {
+    let address = sector * SECTOR_BYTES;
+    match (metadata.unequal, &metadata.bitmap) {
+        (Unequal::Nowhere, _) => false,
+        (Unequal::Bits, Some(bitmap)) => {
+            bitmap.get(address / u64::from(bitmap.super_block().chunk_bytes))
+        }
+        (Unequal::Bits, None) => true,
+        (Unequal::From(first), _) => address >= first,
+    }
+}

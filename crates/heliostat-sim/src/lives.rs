@@ -1,0 +1,261 @@
+//! Random arrays with metadata, whose power fails again and again: while clients write, just after
+//! they have stopped, while bits are being cleared. Legs are pulled meanwhile and come back with
+//! what they had.
+//!
+//! Everything about one comes from its seed, as with [`Trial::random`].
+
+use heliostat_engine::{Config, CopyOrder, Layout, Raid10};
+use heliostat_model::{FailedKind, drive};
+use heliostat_policy::{PolicySpec, all_policies};
+use heliostat_types::{Duration, Prng, RandomStream};
+use heliostat_workload::{FromMeasuring, Job, Rw};
+
+use crate::contents::Fidelity;
+use crate::faults::{Effect, Fault};
+use crate::leg_spec::LegSpec;
+use crate::metadata::MetadataSpec;
+use crate::scenario::{ArraySpec, Scenario};
+use crate::sim_policy::SimPolicy;
+use crate::smoke::{pick, random_leg, seeds_of, small};
+use crate::trial::Trial;
+
+/// The seeds of the list that this crate keeps, which once showed a bug.
+#[must_use]
+pub fn kept_life_seeds() -> Vec<u64> {
+    seeds_of(include_str!("../seeds-life.txt"))
+}
+
+/// Between two bursts of writes: time for bits to be cleared, and for the array to become clean.
+const PAUSE_MAX: Duration = Duration::from_ms(4_000);
+/// A burst is at most so long.
+const BURST_MAX: Duration = Duration::from_ms(400);
+/// Longer than any leg takes for the largest request of these jobs.
+const LEG_TIMEOUT: Duration = Duration::from_ms(400);
+
+/// From when to when clients ask.
+type Burst = (Duration, Duration);
+
+impl Trial {
+    /// The random array with metadata of a seed.
+    #[must_use]
+    pub fn life(seed: u64) -> Self {
+        let prng = &mut RandomStream::new(seed, "life", 0);
+        let (array, copies) = random_array(prng);
+        let mut bursts = Vec::new();
+        let mut at = Duration::ZERO;
+        for _ in 0..1 + prng.below(3) {
+            let until = at + below(prng, BURST_MAX);
+            bursts.push((at, until));
+            at = until + below(prng, PAUSE_MAX);
+        }
+        let mut jobs = Vec::new();
+        for burst in &bursts {
+            for _ in 0..1 + prng.below(2) {
+                jobs.push(random_job(prng, array.size_bytes, *burst));
+            }
+        }
+        let mut faults = power_cuts(prng, &bursts, at);
+        let leg_count = array.legs.len() as u64;
+        // One copy of everything is left alone, in most of them.
+        let failing = copies - small(prng.below(8).min(1));
+        let first = prng.below(leg_count);
+        for turn in 0..failing as u64 {
+            let leg = small((first + turn) % leg_count);
+            faults.extend(leg_faults(prng, leg, at));
+        }
+        let policies: Vec<_> = all_policies().collect();
+        let policy = PolicySpec::new(pick(prng, &policies));
+        let scenario = Scenario {
+            name: "life".to_owned(),
+            seconds: at + Duration::from_ms(1),
+            warmup_seconds: Duration::ZERO,
+            seed,
+            array,
+            jobs,
+            faults,
+            first_client: 0,
+            fidelity: Fidelity::Bytes,
+            traces: None,
+        };
+        Self {
+            scenario,
+            policy: SimPolicy::Registered(policy),
+        }
+    }
+}
+
+/// A time below `max`, of whole microseconds.
+fn below(prng: &mut dyn Prng, max: Duration) -> Duration {
+    Duration::from_us(1 + prng.below(max.as_ns() / 1000))
+}
+
+/// An array, and how many copies of everything it has.
+fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
+    let leg_count = 2 + prng.below(3);
+    let block_bytes = pick(prng, &[512, 4096]);
+    let mut legs: Vec<LegSpec> = (0..leg_count)
+        .map(|_| life_leg(prng, block_bytes))
+        .collect();
+    // md reads these last, but for what is not yet equal: there it reads the first leg.
+    legs.sort_by_key(|leg| leg.write_mostly);
+    let mut copies = leg_count;
+    let mut layout = Layout::Mirror;
+    if prng.below(2) == 0 {
+        copies = 2 + prng.below(leg_count - 1);
+        layout = Layout::Raid10(Raid10 {
+            order: pick(prng, &[CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset]),
+            copies: u32::try_from(copies).expect("there are few"),
+            chunk_bytes: 4096 << prng.below(6),
+        });
+        for leg in &mut legs {
+            leg.write_mostly = false;
+        }
+    }
+    let no_bitmap = prng.below(8) == 0;
+    let array = ArraySpec {
+        size_bytes: (65_536 << prng.below(6)) + 4096 * prng.below(3),
+        layout,
+        copies: 0,
+        copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
+        legs,
+        memory_bytes: Config::MEMORY_MIN_BYTES,
+        leg_timeout: LEG_TIMEOUT,
+        hbas: Vec::new(),
+        metadata: Some(MetadataSpec {
+            data_offset_bytes: 65_536 << prng.below(5),
+            bitmap_chunk_bytes: if no_bitmap { 0 } else { 4096 << prng.below(6) },
+        }),
+    };
+    (array, small(copies))
+}
+
+/// Mostly a drive that forgets what was not flushed.
+fn life_leg(prng: &mut dyn Prng, block_bytes: u32) -> LegSpec {
+    if prng.below(3) == 0 {
+        return random_leg(prng, block_bytes);
+    }
+    let drives = [
+        "ssd-sata-256gb",
+        "ssd-sata-256gb",
+        "ssd-sata-1tb",
+        "hdd-7200-2tb",
+    ];
+    let mut leg = LegSpec::on(drive(pick(prng, &drives)).expect("it is one of the named"));
+    leg.write_mostly = prng.below(6) == 0;
+    leg
+}
+
+/// Clients that ask during a burst.
+fn random_job(prng: &mut dyn Prng, size_bytes: u64, (start, stop): Burst) -> Job {
+    const KINDS: [Rw; 6] = [
+        Rw::RandWrite,
+        Rw::RandWrite,
+        Rw::Write,
+        Rw::RandRw,
+        Rw::Rw,
+        Rw::RandRead,
+    ];
+    let moment = |at: Duration| {
+        let ns = i64::try_from(at.as_ns()).expect("it is short");
+        FromMeasuring(ns)
+    };
+    let bs_bytes = 512 << prng.below(6);
+    let region_bytes = (size_bytes >> prng.below(5)).max(bs_bytes);
+    let places = (size_bytes - region_bytes) / 512 + 1;
+    Job {
+        name: "burst".to_owned(),
+        rw: pick(prng, &KINDS),
+        bs_bytes,
+        iodepth: 1 << prng.below(5),
+        offset_bytes: prng.below(places) * 512,
+        size_bytes: region_bytes,
+        fsync: pick(prng, &[0, 0, 1, 4, 16]),
+        thinktime: Duration::from_us(pick(prng, &[0, 100, 1_000, 10_000])),
+        start: Some(moment(start)),
+        stop: Some(moment(stop)),
+        ..Job::default()
+    }
+}
+
+/// Power cuts where something is going on, and where nobody would think so.
+fn power_cuts(prng: &mut dyn Prng, bursts: &[Burst], end: Duration) -> Vec<Fault> {
+    let mut times: Vec<Duration> = (0..1 + prng.below(5))
+        .map(|_| {
+            let (start, stop) = pick(prng, bursts);
+            match prng.below(8) {
+                0 => below(prng, end),
+                // The array becomes clean, and its bits are cleared.
+                1 => stop + below(prng, Duration::from_ms(400)),
+                2 => stop + below(prng, Duration::from_ms(3_500)),
+                _ => start + below(prng, stop - start),
+            }
+        })
+        .collect();
+    times.sort_unstable();
+    let mut cuts = Vec::new();
+    let mut from = Duration::ZERO;
+    for at in times {
+        let at = at.max(from);
+        let until = at + Duration::from_us(1 + prng.below(20_000));
+        cuts.push(Fault {
+            leg: None,
+            ..Fault::new(0, Effect::PowerCut).between(at, until)
+        });
+        // Sometimes just after the array was started again.
+        from = until + Duration::from_us(1 + prng.below(5_000));
+    }
+    cuts
+}
+
+/// What happens to one leg: it is pulled and put back, fails something, or takes its time.
+fn leg_faults(prng: &mut dyn Prng, leg: usize, end: Duration) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for _ in 0..prng.below(3) {
+        let at = below(prng, end);
+        let longest = pick(prng, &[end, end / 4, Duration::from_ms(20)]);
+        let length = below(prng, longest);
+        let effect = match prng.below(8) {
+            0..3 => Effect::Dead,
+            3 | 4 => Effect::Error(FailedKind::Write),
+            5 => Effect::Error(FailedKind::Read),
+            6 => Effect::Slow(1_000 + prng.below(5_000)),
+            _ => Effect::Stuck,
+        };
+        let mut fault = Fault::new(leg, effect).between(at, at + length);
+        if matches!(effect, Effect::Error(_)) {
+            fault.count = (prng.below(2) == 0).then(|| 1 + prng.below(3));
+            fault.rate_per_billion = (prng.below(2) == 0).then_some(100_000_000);
+        }
+        faults.push(fault);
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Trial, kept_life_seeds};
+
+    #[test]
+    fn random_lives_make_sense() {
+        for seed in 0..2_000 {
+            let trial = Trial::life(seed);
+            let checked = trial.scenario.check();
+            assert_eq!(checked, Ok(()), "{seed}\n{}", trial.to_text(""));
+        }
+    }
+
+    #[test]
+    fn random_lives_are_good() {
+        let (mut answered, mut cuts) = (0, 0);
+        for seed in kept_life_seeds().into_iter().chain(0..100) {
+            match Trial::life(seed).play(seed % 10 == 0) {
+                Ok(result) => {
+                    answered += result.read.ios + result.write.ios;
+                    cuts += result.integrity.power_cuts;
+                }
+                Err(failure) => panic!("{failure}"),
+            }
+        }
+        assert!(answered > 100_000 && cuts > 200, "{answered}, {cuts}");
+    }
+}
