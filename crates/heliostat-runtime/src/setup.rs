@@ -153,8 +153,11 @@ fn remember(options: &ArrayOptions, described: &Described) {
     let legs = options.legs.iter().map(LegSpec::to_string);
     let known = Registered::load(&options.places, &options.name).ok();
     let known = known.filter(|known| known.uuid == described.uuid.to_string());
-    // A leg that is missing now may be back the next time.
+    // A leg that is missing now may be back the next time. Where none is, other places are other
+    // names of the same legs.
+    let lacks_leg = described.assembled.candidates.contains(&None);
     let mut registered = Registered::new(described.uuid, legs);
+    let known = known.filter(|_| lacks_leg);
     let missing = known.into_iter().flat_map(|known| known.legs);
     let missing: Vec<String> = missing
         .filter(|leg| !registered.legs.contains(leg))
