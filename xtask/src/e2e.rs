@@ -16,6 +16,7 @@ mod filesystem;
 mod fio;
 mod legs;
 mod nbd;
+mod power;
 mod room;
 mod server;
 mod stop;
@@ -52,6 +53,7 @@ const TESTS: &[&[Test]] = &[
     arrays::TESTS,
     examine::TESTS,
     filesystem::TESTS,
+    power::TESTS,
     demo::TESTS,
 ];
 

@@ -59,7 +59,7 @@ fn create(room: &Room, legs: &[String], options: &[&str]) -> Result<Said> {
 }
 
 /// The same where it has to succeed.
-fn create_well(room: &Room, legs: &[String], options: &[&str]) -> Result<()> {
+pub(super) fn create_well(room: &Room, legs: &[String], options: &[&str]) -> Result<()> {
     let said = create(room, legs, options)?;
     ensure!(said.status.success(), "create failed: {}", said.stderr);
     Ok(())
@@ -83,7 +83,7 @@ fn serve<'a>(room: &'a Room, options: &[&str]) -> Result<Server<'a>> {
 }
 
 /// What mdadm says of a leg after `field :`.
-fn examined(room: &Room, leg: &str, field: &str) -> Result<String> {
+pub(super) fn examined(room: &Room, leg: &str, field: &str) -> Result<String> {
     let said = room.run("mdadm", &["--examine", leg])?;
     let line = said.lines().find_map(|line| {
         let (name, value) = line.split_once(" : ")?;
