@@ -32,6 +32,9 @@ const BURST_MAX: Duration = Duration::from_ms(400);
 /// Longer than any leg takes for the largest request of these jobs.
 const LEG_TIMEOUT: Duration = Duration::from_ms(400);
 
+/// The seeds below follow from other rules, and stay.
+const FIRST_WITH_HARM: u64 = 1_000;
+
 /// From when to when clients ask.
 type Burst = (Duration, Duration);
 
@@ -62,6 +65,10 @@ impl Trial {
         for turn in 0..failing as u64 {
             let leg = small((first + turn) % leg_count);
             faults.extend(leg_faults(prng, leg, at));
+        }
+        let harm = &mut RandomStream::new(seed, "life harm", 0);
+        if seed >= FIRST_WITH_HARM && harm.below(6) == 0 {
+            faults.push(random_harm(harm, leg_count, at));
         }
         let policies: Vec<_> = all_policies().collect();
         let policy = PolicySpec::new(pick(prng, &policies));
@@ -231,9 +238,27 @@ fn leg_faults(prng: &mut dyn Prng, leg: usize, end: Duration) -> Vec<Fault> {
     faults
 }
 
+/// Bytes of a leg go wrong, somewhere: mostly where data lies, now and then where metadata does.
+fn random_harm(prng: &mut dyn Prng, leg_count: u64, end: Duration) -> Fault {
+    let leg = small(prng.below(leg_count));
+    let effect = match prng.below(6) {
+        0 => Effect::LostWrite,
+        1 => Effect::TornWrite(512),
+        2 => Effect::TornWrite(4096),
+        3 => Effect::MisdirectedWrite,
+        4 => Effect::BitRot,
+        _ => Effect::FlushLies,
+    };
+    let at = below(prng, end);
+    let length = below(prng, end);
+    let mut fault = Fault::new(leg, effect).between(at, at + length);
+    fault.count = Some(1 + prng.below(5));
+    fault
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Trial, kept_life_seeds};
+    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds};
 
     #[test]
     fn random_lives_make_sense() {
@@ -247,7 +272,11 @@ mod tests {
     #[test]
     fn random_lives_are_good() {
         let (mut answered, mut cuts) = (0, 0);
-        for seed in kept_life_seeds().into_iter().chain(0..100) {
+        let seeds = kept_life_seeds().into_iter();
+        for seed in seeds
+            .chain(0..60)
+            .chain(FIRST_WITH_HARM..FIRST_WITH_HARM + 60)
+        {
             match Trial::life(seed).play(seed % 10 == 0) {
                 Ok(result) => {
                     answered += result.read.ios + result.write.ios;

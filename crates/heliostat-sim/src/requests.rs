@@ -165,7 +165,7 @@ impl Simulation {
                 RequestKind::Write {
                     extent,
                     buffer: buffer.buffer,
-                    fua: false,
+                    fua: self.is_durable_write(began),
                 }
             }
             Ask::Flush => {
@@ -251,6 +251,7 @@ impl Simulation {
             (Ask::Write(_) | Ask::Flush, Ok(Answer::Done)) | (_, Err(_)) => {}
             (ask, Ok(answer)) => self.fail(format!("{ask:?} was answered with {answer:?}")),
         }
+        let is_durable = self.is_durable_write(pending.began);
         let Some(shadow) = &mut self.shadow else {
             return;
         };
@@ -258,8 +259,13 @@ impl Simulation {
             Ask::Read(_) => shadow.end_read(pending.began),
             Ask::Write(extent) => {
                 let lost_leg = self.engine.in_sync().count() < self.legs.len();
-                shadow.end_write(extent, pending.began, result.is_ok(), lost_leg);
-                if result.is_ok() {
+                let (version, ok) = (pending.began, result.is_ok());
+                if ok && is_durable {
+                    shadow.end_durable_write(extent, version);
+                } else {
+                    shadow.end_write(extent, version, ok, lost_leg);
+                }
+                if ok {
                     let now = shadow.now();
                     self.note_write(extent, now);
                 }
@@ -271,6 +277,11 @@ impl Simulation {
             }
             Ask::Flush => {}
         }
+    }
+
+    /// Whether a write is to be durable when it is answered: each eighth to an array with metadata.
+    const fn is_durable_write(&self, version: Moment) -> bool {
+        self.lives.is_some() && version.is_multiple_of(8)
     }
 
     /// A client must not notice anything while each part of what it asks for has a leg that holds

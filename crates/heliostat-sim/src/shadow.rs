@@ -162,6 +162,23 @@ impl Shadow {
     /// it.
     pub(crate) fn end_write(&mut self, extent: Extent, version: Moment, ok: bool, lost_leg: bool) {
         let now = self.tick();
+        self.end_write_at(now, extent, version, (ok, lost_leg, false));
+    }
+
+    /// The write of `version` is answered well, and was to be durable then: no power cut brings
+    /// back what it lies over.
+    pub(crate) fn end_durable_write(&mut self, extent: Extent, version: Moment) {
+        let now = self.tick();
+        self.end_write_at(now, extent, version, (true, false, true));
+    }
+
+    fn end_write_at(
+        &mut self,
+        now: Moment,
+        extent: Extent,
+        version: Moment,
+        (ok, lost_leg, is_durable): (bool, bool, bool),
+    ) {
         for granule in self.granules_of(extent) {
             let versions = self.granules.get_mut(&granule);
             for other in versions.expect("its write began here") {
@@ -169,7 +186,8 @@ impl Shadow {
                     other.ended = now;
                 } else if ok && other.ended <= version {
                     other.overwritten = other.overwritten.min(now);
-                    other.superseded = other.superseded.min(now);
+                    let superseded = if is_durable { NEVER } else { now };
+                    other.superseded = other.superseded.min(superseded);
                     other.seen_instead = NEVER;
                 } else if other.seen_instead == version {
                     other.seen_instead = NEVER;
@@ -482,6 +500,26 @@ mod tests {
             "settled"
         );
         assert_eq!(read_now(&mut shadow, unflushed), Ok(()));
+    }
+
+    #[test]
+    fn a_durable_write_needs_no_flush() {
+        let mut shadow = Shadow::new(4096, true);
+        let old = write(&mut shadow);
+        let beside = shadow.begin_write(GRANULE);
+        let durable = shadow.begin_write(GRANULE);
+        shadow.end_durable_write(GRANULE, durable);
+        shadow.cut_power();
+        let began = shadow.begin_read();
+        for (version, may) in [
+            (0, Err(Wrong::Overwritten)),
+            (old, Err(Wrong::Overwritten)),
+            (beside, Ok(())),
+            (durable, Ok(())),
+        ] {
+            assert_eq!(shadow.may_hold(8, Some(version)), may, "{version}");
+        }
+        shadow.end_read(began);
     }
 
     #[test]
