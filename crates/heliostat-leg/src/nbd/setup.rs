@@ -57,7 +57,7 @@ enum Server {
 }
 
 impl Place {
-    fn of(target: &Target, uri: &ExportUri) -> Self {
+    pub(super) fn of(target: &Target, uri: &ExportUri) -> Self {
         let server = match &uri.endpoint {
             Endpoint::Unix(path) => Server::Socket(path.clone()),
             Endpoint::Tcp { .. } | Endpoint::Inherited | Endpoint::Stdio => {

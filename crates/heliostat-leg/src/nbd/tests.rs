@@ -2,11 +2,20 @@
 
 pub(crate) mod server;
 
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::thread;
+use std::time::Duration;
+
 use heliostat_nbd::codec::{command, command_flag, transmission};
+use heliostat_nbd::uri::ExportUri;
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng as _, RandomStream};
 
 use self::server::{ABLE, Lie, Nature, Server};
-use crate::tests::bench::{Bench, open, range};
+use super::dial::Target;
+use super::setup::Place;
+use crate::tests::bench::{Bench, Scratch, open, range};
 use crate::{Arena, IoChoice, LegHub, LegOutcome, LegSpec, OpenedLeg};
 
 const BLOCK: Extent = Extent::new(4096, 4096);
@@ -149,6 +158,54 @@ fn what_cannot_be_a_leg_is_told_with_the_way_out() {
     }
     server.go_down();
     assert!(refusal(&uri).contains("closed the connection at once"));
+}
+
+#[test]
+fn servers_that_say_nothing_or_something_else_are_left() {
+    let scratch = Scratch::new();
+    let path = scratch.path("nbd.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let uri = format!("nbd+unix:///?socket={}", path.display());
+    let mut target = Target::new(uri.parse().unwrap());
+    target.time_max = Duration::from_millis(50);
+    assert_eq!(
+        target.dial().unwrap_err().to_string(),
+        "its server did not negotiate within 0.05 s"
+    );
+    let talk = |said: &'static [u8]| {
+        let listener = listener.try_clone().unwrap();
+        thread::spawn(move || {
+            // The one that gave up is still in the queue.
+            for stream in listener.incoming().take(1) {
+                stream.unwrap().write_all(said).unwrap();
+            }
+        })
+    };
+    target.time_max = Duration::from_secs(30);
+    drop(listener.accept().unwrap());
+    let talking = talk(b"220 mail.example.org ESMTP\r\n");
+    let told = target.dial().unwrap_err().to_string();
+    assert_eq!(told, "what answers there is no NBD server");
+    talking.join().unwrap();
+    let talking = talk(b"NBDMAGIC");
+    let told = target.dial().unwrap_err().to_string();
+    assert_eq!(told, "its server closed the connection at once");
+    talking.join().unwrap();
+}
+
+#[test]
+fn one_server_under_two_names_is_seen() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let place = |host: &str, port: u16, export: &str| {
+        let uri: ExportUri = format!("nbd://{host}:{port}/{export}").parse().unwrap();
+        Place::of(&Target::new(uri.clone()), &uri)
+    };
+    let one = place("localhost", port, "a");
+    assert!(one.is_same(&place("127.0.0.1", port, "a")));
+    assert!(!one.is_same(&place("127.0.0.1", port, "b")));
+    assert!(!one.is_same(&place("127.0.0.1", port ^ 1, "a")));
+    assert!(!one.is_same(&place("127.0.0.2", port, "a")));
 }
 
 #[test]

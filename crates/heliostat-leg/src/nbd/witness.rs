@@ -13,14 +13,18 @@ const WITNESSES_MAX: usize = 8;
 /// How much of an operation is remembered.
 const WITNESS_BYTES: usize = 4096;
 
+/// What says nothing.
+const ZEROS: [u8; WITNESS_BYTES] = [0; WITNESS_BYTES];
+
 /// How much of an operation is searched for bytes that are not zero, which a server that forgot
 /// everything would answer.
 const SEARCHED_BYTES: usize = 64 << 10;
 
-/// Of how many writes and of how many reads one is remembered, once there are enough: copying
-/// should cost little, and the newest writes say most.
+/// Of how many writes and of how many reads one is looked at: that should cost little, and the
+/// newest writes say most. Each of the first ones is, and more while there are not enough.
 const WRITES_PER_WITNESS: u32 = 8;
 const READS_PER_WITNESS: u32 = 64;
+const FIRST: u32 = 8;
 
 /// Bytes that the server is known to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +65,16 @@ impl Witnesses {
             }
         };
         *count = count.wrapping_add(1);
-        self.known.len() < WITNESSES_MAX || count.is_multiple_of(per_witness)
+        let is_full = self.known.len() == WITNESSES_MAX;
+        let per_witness = if is_full { per_witness } else { FIRST };
+        *count <= FIRST || count.is_multiple_of(per_witness)
     }
 
     /// The server has these bytes now, and nothing that changes them is in flight.
     pub(super) fn add(&mut self, extent: Extent, bytes: &[u8]) {
         let searched = &bytes[..bytes.len().min(SEARCHED_BYTES)];
         let mut parts = searched.chunks(WITNESS_BYTES).enumerate();
-        let telling = parts.find(|(_, part)| part.iter().any(|&byte| byte != 0));
+        let telling = parts.find(|(_, part)| **part != ZEROS[..part.len()]);
         let Some((index, part)) = telling else {
             return;
         };
@@ -134,10 +140,12 @@ mod tests {
                 .iter()
                 .all(|witness| witness.extent.offset() >= 32 << 12)
         );
-        let wanted = (0..64).filter(|_| witnesses.wants(OpKind::Read)).count();
-        assert_eq!(wanted, 1);
-        let wanted = (0..64).filter(|_| witnesses.wants(OpKind::Write)).count();
-        assert_eq!(wanted, 8);
-        assert!(!witnesses.wants(OpKind::Flush));
+        let mut wanted = |kind| (0..64).filter(|_| witnesses.wants(kind)).count();
+        assert_eq!((wanted(OpKind::Read), wanted(OpKind::Read)), (9, 1));
+        assert_eq!((wanted(OpKind::Write), wanted(OpKind::Write)), (15, 8));
+        assert_eq!(wanted(OpKind::Flush), 0);
+        witnesses.forget(Extent::new(0, 1 << 40));
+        let mut wanted = |kind| (0..64).filter(|_| witnesses.wants(kind)).count();
+        assert_eq!(wanted(OpKind::Read), 8);
     }
 }
