@@ -338,7 +338,7 @@ fn export_killed_reading(room: &Room) -> Result<()> {
     for index in 1..=count {
         std::thread::sleep(Duration::from_millis(500));
         export.kill()?;
-        wait_until_told_times(&server, "operations wait for the next one", index)?;
+        wait_until_told_times(&server, "operations that wait for the next one", index)?;
         export.start_again()?;
         wait_until_told_times(&server, "connected again", index)?;
     }
@@ -367,7 +367,7 @@ fn export_killed_writing(room: &Room) -> Result<()> {
     wait_for_writes(&legs[0])?;
     export.kill()?;
     export.start_again()?;
-    wait_until_told(&server, "that were not flushed: it may have lost them")?;
+    wait_until_told(&server, "it may have lost them")?;
     fio.finish()?;
     ensure_told(&server.said()?, "is faulted")?;
     server.terminate()?;

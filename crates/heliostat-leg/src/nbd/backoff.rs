@@ -32,7 +32,7 @@ impl Backoff {
         pause * (1000 - off_permille) / 1000
     }
 
-    /// Begins anew: it was connected.
+    /// Begins anew.
     pub(super) const fn reset(&mut self) {
         self.next = FIRST;
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_connection_they_begin_anew() {
+    fn they_can_begin_anew() {
         let mut backoff = Backoff::new(RandomStream::new(1, "nbd reconnect", 0));
         while backoff.pause() < Duration::from_secs(1) {}
         backoff.reset();

@@ -47,6 +47,8 @@ pub(crate) struct NbdClient {
     /// How often all connections were lost. What was asked of the dialer before the last time is
     /// out of date: it may lead to a server that was not asked for what is known since.
     epoch: u64,
+    /// Whether anything was answered since all connections were last lost.
+    has_answered: bool,
     connections: Vec<Connection>,
     next_connection: u64,
     /// In order of dispatch.
@@ -127,6 +129,7 @@ impl NbdClient {
             ready: Vec::with_capacity(EVENTS_MAX),
             dialer,
             epoch: 0,
+            has_answered: false,
             connections: Vec::new(),
             next_connection: 0,
             ops: BTreeMap::new(),
@@ -387,6 +390,7 @@ impl NbdClient {
     }
 
     fn on_answer(&mut self, key: u64, result: Result<Vec<StatusRun>, u32>, arena: &Arena) {
+        self.has_answered = true;
         let op = self.ops.get_mut(&key).expect("it has not ended");
         op.outstanding -= 1;
         match result {
@@ -445,8 +449,8 @@ impl NbdClient {
         let unflushed = self.unflushed.count();
         if unflushed > 0 {
             return self.become_lost(&format!(
-                "the connection was lost ({loss}) when the server had answered {unflushed} changes \
-                 that were not flushed: it may have lost them"
+                "the connection was lost ({loss}) and the server had answered changes that were \
+                 not flushed ({unflushed} of them): it may have lost them"
             ));
         }
         let mut orphans = Vec::new();
@@ -459,7 +463,7 @@ impl NbdClient {
         if self.connections.is_empty() {
             self.state = State::Reconnecting;
             self.notes.push(format!(
-                "the connection was lost ({loss}); {} operations wait for the next one",
+                "the connection was lost ({loss}); operations that wait for the next one: {}",
                 self.ops.len()
             ));
             self.epoch += 1;
@@ -481,7 +485,11 @@ impl NbdClient {
             epoch: self.epoch,
             kind,
             witnesses: self.witnesses.all(),
+            is_server_good: self.has_answered,
         });
+        if kind == TaskKind::Reconnect {
+            self.has_answered = false;
+        }
     }
 
     fn become_lost(&mut self, why: &str) {
@@ -532,7 +540,7 @@ impl NbdClient {
             self.state = State::Connected;
             self.is_thinning_told = false;
             self.notes.push(format!(
-                "connected again; {} operations are sent anew",
+                "connected again; operations that are sent anew: {}",
                 self.ops.len()
             ));
             let keys: Vec<u64> = self.ops.keys().copied().collect();

@@ -20,6 +20,9 @@ pub(super) struct Task {
     pub(super) kind: TaskKind,
     /// What the server has to have.
     pub(super) witnesses: Vec<Witness>,
+    /// Whether its last connection was good for something: pauses begin with the shortest again.
+    /// A server that lets everybody in and does nothing is not asked ten times a second.
+    pub(super) is_server_good: bool,
 }
 
 /// How much depends on it.
@@ -138,13 +141,13 @@ impl Shared {
     }
 
     fn reconnect(&self, backoff: &mut Backoff, task: &Task) {
+        if task.is_server_good {
+            backoff.reset();
+        }
         let mut told = String::new();
         while self.pause(backoff.pause()) {
             match self.target.dial_known(&task.witnesses) {
-                Ok(Ok(dialled)) => {
-                    backoff.reset();
-                    return self.tell(task.epoch, News::Connected(dialled));
-                }
+                Ok(Ok(dialled)) => return self.tell(task.epoch, News::Connected(dialled)),
                 Ok(Err(forgotten)) => return self.tell(task.epoch, News::Forgot(forgotten)),
                 Err(error) => {
                     let error = error.to_string();

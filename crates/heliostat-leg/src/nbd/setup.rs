@@ -39,8 +39,11 @@ const QUEUE_DEPTH_PER_CONNECTION: u32 = 32;
 /// How much is moved at once during setup.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// How long an operation of the setup may take, connecting again included.
-const SETUP_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a transfer of the setup may take, connecting again included.
+const TRANSFER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a flush may take: the server may have gigabytes in its cache after a copy.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Where one export is found, to see that no two legs are the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -347,7 +350,12 @@ impl NbdStore {
             may_trim: true,
         });
         client.kick(&self.arena);
-        let end = Instant::now() + SETUP_TIME_MAX;
+        let limit = if kind == OpKind::Flush {
+            FLUSH_TIME_MAX
+        } else {
+            TRANSFER_TIME_MAX
+        };
+        let end = Instant::now() + limit;
         let mut done = Vec::new();
         loop {
             client.reap(&self.arena, &mut done);
@@ -358,8 +366,7 @@ impl NbdStore {
             if left.is_zero() {
                 client.retire();
                 let told = client.take_notes().join("; ");
-                let limit = SETUP_TIME_MAX.as_secs();
-                let told = format!("no answer within {limit} s; {told}");
+                let told = format!("no answer within {} s; {told}", limit.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, told));
             }
             let timeout = Timespec::try_from(left).expect("a few seconds");

@@ -1,5 +1,6 @@
 //! Legs that are exports, with servers that behave and servers that do not.
 
+mod lives;
 pub(crate) mod server;
 
 use std::io::Write as _;
@@ -293,7 +294,7 @@ fn a_lost_connection_is_made_again_and_nothing_is_missed() {
         told += &notes(&mut bench);
     }
     assert!(
-        told.contains("1 operations wait for the next one"),
+        told.contains("operations that wait for the next one: 1"),
         "{told}"
     );
     // Handed in meanwhile.
@@ -308,7 +309,7 @@ fn a_lost_connection_is_made_again_and_nothing_is_missed() {
             .iter()
             .all(|&byte| byte == 7)
     );
-    assert!(notes(&mut bench).contains("connected again; 2 operations are sent anew"));
+    assert!(notes(&mut bench).contains("connected again; operations that are sent anew: 2"));
 }
 
 #[test]
@@ -375,10 +376,7 @@ fn a_server_that_may_have_lost_writes_is_lost() {
     assert_eq!(bench.run(OpKind::Flush, FLUSH), failed);
     assert_eq!(bench.run(OpKind::Read, BLOCK), failed);
     let told = notes(&mut bench);
-    assert!(
-        told.contains("answered 1 changes that were not flushed"),
-        "{told}"
-    );
+    assert!(told.contains("not flushed (1 of them)"), "{told}");
     assert_eq!(server.world().bytes[4096], 1);
 }
 
@@ -577,12 +575,12 @@ fn several_connections_share_the_work_and_stand_in_for_each_other() {
     for _ in 0..32 {
         assert_eq!(read(&mut bench, BLOCK), 0);
     }
-    drop(bench);
+    let server = Server::start(Nature::default());
     let single = server.uri() + "&x-connections=1";
-    let before = server.world().connection_count;
     let mut bench = Bench::new(open(&single), IoChoice::Auto);
     assert_eq!(read(&mut bench, BLOCK), 0);
-    assert_eq!(server.world().connection_count, before + 1);
+    let count = server.world().connection_count;
+    assert_eq!(count, 1);
 }
 
 #[test]
@@ -606,6 +604,26 @@ fn a_retired_leg_gives_its_memory_back_at_once() {
     assert!(done.len() == 4 && done.iter().all(|done| done.outcome == failed));
     assert_eq!(bench.run(OpKind::Read, BLOCK), failed);
     assert_eq!(notes(&mut bench), "");
+}
+
+#[test]
+fn a_leg_that_is_retired_while_nobody_is_there_gives_its_memory_back_too() {
+    let server = Server::start(Nature::default());
+    let mut bench = bench(&server);
+    server.go_down();
+    bench.submit(OpKind::Read, BLOCK, 0);
+    bench.hub.kick();
+    while !notes(&mut bench).contains("operations that wait for the next one") {
+        bench.wait();
+        let mut done = Vec::new();
+        bench.hub.reap(bench.now, &mut done);
+        assert!(done.is_empty());
+    }
+    bench.hub.retire(LegId::new(0));
+    let failed = LegOutcome::Failed(ErrorKind::Io);
+    assert_eq!(bench.only_outcome(), failed);
+    server.come_back();
+    assert_eq!(bench.run(OpKind::Read, BLOCK), failed);
 }
 
 #[test]
