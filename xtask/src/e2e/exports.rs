@@ -240,13 +240,18 @@ fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// Verifies on a file and an export of these filters.
-fn verify_filtered(room: &Room, filters: &[&str], parameters: &[&str]) -> Result<String> {
+/// Verifies on two files and an export that fails as these parameters of nbdkit's error filter say,
+/// once it is served.
+fn verify_failing(room: &Room, parameters: &[&str]) -> Result<String> {
     let files = legs::sparse(room)?;
-    let arguments = [filters, &["file", &files[2]], parameters].concat();
+    let trigger = room.path("fail");
+    let when = format!("error-file={}", trigger.display());
+    let arguments = ["--filter=error", "file", &files[2], &when];
+    let arguments = [&arguments[..], parameters].concat();
     let export = ForeignServer::nbdkit(room, "nbdkit", &arguments)?;
     let legs = [files[0].clone(), files[1].clone(), export.uri("")];
     let server = Server::start(room, &legs, &["--policy", "round-robin"])?;
+    fs::write(&trigger, "")?;
     let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16"];
     fio::ensure_no_error(&fio::verify(room, &server.uri(), &options)?)?;
     let said = server.said()?;
@@ -256,20 +261,12 @@ fn verify_filtered(room: &Room, filters: &[&str], parameters: &[&str]) -> Result
 }
 
 fn export_fails_reads(room: &Room) -> Result<()> {
-    let said = verify_filtered(
-        room,
-        &["--filter=error", "--filter=delay"],
-        &["error-pread=EIO", "error-pread-rate=1%", "rdelay=1ms"],
-    )?;
+    let said = verify_failing(room, &["error-pread=EIO", "error-pread-rate=1%"])?;
     ensure_told(&said, "failed a read")
 }
 
 fn export_fails_writes(room: &Room) -> Result<()> {
-    let said = verify_filtered(
-        room,
-        &["--filter=error"],
-        &["error-pwrite=ENOSPC", "error-pwrite-rate=1%"],
-    )?;
+    let said = verify_failing(room, &["error-pwrite=ENOSPC", "error-pwrite-rate=1%"])?;
     ensure_told(&said, "is faulted: a write failed (no space left)")
 }
 
