@@ -121,6 +121,7 @@ impl NbdClient {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let key = epoll::EventData::new_u64(DIALER_KEY);
         epoll::add(&epoll, dialer.fd(), key, epoll::EventFlags::IN)?;
+        let payload_max = payload_bytes_max(&first.negotiated, u64::from(block_bytes));
         let mut client = Self {
             terms: first.negotiated,
             block_bytes: u64::from(block_bytes),
@@ -135,7 +136,7 @@ impl NbdClient {
             ops: BTreeMap::new(),
             next_op: 0,
             unflushed: Unflushed::default(),
-            witnesses: Witnesses::default(),
+            witnesses: Witnesses::new(payload_max),
             state: State::Connected,
             is_loss_told: false,
             answers: Vec::new(),

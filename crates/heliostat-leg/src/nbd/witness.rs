@@ -15,7 +15,7 @@ const WITNESSES_MAX: usize = 8;
 const KEPT: usize = 4;
 const RENEWED: usize = WITNESSES_MAX - KEPT;
 
-/// How much of an operation is remembered.
+/// How much of an operation is remembered at most.
 const WITNESS_BYTES: usize = 4096;
 
 /// What says nothing.
@@ -39,8 +39,10 @@ pub(super) struct Witness {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Witnesses {
+    /// How much of an operation is remembered.
+    part_bytes: usize,
     known: Vec<Witness>,
     /// Which of those that are renewed is replaced next.
     next: usize,
@@ -49,6 +51,18 @@ pub(super) struct Witnesses {
 }
 
 impl Witnesses {
+    /// Nothing is known yet. The server may be asked for so many bytes at once.
+    pub(super) fn new(payload_bytes_max: u64) -> Self {
+        let part_bytes = usize::try_from(payload_bytes_max).unwrap_or(WITNESS_BYTES);
+        Self {
+            part_bytes: part_bytes.min(WITNESS_BYTES),
+            known: Vec::new(),
+            next: 0,
+            reads: 0,
+            writes: 0,
+        }
+    }
+
     /// What is known at this moment.
     pub(super) fn all(&self) -> Vec<Witness> {
         self.known.clone()
@@ -78,13 +92,13 @@ impl Witnesses {
     /// The server has these bytes now, and nothing that changes them is in flight.
     pub(super) fn add(&mut self, extent: Extent, bytes: &[u8]) {
         let searched = &bytes[..bytes.len().min(SEARCHED_BYTES)];
-        let mut parts = searched.chunks(WITNESS_BYTES).enumerate();
+        let mut parts = searched.chunks(self.part_bytes).enumerate();
         let telling = parts.find(|(_, part)| **part != ZEROS[..part.len()]);
         let Some((index, part)) = telling else {
             return;
         };
         let as_u64 = |len: usize| u64::try_from(len).expect("it fits memory");
-        let offset = extent.offset() + as_u64(index * WITNESS_BYTES);
+        let offset = extent.offset() + as_u64(index * self.part_bytes);
         let witness = Witness {
             extent: Extent::new(offset, as_u64(part.len())),
             bytes: part.to_vec(),
@@ -107,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_changes_is_forgotten() {
-        let mut witnesses = Witnesses::default();
+        let mut witnesses = Witnesses::new(1 << 20);
         witnesses.add(Extent::new(0, 4096), &[1; 4096]);
         witnesses.add(Extent::new(8192, 512), &[2; 512]);
         witnesses.forget(Extent::new(4000, 512));
@@ -123,7 +137,7 @@ mod tests {
 
     #[test]
     fn zeros_tell_nothing() {
-        let mut witnesses = Witnesses::default();
+        let mut witnesses = Witnesses::new(1 << 20);
         let mut bytes = vec![0; 3 * 4096];
         witnesses.add(Extent::new(0, 3 * 4096), &bytes);
         assert_eq!(witnesses.all(), []);
@@ -134,7 +148,7 @@ mod tests {
 
     #[test]
     fn few_are_kept_and_they_are_renewed() {
-        let mut witnesses = Witnesses::default();
+        let mut witnesses = Witnesses::new(1 << 20);
         for index in 0..40 {
             witnesses.add(Extent::new(index << 12, 4096), &[1; 4096]);
         }
