@@ -151,6 +151,7 @@ impl Run {
                 },
                 Output::Complete { .. }
                 | Output::Buffer(_)
+                | Output::Compare(_)
                 | Output::Event(_)
                 | Output::MemoryFreed => continue,
             };

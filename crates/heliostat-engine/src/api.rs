@@ -7,6 +7,9 @@ use heliostat_types::{
 };
 use stdx::histogram::Histogram;
 
+use crate::background::{
+    AddRefusal, BackgroundEnd, BackgroundKind, Comparison, Missed, RepairSource,
+};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::map::Map;
 use crate::metadata::Metadata;
@@ -112,8 +115,11 @@ pub struct LegConfig {
 pub enum LegState {
     /// It holds every acknowledged write, and may be read.
     InSync,
-    /// It failed a write or a flush, was silent, or shrank; it gets no operation until it is copied
-    /// anew in another life of the engine.
+    /// It gets every write, while what it missed is copied to it; it is read by nobody. No leg
+    /// starts so: it is missing at first and then added ([`Input::AddLeg`]).
+    Rebuilding,
+    /// It failed a write or a flush, was silent, or shrank; it gets no operation until it is added
+    /// again.
     Faulted,
     /// It was not there at the start.
     Missing,
@@ -220,6 +226,48 @@ pub enum Input {
         /// Why.
         reason: FaultReason,
     },
+    /// A leg that is missing or faulted is there, perhaps on another device, and is to be rebuilt.
+    /// Answered with [`Event::LegAdded`] or [`Event::AddRefused`].
+    AddLeg {
+        /// Which.
+        leg: LegId,
+        /// What it is like now; its state counts for nothing.
+        config: LegConfig,
+        /// What is to be copied to it.
+        missed: Missed,
+    },
+    /// Make legs in sync equal where failed writes have left them different, or where an unclean
+    /// stop may have: everywhere, or in what is known to be needed, if anything is. To be said once
+    /// when an engine begins: until then it reads each such range from one leg.
+    StartResync {
+        /// Whether all of the array is needed.
+        everything: bool,
+    },
+    /// Compare all legs in sync; a scrub that is under way begins anew.
+    StartScrub {
+        /// Whether what differs is made equal.
+        repair: bool,
+    },
+    /// Begin no further background work. What is under way ends soon.
+    PauseBackground,
+    /// Go on with background work that was paused, or was incomplete.
+    ResumeBackground,
+    /// Give up the scrub.
+    StopBackground,
+    /// How fast background work goes, from now on.
+    SetBackgroundRates {
+        /// At least, as far as devices and memory allow, whatever clients ask for.
+        min_bytes_per_s: u64,
+        /// At most.
+        max_bytes_per_s: u64,
+    },
+    /// What [`Output::Compare`] asked for, as `Comparison::carry_out` says it.
+    Compared {
+        /// What was compared.
+        comparison: Comparison,
+        /// The numbers of the blocks that differ, rising.
+        differing: Vec<u32>,
+    },
     /// From now on this policy chooses. Reads already at a leg stay there.
     SetPolicy(Box<dyn ReadPolicy>),
     /// The policy that chooses goes on with what it has learned, under other tunables.
@@ -237,6 +285,8 @@ pub enum Output {
     Dispatch(LegOp),
     /// Do this to the arena, now.
     Buffer(BufferStep),
+    /// Compare, now, and say what [`Comparison::carry_out`] gives when all outputs are drained.
+    Compare(Comparison),
     /// Answer the client.
     Complete {
         /// Which request.
@@ -261,7 +311,7 @@ pub struct ArrayRecord {
     /// Whether the legs may differ: a write was admitted and not all legs have flushed since, or
     /// failed writes left ranges that differ.
     pub dirty: bool,
-    /// The legs that are faulted.
+    /// The legs that are out: faulted, or not rebuilt yet.
     pub faulted: LegSet,
 }
 
@@ -344,6 +394,64 @@ pub enum Event {
     ReadRepaired {
         /// Which leg.
         leg: LegId,
+        /// Which bytes of the array.
+        extent: Extent,
+    },
+    /// A leg was added and is being rebuilt.
+    LegAdded {
+        /// Which.
+        leg: LegId,
+    },
+    /// A leg could not be added.
+    AddRefused {
+        /// Which.
+        leg: LegId,
+        /// Why.
+        refusal: AddRefusal,
+    },
+    /// A leg was rebuilt, that is on record, and from now on it is read.
+    LegInSync {
+        /// Which.
+        leg: LegId,
+    },
+    /// Background work begins.
+    BackgroundStarted {
+        /// What.
+        kind: BackgroundKind,
+        /// On how many bytes.
+        total_bytes: u64,
+    },
+    /// Another tenth of it is done.
+    BackgroundProgress {
+        /// What.
+        kind: BackgroundKind,
+        /// How much is done,
+        done_bytes: u64,
+        /// of how much.
+        total_bytes: u64,
+    },
+    /// Background work has ended.
+    BackgroundEnded {
+        /// What.
+        kind: BackgroundKind,
+        /// How.
+        end: BackgroundEnd,
+        /// What was written to legs, once for all of them.
+        copied_bytes: u64,
+        /// By a scrub: how many sectors of 512 bytes differed.
+        mismatch_sectors: u64,
+    },
+    /// A scrub found legs that differ. Told of the first ones only; all are counted.
+    Mismatch {
+        /// Where.
+        extent: Extent,
+        /// In how many sectors of 512 bytes.
+        sectors: u64,
+        /// What they were made equal to, if so.
+        repair: Option<RepairSource>,
+    },
+    /// The background work found bytes that no leg in sync can read. Told of the first ones only.
+    Unreadable {
         /// Which bytes of the array.
         extent: Extent,
     },

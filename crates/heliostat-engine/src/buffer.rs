@@ -107,6 +107,8 @@ pub trait Memory {
     fn zero(&mut self, at: usize, len: usize);
     /// Puts bytes there.
     fn store(&mut self, at: usize, bytes: &[u8]);
+    /// Whether two ranges that do not overlap hold the same bytes.
+    fn is_equal(&self, one: usize, other: usize, len: usize) -> bool;
 }
 
 /// One buffer: its granules, and how many still need it.
@@ -297,6 +299,33 @@ impl BufferTable {
                 memory.store(at.start, &bytes);
             }
         }
+    }
+
+    /// Which blocks of two slices, equally long, differ: their numbers, rising. The last block may
+    /// be shorter.
+    #[must_use]
+    pub fn compare(
+        &self,
+        one: BufferSlice,
+        other: BufferSlice,
+        block_bytes: u32,
+        memory: &dyn Memory,
+    ) -> Vec<u32> {
+        assert_eq!(
+            one.len_bytes, other.len_bytes,
+            "what is compared is equally long"
+        );
+        let (one, other) = (self.resolve(one), self.resolve(other));
+        if memory.is_equal(one.start, other.start, one.len()) {
+            return Vec::new();
+        }
+        let starts = (0..one.len()).step_by(block_bytes as usize);
+        let differs = |&(_, at): &(u32, usize)| {
+            let len = (one.len() - at).min(block_bytes as usize);
+            !memory.is_equal(one.start + at, other.start + at, len)
+        };
+        let differing = (0u32..).zip(starts).filter(differs);
+        differing.map(|(block, _)| block).collect()
     }
 
     /// How many bytes of the arena are handed out.

@@ -132,14 +132,6 @@ impl Divergence {
             .any(|range| range.overlaps(extent))
     }
 
-    /// The first place inside of `extent` where a range begins or ends.
-    pub(crate) fn border_in(&self, extent: Extent) -> Option<u64> {
-        let ranges = self.ranges.iter();
-        let ends = ranges.flat_map(|range| [range.extent.offset(), range.extent.end()]);
-        ends.filter(|&end| extent.offset() < end && end < extent.end())
-            .min()
-    }
-
     /// The leg that a read must go to.
     pub(crate) fn pin_of(&self, extent: Extent) -> DivergencePin {
         let mut pin = DivergencePin::None;
@@ -159,6 +151,28 @@ impl Divergence {
         pin
     }
 
+    /// How many bytes, from the start of `extent` on, lie in one range or in none.
+    pub(crate) fn uniform_len(&self, extent: Extent) -> u64 {
+        let borders = self.ranges.iter().flat_map(|range| {
+            let range = range.extent;
+            [range.offset(), range.end()]
+        });
+        let inside = borders.filter(|at| extent.offset() < *at && *at < extent.end());
+        inside.min().map_or(extent.len(), |at| at - extent.offset())
+    }
+
+    /// The first range that ends behind `from`, without what lies before.
+    pub(crate) fn next(&self, from: u64) -> Option<Extent> {
+        let mut ranges = self.ranges.iter().map(|range| range.extent);
+        let next = ranges.find(|range| range.end() > from)?;
+        Some(Extent::from_range(next.offset().max(from), next.end()))
+    }
+
+    /// How many bytes are in ranges.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.extent.len()).sum()
+    }
+
     /// All such ranges, with their pins.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (Extent, LegId)> + '_ {
         self.ranges.iter().map(|range| (range.extent, range.pin))
@@ -173,12 +187,14 @@ impl Divergence {
         }
     }
 
-    /// A leg is out; where one holder is left nothing can differ.
-    pub(crate) fn leg_is_out(&mut self, map: &Map, leg: LegId, left: LegSet) {
-        let left_of = |range: &Range| map.holders(range.extent.offset()).intersection(left);
+    /// A leg is out; where one holder is left nothing can differ. A leg that is being rebuilt may
+    /// have what it differs in already.
+    pub(crate) fn leg_is_out(&mut self, map: &Map, leg: LegId, left: LegSet, rebuilding: LegSet) {
+        let of = |range: &Range, legs| map.holders(range.extent.offset()).intersection(legs);
+        let left_of = |range: &Range| of(range, left);
         self.ranges.retain(|range| {
             let is_in_one_chunk = map.first_part(range.extent) == range.extent;
-            !is_in_one_chunk || left_of(range).count() > 1
+            !is_in_one_chunk || of(range, left.union(rebuilding)).count() > 1
         });
         for range in &mut self.ranges {
             if range.pin == leg {
@@ -216,9 +232,12 @@ mod tests {
         assert_eq!(divergence.pin_of(Extent::new(0, 513)), leg(1));
         let map = Map::mirror(3, SIZE);
         let without_1 = LegSet::from_iter([LegId::new(0), LegId::new(2)]);
-        divergence.leg_is_out(&map, LegId::new(1), without_1);
+        divergence.leg_is_out(&map, LegId::new(1), without_1, LegSet::EMPTY);
         assert_eq!(divergence.pin_of(Extent::new(8000, 1)), leg(0));
-        divergence.leg_is_out(&map, LegId::new(2), LegSet::first(1));
+        let rebuilt = LegSet::from_iter([LegId::new(2)]);
+        divergence.leg_is_out(&map, LegId::new(2), LegSet::first(1), rebuilt);
+        assert_eq!(divergence.pin_of(Extent::new(8000, 1)), leg(0));
+        divergence.leg_is_out(&map, LegId::new(2), LegSet::first(1), LegSet::EMPTY);
         assert!(divergence.is_empty());
     }
 

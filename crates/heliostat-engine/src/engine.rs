@@ -10,6 +10,7 @@ use heliostat_types::{
 use crate::api::{
     Answer, ArrayRecord, Config, Input, LegState, LegStats, Output, Request, RequestKind,
 };
+use crate::background::Background;
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
 use crate::change::{Change, Unsubmitted};
 use crate::divergence::Divergence;
@@ -19,6 +20,7 @@ use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
 use crate::map::Map;
 use crate::metadata::Keeper;
+use crate::needed::Needed;
 use crate::read::{Piece, Read};
 use crate::record::Record;
 use crate::repair::Repair;
@@ -70,6 +72,9 @@ pub struct Engine {
     pub(crate) unsubmitted: Vec<Option<Unsubmitted>>,
     pub(crate) locks: Locks,
     pub(crate) divergence: Divergence,
+    /// Where legs in sync may differ since an unclean stop, in array addresses.
+    pub(crate) needed: Needed,
+    pub(crate) background: Background,
     pub(crate) flushes: FlushRounds,
     pub(crate) statuses: Slab<Status>,
     pub(crate) repairs: Slab<Repair>,
@@ -88,7 +93,7 @@ pub struct Engine {
     pub(crate) candidates: Vec<LegView>,
     pub(crate) outputs: VecDeque<Output>,
     /// `alloc_write` was refused since memory was last freed.
-    alloc_refused: bool,
+    pub(crate) alloc_refused: bool,
     /// Memory was freed by the input that is being handled.
     memory_freed: bool,
     /// Whether a write may take memory that requests in the engine wait for.
@@ -99,7 +104,8 @@ impl Engine {
     /// An array whose last durable record is `record`.
     ///
     /// # Panics
-    /// Where `config` breaks what its fields say, or some bytes have no leg in sync.
+    /// Where `config` breaks what its fields say, some bytes have no leg in sync, or a leg is being
+    /// rebuilt: that is told to the engine once it lives.
     #[must_use]
     pub fn new(mut config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
         config.check();
@@ -115,11 +121,11 @@ impl Engine {
         let metadata = config.metadata.take();
         let has_metadata = metadata.is_some();
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
+        let needed = Needed::of(&intent, config.size_bytes);
         let keeper = metadata.map(Keeper::new);
         let first_commit = keeper.as_ref().map_or(0, Keeper::first_commit);
         // Dirty, with nothing to resync: it may become clean without a write.
-        let clean_at =
-            (has_metadata && record.dirty && !intent.is_any_needed()).then_some(Instant::ZERO);
+        let clean_at = (has_metadata && record.dirty && needed.is_empty()).then_some(Instant::ZERO);
         let mut buffers = BufferTable::new(config.memory_bytes);
         let zeros = buffers
             .alloc_permanent(ZEROS_BYTES)
@@ -139,6 +145,8 @@ impl Engine {
             unsubmitted: Vec::new(),
             locks: Locks::new(),
             divergence: Divergence::new(config.map.chunk_bytes()),
+            background: Background::new(&config),
+            needed,
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
             repairs: Slab::new(),
@@ -195,6 +203,26 @@ impl Engine {
             Input::Persisted { generation } => self.persisted(turn, generation),
             Input::Release { buffer } => self.client_release(buffer),
             Input::FailLeg { leg, reason } => self.fault_leg(turn, leg, reason),
+            Input::AddLeg {
+                leg,
+                config,
+                missed,
+            } => self.add_leg(leg, &config, missed),
+            Input::StartResync { everything } => self.start_resync(everything),
+            Input::StartScrub { repair } => self.start_scrub(repair),
+            Input::PauseBackground => self.background.pause(),
+            Input::ResumeBackground => self.resume_background(),
+            Input::StopBackground => self.stop_scrub(),
+            Input::SetBackgroundRates {
+                min_bytes_per_s,
+                max_bytes_per_s,
+            } => self
+                .background
+                .set_rates(turn.now, min_bytes_per_s, max_bytes_per_s),
+            Input::Compared {
+                comparison,
+                differing,
+            } => self.window_compared(turn, &comparison, differing),
             Input::SetPolicy(policy) => {
                 self.observes = policy.observes();
                 self.policy = policy;
@@ -225,6 +253,10 @@ impl Engine {
             if self.end_commit(turn) {
                 continue;
             }
+            if self.background.has_job() {
+                self.run_background(turn);
+                self.settle_orphans(turn);
+            }
             self.serve_waiting(turn);
             self.begin_commit(turn);
             if !self.is_commit_over() {
@@ -244,7 +276,14 @@ impl Engine {
         let silent = self.legs.next_deadline();
         let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
         let commit = is_due.then_some(Instant::ZERO);
-        let all = [silent, self.record.clean_at(), self.sweep_at, commit];
+        let background = self.background.wake_at();
+        let all = [
+            silent,
+            self.record.clean_at(),
+            self.sweep_at,
+            commit,
+            background,
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -269,7 +308,8 @@ impl Engine {
         &self.buffers
     }
 
-    /// Whether no request is unanswered, and nothing outstanding but at faulted legs.
+    /// Whether no request is unanswered, and nothing outstanding but at faulted legs. With
+    /// background work that is not paused this is a matter of moments.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.reads.is_empty()
@@ -280,6 +320,7 @@ impl Engine {
             && self.flushes.is_idle()
             && self.keeper.as_ref().is_none_or(Keeper::is_idle)
             && self.waiting.is_empty()
+            && self.background.is_idle()
             && self.legs.is_idle()
     }
 
@@ -368,6 +409,11 @@ impl Engine {
         self.memory_freed |= self.buffers.release(buffer);
     }
 
+    /// Whether legs in sync differ nowhere but where a write is in flight, as far as is known.
+    pub(crate) fn is_all_equal(&self) -> bool {
+        self.divergence.is_empty() && self.needed.is_empty()
+    }
+
     /// The block size, as extents count.
     pub(crate) fn block_bytes(&self) -> u64 {
         u64::from(self.config.block_bytes)
@@ -453,6 +499,8 @@ impl Engine {
             }
             OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
             OpOwner::Metadata => self.metadata_answered(turn, &op, result),
+            OpOwner::Background(window) => self.window_answered(turn, window, &op, result),
+            OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
             OpOwner::Ghost => {}
         }
     }

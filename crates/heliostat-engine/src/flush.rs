@@ -1,8 +1,8 @@
 //! Flushes: of clients, and of the engine's own when the array has been left alone.
 //!
-//! Flushes run in rounds: one to every leg in sync. A write is answered only when every leg has
-//! completed it, so a round that begins after a flush arrived covers all that was answered before.
-//! Flushes that arrive while a round is on its way share the next one.
+//! Flushes run in rounds: one to every leg that is written to. A write is answered only when every
+//! leg has completed it, so a round that begins after a flush arrived covers all that was answered
+//! before. Flushes that arrive while a round is on its way share the next one.
 
 use heliostat_types::{ErrorKind, LegId, LegSet, RequestId};
 
@@ -82,7 +82,7 @@ impl Engine {
         if self.flushes.active.is_some() || self.flushes.next.is_empty() {
             return;
         }
-        let targets = self.legs.in_sync;
+        let targets = self.legs.writable();
         let round = self.flushes.rounds.insert(Round {
             waiters: std::mem::take(&mut self.flushes.next),
             outstanding: u32::try_from(targets.count()).expect("at most 16"),
@@ -141,7 +141,10 @@ impl Engine {
         for leg in kept {
             self.keep_last(leg, reason);
         }
-        for leg in out {
+        let rebuilding = self.legs.rebuilding.iter();
+        let lost = rebuilding.filter(|leg| self.legs.legs[leg.index()].flush_failed);
+        let lost: LegSet = lost.collect();
+        for leg in out.union(lost) {
             self.fault_leg(turn, leg, reason);
         }
         if self.may_answer_flush(index) {

@@ -330,6 +330,11 @@ impl Intent {
         self.bits.as_ref()?.next_set(chunk)
     }
 
+    /// The chunks that `extent` touches.
+    pub(crate) fn chunk_extents(&self, extent: Extent) -> impl Iterator<Item = Extent> + '_ {
+        self.chunks(extent).map(|chunk| self.extent_of(chunk))
+    }
+
     /// Whether any bit is set.
     pub(crate) fn has_bits(&self) -> bool {
         self.next_set(0).is_some()
@@ -389,11 +394,13 @@ impl Intent {
     }
 
     /// Whether some chunk needs a resync.
+    #[cfg(test)]
     pub(crate) const fn is_any_needed(&self) -> bool {
         !self.needed.is_empty()
     }
 
     /// Whether some byte of `extent` lies in a chunk that needs a resync.
+    #[cfg(test)]
     pub(crate) fn is_needed(&self, extent: Extent) -> bool {
         !self.needed.is_empty() && self.chunks(extent).any(|chunk| self.needed.contains(chunk))
     }
@@ -424,7 +431,6 @@ impl Intent {
 
     /// All legs are equal now in the chunks that end within `extent`, which began where they begin
     /// or goes on where an earlier one ended.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the resync will say so"))]
     pub(crate) fn synced(&mut self, extent: Extent) {
         for chunk in self.chunks(extent) {
             if self.extent_of(chunk).end() <= extent.end() {

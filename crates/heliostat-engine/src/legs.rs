@@ -1,9 +1,10 @@
 //! The legs: their states, what each has in hand, and the way of an operation to a leg and back.
 //!
-//! Invariants: an operation is handed only to a leg in sync; a leg that is out has no operation
-//! queued, and those it had in hand belong to nobody (they are *ghosts*, counted and holding their
-//! buffers until their completions are reaped); every byte of the array keeps a leg in sync for
-//! ever. Extents here are on legs, not on the array.
+//! Invariants: an operation is handed only to a leg in sync or being rebuilt, and a read only to
+//! one in sync; a leg that is out has no operation queued, and those it had in hand belong to
+//! nobody (they are *ghosts*, counted and holding their buffers until their completions are
+//! reaped); every byte of the array keeps a leg in sync for ever. Extents here are on legs, not on
+//! the array.
 
 use heliostat_policy::{LegView, OpView};
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, OpKind};
@@ -54,6 +55,10 @@ pub(crate) enum OpOwner {
     Repair(u32),
     /// A step of the commit that is on its way; its extent counts from the start of the leg.
     Metadata,
+    /// A step of a window of the background work.
+    Background(u32),
+    /// The flush of a leg that was rebuilt.
+    Rejoin(LegId),
     /// Nobody's any more.
     Ghost,
 }
@@ -128,7 +133,9 @@ pub(crate) struct Legs {
     /// What the policy sees; as long as `legs`.
     pub(crate) views: Vec<LegView>,
     pub(crate) in_sync: LegSet,
-    /// Of them, those that no byte depends on alone.
+    /// Those that are written to, but not read.
+    pub(crate) rebuilding: LegSet,
+    /// Of those in sync, those that no byte depends on alone.
     expendable: LegSet,
     pub(crate) write_mostly: LegSet,
     leg_bytes_max: u64,
@@ -139,6 +146,10 @@ pub(crate) struct Legs {
 impl Legs {
     pub(crate) fn new(config: &Config) -> Self {
         let legs: Vec<Leg> = config.legs.iter().map(Leg::new).collect();
+        assert!(
+            legs.iter().all(|leg| leg.state != LegState::Rebuilding),
+            "a leg that is to be rebuilt is missing, and then added"
+        );
         let with = |wanted: fn(&Leg) -> bool| {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
             chosen.map(|(index, _)| LegId::new(index)).collect()
@@ -151,6 +162,7 @@ impl Legs {
                 .map(|(index, leg)| view_of(LegId::new(index), leg))
                 .collect(),
             in_sync,
+            rebuilding: LegSet::EMPTY,
             write_mostly: with(|leg| leg.config.write_mostly),
             legs,
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
@@ -170,19 +182,72 @@ impl Legs {
         }
     }
 
-    /// Whether all legs in sync have a property.
-    pub(crate) fn all(&self, has: impl Fn(&Leg) -> bool) -> bool {
-        self.in_sync.iter().all(|leg| has(&self.legs[leg.index()]))
+    /// The legs that get what is written.
+    pub(crate) const fn writable(&self) -> LegSet {
+        self.in_sync.union(self.rebuilding)
     }
 
-    /// Nothing queued and nothing in hand at any leg in sync.
+    /// Whether all legs that are written to have a property.
+    pub(crate) fn all(&self, has: impl Fn(&Leg) -> bool) -> bool {
+        let mut legs = self.writable().iter();
+        legs.all(|leg| has(&self.legs[leg.index()]))
+    }
+
+    /// A leg that is out is written to again.
+    pub(crate) fn add(&mut self, leg: LegId, config: &LegConfig) {
+        let slot = &mut self.legs[leg.index()];
+        let stats = std::mem::take(&mut slot.stats);
+        *slot = Leg::new(config);
+        slot.stats = stats;
+        slot.state = LegState::Rebuilding;
+        let before = self.views[leg.index()];
+        self.views[leg.index()] = LegView {
+            reads_completed: before.reads_completed,
+            read_wait: before.read_wait,
+            ..view_of(leg, config)
+        };
+        self.rebuilding.insert(leg);
+        self.write_mostly.remove(leg);
+        if config.write_mostly {
+            self.write_mostly.insert(leg);
+        }
+    }
+
+    /// A leg that was rebuilt is read again.
+    pub(crate) fn join(&mut self, map: &Map, leg: LegId) {
+        assert!(self.rebuilding.contains(leg), "it was written to meanwhile");
+        self.rebuilding.remove(leg);
+        self.in_sync.insert(leg);
+        self.expendable = expendable(map, self.in_sync);
+        self.legs[leg.index()].state = LegState::InSync;
+    }
+
+    /// A leg is out.
+    fn take_out(&mut self, map: &Map, leg: LegId) {
+        self.in_sync.remove(leg);
+        self.rebuilding.remove(leg);
+        self.expendable = expendable(map, self.in_sync);
+        self.legs[leg.index()].state = LegState::Faulted;
+    }
+
+    /// Whether operations wait in front of a leg because it has as many as it takes.
+    pub(crate) fn is_crowded(&self, leg: LegId) -> bool {
+        !self.legs[leg.index()].queue.is_empty()
+    }
+
+    /// Legs that may be taken out.
+    fn dispensable(&self) -> impl Iterator<Item = LegId> + use<> {
+        self.expendable.union(self.rebuilding).iter()
+    }
+
+    /// Nothing queued and nothing in hand at any leg that is not out.
     pub(crate) fn is_idle(&self) -> bool {
         self.all(|leg| leg.in_device == 0 && leg.queue.is_empty())
     }
 
     /// When the first leg will have been silent for too long, of those that can be done without.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let busy = self.expendable.iter().map(|leg| &self.legs[leg.index()]);
+        let busy = self.dispensable().map(|leg| &self.legs[leg.index()]);
         busy.filter(|leg| leg.in_device > 0)
             .map(|leg| leg.last_progress + self.leg_timeout)
             .min()
@@ -194,7 +259,7 @@ impl Legs {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
             return None;
         }
-        let busy = self.expendable.iter();
+        let busy = self.dispensable();
         let busy = busy.filter(|leg| self.legs[leg.index()].in_device > 0);
         let silent = busy.min_by_key(|leg| self.legs[leg.index()].last_progress);
         for leg in &mut self.legs {
@@ -256,11 +321,12 @@ pub(crate) struct Orphans {
 }
 
 impl Engine {
-    /// Hands an operation to a leg in sync: to the device, or behind what waits for it.
+    /// Hands an operation to a leg that is not out: to the device, or behind what waits for it.
     pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
         debug_assert!(
-            self.legs.in_sync.contains(leg),
-            "only legs in sync get operations"
+            self.legs.in_sync.contains(leg)
+                || self.legs.rebuilding.contains(leg) && new.kind != OpKind::Read,
+            "only legs in sync are read, and those that are out get nothing"
         );
         if let Some(memory) = new.memory {
             self.buffers.retain(memory.buffer);
@@ -280,7 +346,7 @@ impl Engine {
         // The low half finds the operation; the high half tells it from the last 2^32 others.
         self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
         self.legs.views[leg.index()].begin(new.kind, new.extent);
-        if self.observes.dispatch {
+        if self.observes.dispatch && self.legs.in_sync.contains(leg) {
             let op = OpView {
                 leg,
                 kind: new.kind,
@@ -375,6 +441,9 @@ impl Engine {
         if let Some(memory) = op.memory {
             self.release_buffer(memory.buffer);
         }
+        if self.background.is_working() {
+            self.background.op_ended(turn.now, &op, service_time);
+        }
         self.pump(turn.now, op.leg);
         op
     }
@@ -406,22 +475,28 @@ impl Engine {
     /// Takes a leg out, but never the last one of any byte. What it had in hand waits for
     /// [`Engine::settle_orphans`]; the record of its fault is on its way to be durable.
     pub(crate) fn fault_leg(&mut self, turn: &Turn<'_>, leg: LegId, reason: FaultReason) {
-        if !self.legs.in_sync.contains(leg) {
+        let is_in_sync = self.legs.in_sync.contains(leg);
+        if !is_in_sync && !self.legs.rebuilding.contains(leg) {
             return;
         }
-        if !self.legs.expendable.contains(leg) {
+        if is_in_sync && !self.legs.expendable.contains(leg) {
             return self.keep_last(leg, reason);
         }
-        self.legs.in_sync.remove(leg);
-        self.legs.expendable = expendable(&self.config.map, self.legs.in_sync);
-        self.legs.legs[leg.index()].state = LegState::Faulted;
-        self.policy.on_leg_state(leg, false);
+        self.legs.take_out(&self.config.map, leg);
+        if is_in_sync {
+            self.policy.on_leg_state(leg, false);
+        }
+        self.rebuild_given_up(leg);
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
         let was_divergent = !self.divergence.is_empty();
-        self.divergence
-            .leg_is_out(&self.config.map, leg, self.legs.in_sync);
+        self.divergence.leg_is_out(
+            &self.config.map,
+            leg,
+            self.legs.in_sync,
+            self.legs.rebuilding,
+        );
         if was_divergent && self.divergence.is_empty() {
             self.clean_later(turn);
         }
@@ -454,6 +529,8 @@ impl Engine {
                     OpOwner::Status { status, .. } => self.status_op_ended(status),
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),
                     OpOwner::Metadata => self.metadata_op_ended(turn, leg),
+                    OpOwner::Background(window) => self.window_op_lost(turn, window),
+                    OpOwner::Rejoin(_) => {}
                 }
             }
         }

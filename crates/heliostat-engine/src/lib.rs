@@ -10,6 +10,7 @@
 
 mod api;
 mod assembled;
+mod background;
 mod buffer;
 mod change;
 mod divergence;
@@ -20,6 +21,7 @@ mod legs;
 mod locks;
 mod map;
 mod metadata;
+mod needed;
 mod queue;
 mod read;
 mod record;
@@ -33,6 +35,9 @@ pub use api::{
     Output, Request, RequestKind,
 };
 pub use assembled::{Assembled, AssembledError, layout_word, shape_of};
+pub use background::{
+    AddRefusal, BackgroundEnd, BackgroundKind, BackgroundStatus, Comparison, Missed, RepairSource,
+};
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
 pub use intent::BitmapFigures;

@@ -19,6 +19,12 @@
 //! * If W failed on every leg for lack of space, the legs may differ for longer: then the range
 //!   stays pinned (see [`crate::divergence`]) to the leg its reads have seen.
 //!
+//! The background work that only reads legs in sync (see [`crate::background`]) locks its range as
+//! well, so that no write comes between its reading and what it writes to a leg that nobody reads.
+//! Such a lock *changes nothing* as long as it is not told otherwise: reads heed it no more than if
+//! it were not there. When it begins to change legs in sync, that is for reads as if it were
+//! granted at that moment.
+//!
 //! A read whose pinned leg cannot serve it, or has failed the write, or that overlaps locks with
 //! different pins, waits for them; no lock ever waits for a read.
 
@@ -36,6 +42,8 @@ pub(crate) enum LockOwner {
     Write(u32),
     /// A read repair.
     Repair(u32),
+    /// A window of the background work.
+    Background(u32),
 }
 
 /// One lock.
@@ -43,6 +51,8 @@ pub(crate) enum LockOwner {
 struct Lock {
     extent: Extent,
     owner: LockOwner,
+    /// Whether legs in sync may come to differ under it.
+    changes: bool,
     /// Locks of earlier arrival that overlap and are not released yet.
     blockers: u32,
     /// Locks of later arrival that overlap.
@@ -52,6 +62,13 @@ struct Lock {
     failed: LegSet,
     /// Pieces of reads that wait for the release.
     readers: Vec<u32>,
+}
+
+impl Lock {
+    /// Whether reads have to heed it.
+    const fn is_heeded(&self) -> bool {
+        self.blockers == 0 && self.changes
+    }
 }
 
 /// What the locks say about a read.
@@ -106,6 +123,7 @@ impl Locks {
         let lock = self.locks.insert(Lock {
             extent,
             owner,
+            changes: !matches!(owner, LockOwner::Background(_)),
             blockers: 0,
             blocked: Vec::new(),
             pin: None,
@@ -168,7 +186,7 @@ impl Locks {
         for at in self.overlapping(extent) {
             let index = self.order[at].2;
             let lock = &self.locks[index];
-            if Some(index) == own || lock.blockers > 0 {
+            if Some(index) == own || !lock.is_heeded() {
                 continue;
             }
             failed = failed.union(lock.failed);
@@ -183,6 +201,11 @@ impl Locks {
         (pin, failed)
     }
 
+    /// Under a held lock, legs in sync are changed from now on.
+    pub(crate) fn begin_to_change(&mut self, lock: u32) {
+        self.locks[lock].changes = true;
+    }
+
     /// A leg has failed a write under a lock.
     pub(crate) fn note_failed(&mut self, lock: u32, leg: LegId) {
         self.locks[lock].failed.insert(leg);
@@ -193,7 +216,7 @@ impl Locks {
         for at in self.overlapping(extent) {
             let index = self.order[at].2;
             let lock = &mut self.locks[index];
-            if Some(index) != own && lock.blockers == 0 {
+            if Some(index) != own && lock.is_heeded() {
                 lock.pin.get_or_insert(leg);
             }
         }
@@ -207,10 +230,10 @@ impl Locks {
     /// A piece of a read waits for the first lock that it overlaps, but for its own.
     pub(crate) fn wait(&mut self, extent: Extent, own: Option<u32>, piece: u32) {
         let lock = self
-            .held(extent)
-            .find(|&(lock, _)| Some(lock) != own)
-            .expect("who waits for a lock overlaps a held one")
-            .0;
+            .overlapping(extent)
+            .map(|at| self.order[at].2)
+            .find(|&lock| Some(lock) != own && self.locks[lock].is_heeded())
+            .expect("who waits for a lock overlaps a held one");
         self.locks[lock].readers.push(piece);
     }
 
@@ -300,5 +323,26 @@ mod tests {
         );
         locks.wait(Extent::new(8000, 1), None, 77);
         assert_eq!(locks.release(b).readers, [77]);
+    }
+
+    #[test]
+    fn reads_heed_a_lock_of_the_background_once_it_changes_legs() {
+        let mut locks = Locks::new();
+        let read = Extent::new(0, 4096);
+        let (window, held) = locks.acquire(read, LockOwner::Background(1));
+        assert!(held);
+        assert!(!locks.acquire(read, write(1)).1, "writes wait for it");
+        locks.pin(read, None, LegId::new(1));
+        assert_eq!(locks.pin_of(read, None).0, Pin::None);
+        locks.begin_to_change(window);
+        assert_eq!(locks.pin_of(read, None).0, Pin::Open);
+        locks.pin(read, None, LegId::new(0));
+        assert_eq!(locks.pin_of(read, None).0, Pin::Leg(LegId::new(0)));
+        assert_eq!(locks.release(window).granted, [write(1)]);
+        assert_eq!(
+            locks.pin_of(read, None).0,
+            Pin::Open,
+            "the write is held now"
+        );
     }
 }

@@ -360,6 +360,16 @@ impl Map {
         (offset < self.size_bytes).then_some(offset)
     }
 
+    /// Where no byte of the array lies at some address of a leg, none does up to the next multiple
+    /// of this.
+    pub(crate) fn hole_step_bytes(&self) -> u64 {
+        match &self.shape {
+            Shape::Mirror => self.size_bytes.max(1),
+            Shape::Striped(striped) => striped.chunk_bytes,
+            Shape::Table(_) => Raid10::CHUNK_MIN_BYTES,
+        }
+    }
+
     /// Whether every chunk has a copy on one of `legs`.
     #[must_use]
     pub fn is_covered_by(&self, legs: LegSet) -> bool {

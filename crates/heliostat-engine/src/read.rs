@@ -201,9 +201,7 @@ impl Engine {
 
     /// Whether a piece is free to go to any leg.
     fn is_free(&self, piece: &Piece) -> bool {
-        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None)
-            && self.divergence.is_empty()
-            && !self.intent.is_needed(piece.extent)
+        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None) && self.is_all_equal()
     }
 
     /// The leg that must be read where legs differ. In a range of several chunks, of which there
@@ -213,17 +211,10 @@ impl Engine {
     /// Where a resync is needed, all reads go to the leg that it will copy from, but for ranges
     /// that have a pin of their own.
     pub(crate) fn divergence_of(&self, extent: Extent) -> DivergencePin {
-        let is_needed = self.intent.is_needed(extent);
-        let pin = match self.divergence.pin_of(extent) {
-            DivergencePin::None if is_needed => {
-                return DivergencePin::Leg(self.resync_source(extent));
-            }
-            DivergencePin::Leg(_) if is_needed => match self.divergence.border_in(extent) {
-                Some(border) => return DivergencePin::Cut(border - extent.offset()),
-                None => self.divergence.pin_of(extent),
-            },
-            pin @ (DivergencePin::None | DivergencePin::Leg(_) | DivergencePin::Cut(_)) => pin,
-        };
+        let pin = self.divergence.pin_of(extent);
+        if self.needed.overlaps(extent) {
+            return self.needed_pin_of(extent, pin);
+        }
         let DivergencePin::Leg(leg) = pin else {
             return pin;
         };
@@ -299,16 +290,6 @@ impl Engine {
                 self.send_piece(turn, index, next);
             }
             Pin::Conflict => unreachable!("it waits"),
-        }
-    }
-
-    /// From now on this leg is read there, because the one that was cannot be.
-    fn re_pin(&mut self, extent: Extent, leg: LegId) {
-        if self.intent.is_needed(extent) {
-            self.divergence.remove(extent);
-            self.divergence.add(extent, leg);
-        } else {
-            self.divergence.re_pin(extent, leg);
         }
     }
 
@@ -437,7 +418,7 @@ impl Engine {
     /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have
     /// seen.
     fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
-        if self.locks.is_empty() && self.divergence.is_empty() {
+        if self.locks.is_empty() && self.is_all_equal() {
             return true;
         }
         let piece = self.pieces[index];

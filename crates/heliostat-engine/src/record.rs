@@ -19,6 +19,10 @@ enum Held {
     Begin(u32),
     /// A repair may begin to.
     Repair(u32),
+    /// A window of the background work may begin to.
+    Window(u32),
+    /// A leg that was rebuilt, for the so many'th time that a leg was, may be read.
+    Rejoin(LegId, u64),
     /// A write may be answered.
     WriteAnswer(u32),
     /// A flush round may be answered.
@@ -127,6 +131,20 @@ impl Engine {
         self.may_change_or_hold(extent, Held::Repair(repair))
     }
 
+    /// The same for a window of the background work.
+    pub(crate) fn may_change(&mut self, window: u32, extent: Extent) -> bool {
+        self.may_change_or_hold(extent, Held::Window(window))
+    }
+
+    /// A leg was rebuilt, and that is durable on it: puts on record that it is in sync. It is told
+    /// when that is durable.
+    pub(crate) fn record_rejoin(&mut self, leg: LegId, serial: u64) {
+        self.record.newest.faulted.remove(leg);
+        let generation = self.persist();
+        let held = Held::Rejoin(leg, serial);
+        self.record.held.push_back((generation, held));
+    }
+
     fn may_change_or_hold(&mut self, extent: Extent, held: Held) -> bool {
         if !self.record.newest.dirty {
             self.record.newest.dirty = true;
@@ -208,6 +226,8 @@ impl Engine {
             match what {
                 Held::Begin(write) => self.begin_if_durable(turn, write),
                 Held::Repair(repair) => self.repair_if_durable(turn, repair),
+                Held::Window(window) => self.change_if_durable(turn, window),
+                Held::Rejoin(leg, serial) => self.join_leg(leg, serial),
                 Held::WriteAnswer(write) => self.answer_write(turn, write),
                 Held::FlushAnswer(round) => self.answer_flush(round),
                 Held::Clear(chunks) => self.clear_bits(&chunks),
@@ -222,6 +242,8 @@ impl Engine {
             match what {
                 Held::Begin(write) => self.fail_write(turn, write, kind),
                 Held::Repair(repair) => self.end_repair(turn, repair),
+                Held::Window(window) => self.fail_window(turn, window),
+                Held::Rejoin(leg, serial) => self.rejoin_failed(leg, serial),
                 Held::WriteAnswer(write) => self.fail_answer(turn, write, kind),
                 Held::FlushAnswer(round) => self.fail_flush(round, kind),
                 Held::Clear(_) => {}
@@ -249,7 +271,7 @@ impl Engine {
             return;
         }
         self.record.clean_at = None;
-        if self.are_legs_equal() {
+        if self.is_all_equal() {
             self.begin_clean_flush(turn);
         }
     }
@@ -257,15 +279,10 @@ impl Engine {
     /// All legs in sync have flushed what was changed up to `changes`.
     pub(crate) fn flushed_up_to(&mut self, changes: u64) {
         let is_current = self.record.changes == changes && self.record.changing == 0;
-        if is_current && !self.record.is_lost && self.record.newest.dirty && self.are_legs_equal() {
+        if is_current && !self.record.is_lost && self.record.newest.dirty && self.is_all_equal() {
             self.record.newest.dirty = false;
             self.record.clean_at = None;
             self.persist();
         }
-    }
-
-    /// Whether the legs are known to be equal wherever nothing is being changed.
-    fn are_legs_equal(&self) -> bool {
-        self.divergence.is_empty() && !self.intent.is_any_needed()
     }
 }

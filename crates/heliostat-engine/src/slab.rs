@@ -40,6 +40,11 @@ impl<T> Slab<T> {
         self.entries.get(index as usize)?.as_ref()
     }
 
+    /// All values.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().flatten()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.len() == self.free.len()
     }

@@ -99,20 +99,6 @@ impl Engine {
         self.status_op_ended(index);
     }
 
-    /// Where a resync is needed.
-    fn needed_in(&self, extent: Extent) -> Vec<Extent> {
-        let mut needed = Vec::new();
-        let mut from = extent.offset();
-        while let Some(next) = self.intent.next_needed(from) {
-            if next.offset() >= extent.end() {
-                break;
-            }
-            needed.push(next);
-            from = next.end();
-        }
-        needed
-    }
-
     /// A leg has answered, or is out.
     pub(crate) fn status_op_ended(&mut self, index: u32) {
         let status = &mut self.statuses[index];
@@ -124,8 +110,9 @@ impl Engine {
         // Runs that go on beyond a border become one.
         let mut runs = agree(&status.runs.concat(), &everything(status.aligned));
         let divergent = self.divergence.ranges().map(|(extent, _)| extent);
-        let needed = self.needed_in(status.aligned);
-        for tainted in status.tainted.into_iter().chain(divergent).chain(needed) {
+        let needed = self.needed.inside(status.aligned);
+        let tainted = status.tainted.into_iter().chain(divergent).chain(needed);
+        for tainted in tainted {
             let Some(inside) = tainted.intersection(status.aligned) else {
                 continue;
             };

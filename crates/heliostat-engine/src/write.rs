@@ -84,6 +84,7 @@ impl Engine {
     fn lock_granted(&mut self, turn: &mut Turn<'_>, owner: LockOwner) {
         let index = match owner {
             LockOwner::Write(index) => index,
+            LockOwner::Background(window) => return self.window_granted(turn, window),
             LockOwner::Repair(_) => unreachable!("a repair never waits for a lock"),
         };
         let aligned = self.writes[index].aligned;
@@ -208,10 +209,10 @@ impl Engine {
         }
     }
 
-    /// Sends a write to all holders in sync. The record is dirty, durably.
+    /// Sends a write to all holders that are not out. The record is dirty, durably.
     fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
         let write = &mut self.writes[index];
-        let targets = self.legs.in_sync.intersection(write.holders);
+        let targets = self.legs.writable().intersection(write.holders);
         write.targets = targets;
         let (kind, fua, aligned) = (write.kind, write.fua, write.aligned);
         let (data, edges) = (write.data, write.edges);
@@ -326,6 +327,8 @@ impl Engine {
             | OpOwner::Status { .. }
             | OpOwner::Repair(_)
             | OpOwner::Metadata
+            | OpOwner::Background(_)
+            | OpOwner::Rejoin(_)
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
         let is_done = match result {
@@ -433,19 +436,28 @@ impl Engine {
         }
     }
 
+    /// A leg is there again: what writes under way have sent it earlier is not on it.
+    pub(crate) fn forget_target(&mut self, leg: LegId) {
+        for write in self.writes.iter_mut() {
+            write.targets.remove(leg);
+            write.failed.remove(leg);
+            write.reasons[leg.index()] = None;
+        }
+    }
+
     /// All legs have answered: those that failed are out, as far as they can be.
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         let write = &self.writes[index];
         let aligned = write.aligned;
         let here = self.legs.in_sync.intersection(write.holders);
-        let failed = write.failed.intersection(here);
+        let failed = write.failed.intersection(self.legs.writable());
         let done = here.difference(failed);
         assert!(
             done.difference(write.targets).is_empty(),
-            "no leg comes in sync while the engine lives"
+            "a leg that comes in sync has what was written meanwhile"
         );
         if failed.is_empty() {
-            self.divergence.remove(aligned);
+            self.range_is_equal(aligned);
         } else {
             self.judge_failed(turn, index, failed, done);
         }
@@ -460,8 +472,9 @@ impl Engine {
             self.fault_leg(turn, leg, reason);
         }
         let kept = failed.difference(verdict.out);
+        let kept = kept.intersection(self.legs.in_sync);
         if kept.is_empty() {
-            self.divergence.remove(self.writes[index].aligned);
+            self.range_is_equal(self.writes[index].aligned);
         } else {
             self.keep_failed(index, kept, done, verdict.keeper);
         }
@@ -469,16 +482,18 @@ impl Engine {
 
     /// Which of the legs that `failed` are to go. Where none is `done`, legs that are full are not
     /// to blame, and of others one is kept: the one that reads have seen, or one that is only full,
-    /// or the first.
+    /// or the first. A leg that is being rebuilt is no reason to keep another, and is itself kept
+    /// only with others that are full.
     fn verdict(&self, index: u32, failed: LegSet, done: LegSet) -> Verdict {
         let write = &self.writes[index];
         let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
+        let readable = full.intersection(self.legs.in_sync);
         let seen = self.locks.pinned(write.lock);
         let keeper = if done.is_empty() {
             let keeper = seen.filter(|leg| failed.contains(*leg));
             keeper
-                .or_else(|| full.difference(self.legs.write_mostly).lowest())
-                .or_else(|| full.lowest())
+                .or_else(|| readable.difference(self.legs.write_mostly).lowest())
+                .or_else(|| readable.lowest())
                 .or_else(|| self.legs.readable(write.holders, LegSet::EMPTY).lowest())
         } else {
             None
@@ -488,8 +503,11 @@ impl Engine {
             Some(keeper) if full.contains(keeper) => full,
             Some(keeper) => LegSet::from_iter([keeper]),
         };
+        let to_blame = failed.difference(blameless);
         Verdict {
-            out: self.spare(failed.difference(blameless)),
+            out: self
+                .spare(to_blame)
+                .union(to_blame.intersection(self.legs.rebuilding)),
             keeper,
         }
     }
@@ -513,12 +531,17 @@ impl Engine {
         };
         self.writes[index].result = Err(kind);
         let left = done.union(kept);
-        if left.count() > 1 {
+        let rebuilding = self.writes[index]
+            .targets
+            .intersection(self.legs.rebuilding);
+        if left.union(rebuilding).count() > 1 {
             let seen = self.locks.pinned(lock).filter(|leg| left.contains(*leg));
             let pin = seen
                 .or(keeper)
                 .or_else(|| done.difference(self.legs.write_mostly).lowest())
                 .or_else(|| done.lowest());
+            // What differed already keeps the pin that its reads have seen.
+            self.pin_needed(aligned);
             self.divergence
                 .add(aligned, pin.expect("a leg is left, done or kept"));
         }

@@ -71,6 +71,8 @@ pub(crate) struct Core {
     /// A descriptor of the legs was ready.
     was_woken_by_legs: bool,
     last_flush: Option<Result<(), ErrorKind>>,
+    /// What the engine wanted compared, and is to be told.
+    compared: Vec<Input>,
 }
 
 /// What a [`Core`] is made of.
@@ -114,6 +116,7 @@ impl Core {
             // Models count time from the first look at them.
             was_woken_by_legs: true,
             last_flush: None,
+            compared: Vec::new(),
         }
     }
 
@@ -146,6 +149,10 @@ impl Core {
     pub(crate) fn input(&mut self, input: Input) {
         self.engine.handle_input(self.now, input, &mut self.prng);
         self.carry_out();
+        while let Some(compared) = self.compared.pop() {
+            self.engine.handle_input(self.now, compared, &mut self.prng);
+            self.carry_out();
+        }
         while let Some(generation) = self.keeper.persist_noted() {
             let input = Input::Persisted { generation };
             self.engine.handle_input(self.now, input, &mut self.prng);
@@ -158,6 +165,10 @@ impl Core {
             match output {
                 Output::Dispatch(op) => self.dispatch(op),
                 Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.memory),
+                Output::Compare(what) => {
+                    let buffers = self.engine.buffers();
+                    self.compared.push(what.carry_out(buffers, &self.memory));
+                }
                 Output::Complete { id, result } => self.complete(id, result),
                 Output::Persist(record) => self.keeper.note_record(record),
                 Output::Event(event) => {
@@ -228,6 +239,8 @@ impl Core {
 
     /// Makes durable what was answered, at the end of everything.
     pub(crate) fn begin_last_flush(&mut self) {
+        // What is not done yet is for the next start.
+        self.input(Input::PauseBackground);
         self.input(Input::Request(Request {
             id: LAST_FLUSH,
             client: ClientId(u64::MAX),
@@ -420,5 +433,15 @@ impl Memory for ArenaMemory {
 
     fn store(&mut self, at: usize, bytes: &[u8]) {
         self.0.store(at, bytes);
+    }
+
+    fn is_equal(&self, one: usize, other: usize, len: usize) -> bool {
+        let bytes = |offset_bytes| {
+            self.0.slice(ArenaRange {
+                offset_bytes,
+                len_bytes: len,
+            })
+        };
+        bytes(one) == bytes(other)
     }
 }

@@ -1,6 +1,8 @@
 //! The engine's events in words, for the log and for what is remembered.
 
-use heliostat_engine::{Event, FaultReason};
+use heliostat_engine::{
+    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, RepairSource,
+};
 use heliostat_types::LegId;
 
 /// A line for people.
@@ -27,6 +29,99 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
                 name(leg)
             )
         }
+        Event::LegAdded { leg } => format!("{} is back and is being rebuilt", name(leg)),
+        Event::AddRefused { leg, refusal } => {
+            let name = name(leg);
+            match refusal {
+                AddRefusal::Present => format!("{name} is not added: it is there already"),
+                AddRefusal::NoSuperblock => {
+                    format!("{name} is not added: it has no superblock of this array")
+                }
+                AddRefusal::Outstanding(count) => format!(
+                    "{name} is not added yet: {count} operations that it was given before it was \
+                     faulted have not ended"
+                ),
+            }
+        }
+        Event::LegInSync { leg } => format!("{} is in sync again", name(leg)),
+        Event::BackgroundStarted { .. }
+        | Event::BackgroundProgress { .. }
+        | Event::BackgroundEnded { .. }
+        | Event::Mismatch { .. }
+        | Event::Unreadable { .. } => describe_background(event, name),
+    }
+}
+
+/// What is said of background work.
+fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String {
+    match *event {
+        Event::BackgroundStarted { kind, total_bytes } => {
+            format!("{} of {total_bytes} bytes begins", work(kind))
+        }
+        Event::BackgroundProgress {
+            kind,
+            done_bytes,
+            total_bytes,
+        } => format!("{}: {done_bytes} of {total_bytes} bytes done", work(kind)),
+        Event::BackgroundEnded {
+            kind,
+            end,
+            copied_bytes,
+            mismatch_sectors,
+        } => {
+            let end = match end {
+                BackgroundEnd::Done => "done".to_owned(),
+                BackgroundEnd::Stopped => "stopped".to_owned(),
+                BackgroundEnd::Incomplete(first) => {
+                    format!("incomplete, the first bytes that could not be done are {first}")
+                }
+                BackgroundEnd::LegsFaulted => "ended, its legs are faulted".to_owned(),
+                BackgroundEnd::NotRecorded => {
+                    "done, but that cannot be put on record: the last good leg fails".to_owned()
+                }
+            };
+            let found = if matches!(kind, BackgroundKind::Scrub { .. }) {
+                format!("{mismatch_sectors} sectors differed, ")
+            } else {
+                String::new()
+            };
+            format!("{}: {end}; {found}{copied_bytes} bytes written", work(kind))
+        }
+        Event::Mismatch {
+            extent,
+            sectors,
+            repair,
+        } => {
+            let repair = match repair {
+                None => "left as they are".to_owned(),
+                Some(RepairSource::Majority) => "made equal to the majority".to_owned(),
+                Some(RepairSource::First(leg)) => {
+                    format!("without a majority made equal to {}", name(leg))
+                }
+                Some(RepairSource::Pinned(leg)) => {
+                    format!("made equal to {}, which is read there", name(leg))
+                }
+            };
+            format!("legs differ in {sectors} sectors of {extent}: {repair}")
+        }
+        Event::Unreadable { extent } => format!("no leg in sync can read {extent}"),
+        Event::LegFaulted { .. }
+        | Event::LastLegKept { .. }
+        | Event::ReadFailedOver { .. }
+        | Event::ReadRepaired { .. }
+        | Event::LegAdded { .. }
+        | Event::AddRefused { .. }
+        | Event::LegInSync { .. } => unreachable!("told by the caller"),
+    }
+}
+
+/// Background work in a word.
+const fn work(kind: BackgroundKind) -> &'static str {
+    match kind {
+        BackgroundKind::Resync => "resync",
+        BackgroundKind::Rebuild => "rebuild",
+        BackgroundKind::Scrub { repair: false } => "check",
+        BackgroundKind::Scrub { repair: true } => "repair",
     }
 }
 

@@ -77,7 +77,10 @@ impl Keeper {
             .dirty
             .then(|| file.dirty_since.unwrap_or_else(WallTime::now));
         for (entry, leg) in file.legs.iter_mut().zip(legs) {
-            if record.faulted.contains(*leg) && entry.fault.is_none() {
+            if !record.faulted.contains(*leg) {
+                // It has been rebuilt.
+                entry.fault = None;
+            } else if entry.fault.is_none() {
                 entry.fault = self.faults[leg.index()].clone().or_else(|| {
                     Some(FaultRecord {
                         at: WallTime::now(),

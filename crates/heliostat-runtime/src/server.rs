@@ -214,6 +214,7 @@ impl Server {
     pub fn run(mut self) -> Result<Stopped, RuntimeError> {
         clock::wake_in_time();
         notify("READY=1");
+        self.core.input(Input::StartResync { everything: false });
         loop {
             // First, since starting an export was a turn already: it may have something to send.
             if let Some(stopped) = self.end_turn() {

@@ -77,6 +77,7 @@ impl From<BitmapFigures> for BitmapStatus {
 pub(crate) const fn word_of(state: LegState) -> &'static str {
     match state {
         LegState::InSync => "in-sync",
+        LegState::Rebuilding => "rebuilding",
         LegState::Faulted => "faulted",
         LegState::Missing => "missing",
     }

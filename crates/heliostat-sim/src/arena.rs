@@ -80,6 +80,12 @@ impl Memory for Arena {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         self.clear(at..at + bytes.len());
     }
+
+    fn is_equal(&self, one: usize, other: usize, len: usize) -> bool {
+        let is_damaged_alike = |at| self.is_tainted(one + at) == self.is_tainted(other + at);
+        self.bytes[one..one + len] == self.bytes[other..other + len]
+            && (self.is_clean() || (0..len).step_by(SECTOR).all(is_damaged_alike))
+    }
 }
 
 #[cfg(test)]

@@ -493,6 +493,10 @@ impl Simulation {
             match output {
                 Output::Dispatch(op) => self.dispatch(op),
                 Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.arena),
+                Output::Compare(what) => {
+                    let compared = what.carry_out(self.engine.buffers(), &self.arena);
+                    self.inbox.push_front(compared);
+                }
                 Output::Complete { id, result } => {
                     if self.shows(Planted::NeverAnswered, 20) {
                         continue;

@@ -16,6 +16,10 @@ impl Memory for Bytes {
     fn store(&mut self, at: usize, bytes: &[u8]) {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
+
+    fn is_equal(&self, one: usize, other: usize, len: usize) -> bool {
+        self.0[one..one + len] == self.0[other..other + len]
+    }
 }
 
 #[test]
@@ -111,4 +115,27 @@ fn random_buffers_never_overlap_and_all_memory_comes_back() {
     }
     assert_eq!(table.used_bytes(), 0);
     assert!(table.alloc_reserved(2048 * GRANULE).is_some());
+}
+
+#[test]
+fn blocks_that_differ_are_named() {
+    let mut table = BufferTable::new(4 << 20);
+    let (one, other) = (table.alloc(4096).unwrap(), table.alloc(4096).unwrap());
+    let slice = |buffer| BufferSlice {
+        buffer,
+        offset_bytes: 0,
+        len_bytes: 1800,
+    };
+    let mut bytes = Bytes(vec![7; 4 << 20]);
+    let compare = |bytes: &Bytes| table.compare(slice(one), slice(other), 512, bytes);
+    assert_eq!(compare(&bytes), [0; 0]);
+    let at = table.resolve(slice(other)).start;
+    bytes.0[at + 1023] = 8;
+    bytes.0[at + 1799] = 8;
+    bytes.0[at + 1800] = 8;
+    assert_eq!(
+        compare(&bytes),
+        [1, 3],
+        "and what lies behind does not count"
+    );
 }

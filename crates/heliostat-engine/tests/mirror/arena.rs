@@ -76,4 +76,8 @@ impl Memory for Arena {
     fn store(&mut self, at: usize, bytes: &[u8]) {
         self.bytes_mut(at..at + bytes.len()).copy_from_slice(bytes);
     }
+
+    fn is_equal(&self, one: usize, other: usize, len: usize) -> bool {
+        self.bytes[one..one + len] == self.bytes[other..other + len]
+    }
 }

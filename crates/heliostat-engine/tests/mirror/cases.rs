@@ -7,6 +7,7 @@ use crate::checker::Fill;
 use crate::policies::{First, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
+mod background;
 mod layouts;
 mod review;
 

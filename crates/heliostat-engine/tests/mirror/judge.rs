@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use heliostat_engine::{ArrayRecord, FaultReason, LegOp, LegState};
+use heliostat_engine::{
+    ArrayRecord, BackgroundEnd, BackgroundKind, Event, FaultReason, LegOp, LegState,
+};
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, StatusRun};
 
 use crate::checker::{Tick, index};
@@ -24,6 +26,8 @@ impl World {
         }
         (0..self.legs.len())
             .filter(|&leg| {
+                // Where a leg was missing from the start, the record of directed cases does not say
+                // so.
                 self.legs[leg].config.state == LegState::InSync
                     && !record.faulted.contains(LegId::new(leg))
             })
@@ -34,7 +38,7 @@ impl World {
         self.engine.in_sync().iter().map(LegId::index).collect()
     }
 
-    pub(crate) fn judge_states(&self) {
+    pub(crate) fn judge_states(&mut self) {
         let good = self.good();
         self.check(self.engine.in_sync() == good, || {
             format!("in sync {:?}, not {good:?}", self.engine.in_sync())
@@ -42,6 +46,9 @@ impl World {
         self.check(self.map.is_covered_by(good), || {
             "bytes have no leg left".to_owned()
         });
+        self.is_lost |= good
+            .iter()
+            .any(|leg| self.is_last(leg) && self.lost_a_flush(leg));
         for leg in good {
             let at_leg = self.pending.iter().filter(|pending| pending.op.leg == leg);
             let reads = at_leg
@@ -116,9 +123,10 @@ impl World {
         let all = Extent::new(0, self.legs[op.leg.index()].data.len() as u64);
         let block = u64::from(self.setup.block_bytes);
         let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {op:?}"));
+        rule(leg.is_present(), "an operation for a leg that is out");
         rule(
-            leg.config.state == LegState::InSync && !leg.faulted,
-            "an operation for a leg that is not in sync",
+            leg.is_in_sync() || !matches!(op.kind, OpKind::Read | OpKind::BlockStatus),
+            "a leg that is being rebuilt is read",
         );
         let there = (self.pending.iter()).filter(|pending| pending.op.leg == op.leg);
         rule(
@@ -176,8 +184,10 @@ impl World {
 
     /// Bytes of the array are about to change.
     fn judge_recorded(&self, op: &LegOp) {
-        let is_dirty = self.delivered.dirty && self.issued.iter().all(|record| record.dirty);
-        self.check(is_dirty, || {
+        let is_trusted = |record: &ArrayRecord| !record.faulted.contains(op.leg);
+        let may_say_clean = |record: &ArrayRecord| is_trusted(record) && !record.dirty;
+        let is_clean = may_say_clean(&self.delivered) || self.issued.iter().any(may_say_clean);
+        self.check(!is_clean, || {
             format!("the legs are changed while the record may say clean: {op:?}")
         });
     }
@@ -189,10 +199,13 @@ impl World {
             record.generation == before.generation + 1,
             "generations rise by one",
         );
-        rule(
-            before.faulted.difference(record.faulted).is_empty(),
-            "a leg never comes back",
-        );
+        for leg in before.faulted.difference(record.faulted) {
+            rule(
+                self.legs[leg.index()].rebuilding,
+                "a leg comes back that was not rebuilt",
+            );
+            self.judge_rebuilt(leg);
+        }
         if record.dirty {
             return;
         }
@@ -221,10 +234,40 @@ impl World {
         rule(differs.is_none(), "clean while legs differ");
     }
 
+    /// A leg is to be trusted from now on: it holds what others hold, durably.
+    fn judge_rebuilt(&self, leg: LegId) {
+        let excused = self.excused();
+        let counts = |at| {
+            let byte = Extent::new(at, 1);
+            !excused.iter().any(|excused| excused.contains(byte))
+        };
+        for other in self.good() {
+            let pair = [leg.index(), other.index()];
+            let differs = self.first_difference(&pair, |leg, part| leg.bytes(part), counts);
+            self.check(differs.is_none(), || {
+                format!("{leg} was rebuilt, but differs at {differs:?}")
+            });
+        }
+        self.judge_durable(leg.index(), Extent::new(0, self.setup.size_bytes));
+    }
+
+    /// A leg is read from now on.
+    pub(crate) fn judge_joined(&self, leg: LegId) {
+        self.check(self.legs[leg.index()].rebuilding, || {
+            format!("{leg} comes in sync, and was not rebuilt")
+        });
+        let newest = self.issued.iter().chain([&self.delivered]);
+        let mut records = newest.filter(|record| record.faulted.contains(leg));
+        self.check(records.next().is_none(), || {
+            format!("{leg} is read before that is on record")
+        });
+        self.judge_rebuilt(leg);
+    }
+
     pub(crate) fn judge_fault(&self, id: LegId, reason: FaultReason) {
         let leg = &self.legs[id.index()];
         let rule = |so: bool, what: &str| self.check(so, || format!("{what}: {id} {reason:?}"));
-        rule(!leg.faulted, "faulted twice");
+        rule(leg.is_present(), "faulted twice");
         let failed = |kinds: fn(OpKind) -> bool| {
             leg.failures.iter().any(|failure| {
                 let fallback = failure.error == ErrorKind::NotSupported
@@ -272,7 +315,7 @@ impl World {
                 self.judge_read(asked, extent, bytes);
             }
             (Wanted::Read(extent), Err(_)) => {
-                self.judge_read_error(extent);
+                self.judge_read_error(asked, extent);
             }
             (Wanted::Status(extent), Ok(Reply::Status(runs))) => {
                 self.judge_status(asked, extent, runs);
@@ -314,14 +357,11 @@ impl World {
             (Wanted::Flush, Ok(Reply::Done)) => self.judge_flushed(asked),
             (Wanted::Flush, Err(_)) => {
                 // This one, or an earlier one: what that lost does not come back.
-                let hopeless = self.is_last_failing(asked.start);
-                let hopeless = hopeless
-                    || self.good().iter().any(|leg| {
-                        let nowhere = Extent::default();
-                        self.is_last(leg)
-                            && self.legs[leg.index()]
-                                .failed(nowhere, 0, |kind| kind == OpKind::Flush)
-                    });
+                let good = self.good();
+                let mut last = good.iter().filter(|leg| self.is_last(*leg));
+                let hopeless = self.is_lost
+                    || self.is_last_failing(asked.start)
+                    || last.any(|leg| self.lost_a_flush(leg));
                 self.check(hopeless, || {
                     "a flush failed, but all bytes have legs that flushed well".to_owned()
                 });
@@ -338,12 +378,12 @@ impl World {
         }
     }
 
-    fn judge_read_error(&self, extent: Extent) {
+    fn judge_read_error(&self, asked: &Asked, extent: Extent) {
         let blocks = extent.aligned_out(u64::from(self.setup.block_bytes));
         let hopeless = self.map.parts(blocks).any(|part| {
             let failed =
                 |leg: LegId| self.legs[leg.index()].failed(part, 0, |kind| kind == OpKind::Read);
-            self.holders_in_sync(part).iter().all(failed)
+            self.holders_since(asked, part).iter().all(failed)
         });
         self.check(hopeless, || {
             format!("a read of {extent:?} failed, but every part has a leg that was not asked")
@@ -355,11 +395,70 @@ impl World {
         holders.intersection(self.good())
     }
 
+    /// The legs in sync that hold it, and were in sync when it was asked for.
+    fn holders_since(&self, asked: &Asked, part: Extent) -> LegSet {
+        let holders = self.map.holders(part.offset());
+        let good = holders.intersection(self.good()).iter();
+        good.filter(|leg| self.legs[leg.index()].in_sync_since <= asked.start)
+            .collect()
+    }
+
+    fn lost_a_flush(&self, leg: LegId) -> bool {
+        let nowhere = Extent::default();
+        self.legs[leg.index()].failed(nowhere, 0, |kind| kind == OpKind::Flush)
+    }
+
+    /// What the background says it found.
+    pub(crate) fn judge_background(&self, event: &Event) {
+        if let Event::Mismatch { extent, .. } = *event {
+            let failed = self.checker.failed_extents();
+            let mut known = failed.iter().chain(&self.corrupted);
+            self.check(known.any(|known| known.overlaps(extent)), || {
+                format!("legs are told to differ at {extent:?}, and do not")
+            });
+        }
+        if let Event::Unreadable { extent } = *event {
+            let holders = self.map.holders(extent.offset());
+            let failed =
+                |leg: LegId| self.legs[leg.index()].failed(extent, 0, |kind| kind == OpKind::Read);
+            let mut good = holders.intersection(self.good()).iter();
+            self.check(good.all(failed), || {
+                format!("{extent:?} is called unreadable, but a leg was not asked")
+            });
+        }
+        let is_resync = matches!(
+            event,
+            Event::BackgroundEnded {
+                kind: BackgroundKind::Resync,
+                end: BackgroundEnd::Done,
+                ..
+            }
+        );
+        if is_resync {
+            let excused = self.excused();
+            let counts = |at| !excused.iter().any(|one| one.contains(Extent::new(at, 1)));
+            let good: Vec<usize> = self.good().iter().map(LegId::index).collect();
+            let differs = self.first_difference(&good, |leg, part| leg.bytes(part), counts);
+            self.check(differs.is_none(), || {
+                format!("resynced, but byte and legs differ: {differs:?}")
+            });
+        }
+    }
+
+    /// Where legs in sync may differ now: writes are under way, or have failed.
+    fn excused(&self) -> Vec<Extent> {
+        let under_way = self.asked.values();
+        let under_way = under_way.filter_map(|asked| asked.wanted.changes());
+        let mut excused: Vec<Extent> = under_way.collect();
+        excused.extend(self.engine.divergent().map(|(extent, _)| extent));
+        excused.extend(&self.corrupted);
+        let block = u64::from(self.setup.block_bytes);
+        excused.iter().map(|part| part.aligned_out(block)).collect()
+    }
+
     /// The legs in sync, as they are seen from here.
     pub(crate) fn good(&self) -> LegSet {
-        let good = (0..self.legs.len()).filter(|&leg| {
-            self.legs[leg].config.state == LegState::InSync && !self.legs[leg].faulted
-        });
+        let good = (0..self.legs.len()).filter(|&leg| self.legs[leg].is_in_sync());
         good.map(LegId::new).collect()
     }
 
@@ -419,7 +518,7 @@ impl World {
             let under_way = self.pending.iter().filter(|pending| pending.stores_bytes());
             let under_way = under_way
                 .map(|pending| pending.op)
-                .filter(|op| !self.legs[op.leg.index()].faulted);
+                .filter(|op| self.legs[op.leg.index()].is_in_sync());
             let ended = self.ended.iter();
             let ended = ended.filter_map(|&(op, end)| (end >= asked.start).then_some(op));
             let clash = under_way.chain(ended).find(|op| op.extent.overlaps(part));
@@ -482,7 +581,7 @@ impl World {
 
     /// Whether no leg that is left did this part of a write, or one did not that must stay.
     fn is_doomed(&self, asked: &Asked, part: Extent) -> bool {
-        let holders = self.holders_in_sync(part);
+        let holders = self.holders_since(asked, part);
         let has_failed = |leg: LegId| self.has_failed(leg.index(), asked, part);
         let fails_for_good = |leg: LegId| {
             let blocks = part.aligned_out(u64::from(self.setup.block_bytes));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use heliostat_engine::LegConfig;
+use heliostat_engine::{LegConfig, LegState};
 use heliostat_types::{ErrorKind, Extent, Instant, OpKind, Prng, RandomStream, SECTOR_BYTES};
 
 use crate::checker::{Fill, Tick, index};
@@ -38,6 +38,11 @@ pub(crate) struct Leg {
     /// Sectors that a failed flush gave up: no later flush makes them durable, only a write.
     pub(crate) given_up: BTreeSet<usize>,
     pub(crate) faulted: bool,
+    /// It was added, and is written to but not read.
+    pub(crate) rebuilding: bool,
+    pub(crate) in_sync_since: Tick,
+    /// What was written since it was in sync; `None`: nobody knows.
+    pub(crate) missed: Option<Vec<Extent>>,
     /// Completes nothing.
     pub(crate) silent: bool,
     /// All it failed so far.
@@ -63,11 +68,39 @@ impl Leg {
             bad: BTreeSet::new(),
             given_up: BTreeSet::new(),
             faulted: false,
+            rebuilding: false,
+            in_sync_since: 0,
+            missed: None,
             silent: false,
             failures: Vec::new(),
             told: false,
             quiet_since: Instant::ZERO,
         }
+    }
+
+    /// It is another device with other bytes on it, or the same one as the world left it. What it
+    /// did wrong is over.
+    pub(crate) fn come_back(&mut self, config: LegConfig, rubbish: Option<u8>) {
+        self.config = config;
+        if let Some(rubbish) = rubbish {
+            self.data.fill(rubbish);
+            self.durable.fill(rubbish);
+            self.bad.clear();
+        }
+        self.given_up.clear();
+        self.failures.clear();
+        self.silent = false;
+        self.told = false;
+    }
+
+    /// It is read.
+    pub(crate) fn is_in_sync(&self) -> bool {
+        self.config.state == LegState::InSync && !self.faulted && !self.rebuilding
+    }
+
+    /// It is written to.
+    pub(crate) fn is_present(&self) -> bool {
+        self.is_in_sync() || self.rebuilding
     }
 
     pub(crate) fn bytes(&self, extent: Extent) -> &[u8] {

@@ -6,8 +6,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use heliostat_engine::{
-    ArrayRecord, Config, CopyOrder, FaultReason, Layout, LegConfig, LegState, Map, Place, Raid10,
-    RequestKind,
+    ArrayRecord, Config, CopyOrder, FaultReason, Input, Layout, LegConfig, LegState, Map, Missed,
+    Place, Raid10, RequestKind,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -36,6 +36,12 @@ struct Odds {
     metadata: bool,
     /// How many times the power fails, and the array is taken up again.
     power_cuts: u64,
+    /// Chances that a leg which is out comes back, and that somebody starts or stops background
+    /// work.
+    comes_back: u64,
+    background: u64,
+    /// Of 100 runs, so many begin after an unclean stop.
+    unclean: u64,
 }
 
 const CALM: Odds = Odds {
@@ -49,6 +55,9 @@ const CALM: Odds = Odds {
     full: 0,
     metadata: false,
     power_cuts: 0,
+    comes_back: 0,
+    background: 0,
+    unclean: 0,
 };
 
 /// How long a run is, for shrinking.
@@ -256,7 +265,9 @@ fn random_table(dice: &mut RandomStream, legs: usize, chunks: u64, chunk_bytes: 
 impl Run {
     fn new(seed: u64, odds: Odds, size: Size, log: Option<Log>) -> Self {
         let mut dice = RandomStream::new(seed, "dice", 0);
-        let setup = random_setup(seed, odds, size, &mut dice);
+        let mut setup = random_setup(seed, odds, size, &mut dice);
+        let is_unclean = odds.unclean > 0 && dice.below(100) < odds.unclean;
+        setup.record.dirty |= is_unclean;
         let block = u64::from(setup.block_bytes);
         let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));
@@ -264,6 +275,15 @@ impl Run {
         let mut world = World::new(setup, policy(&mut dice, true));
         world.log = log;
         world.keeps_answers = false;
+        if odds.comes_back + odds.background + odds.unclean > 0 {
+            // Fast enough to come to an end, and slow enough to be in many windows.
+            let min = [0, 1_000_000, 50_000_000][index(dice.below(3))];
+            let max = [20_000_000, 200_000_000, u64::MAX][index(dice.below(3))];
+            world.set_rates(min, max);
+        }
+        if is_unclean {
+            world.stop_uncleanly();
+        }
         Self {
             world,
             odds,
@@ -414,7 +434,12 @@ impl Run {
     fn surprise(&mut self) {
         let legs = self.world.legs.len() as u64;
         let leg = index(self.dice.below(legs));
-        match self.dice.below(6) {
+        let kinds = if self.odds.comes_back + self.odds.background > 0 {
+            8
+        } else {
+            6
+        };
+        match self.dice.below(kinds) {
             0 => {
                 let policy = policy(&mut self.dice, false);
                 self.world.set_policy(policy);
@@ -431,8 +456,41 @@ impl Run {
                 self.world.legs[leg].silent = false;
             }
             5 if self.chance(self.odds.full) => self.full = !self.full,
+            6 if self.chance(self.odds.comes_back) => self.bring_back(LegId::new(leg)),
+            7 if self.chance(self.odds.background) => self.meddle(),
             _ => {}
         }
+    }
+
+    /// A leg that is out comes back, as another device or as it was; or one that is not, which is
+    /// refused.
+    fn bring_back(&mut self, leg: LegId) {
+        let missed = self.world.legs[leg.index()].missed.clone();
+        let is_new = self.dice.below(3) == 0;
+        let (rubbish, missed) = match missed {
+            Some(missed) if !is_new && self.dice.below(3) > 0 => (None, Missed::Extents(missed)),
+            _ if is_new => (Some(0x5a), Missed::From(0)),
+            _ => (None, Missed::From(0)),
+        };
+        self.world.add_leg(leg, rubbish, missed);
+    }
+
+    /// Somebody starts, stops or hurries background work.
+    fn meddle(&mut self) {
+        let input = match self.dice.below(8) {
+            0 | 1 => Input::StartScrub {
+                repair: self.dice.below(2) == 0,
+            },
+            2 => Input::StopBackground,
+            3 => Input::PauseBackground,
+            4 | 5 => Input::ResumeBackground,
+            6 => Input::StartResync { everything: false },
+            _ => Input::StartResync {
+                everything: self.dice.below(4) == 0,
+            },
+        };
+        self.world.say(|| format!("{input:?}"));
+        self.world.input(input);
     }
 
     fn step(&mut self) {
@@ -668,4 +726,58 @@ fn power_and_legs_fail() {
         ..CALM
     };
     attack("power_and_legs_fail", 60, odds, FULL);
+}
+
+#[test]
+fn legs_come_back() {
+    let odds = Odds {
+        by_hand: 300,
+        comes_back: 700,
+        ..CALM
+    };
+    attack("legs_come_back", 300, odds, FULL);
+}
+
+#[test]
+fn the_background_works_beside_clients() {
+    let odds = Odds {
+        background: 500,
+        by_hand: 10,
+        comes_back: 300,
+        read_error: 5,
+        unclean: 30,
+        ..CALM
+    };
+    attack("the_background_works_beside_clients", 300, odds, FULL);
+}
+
+#[test]
+fn all_goes_wrong_and_legs_come_back() {
+    let odds = Odds {
+        read_error: 10,
+        write_error: 4,
+        flush_error: 20,
+        short: 2,
+        by_hand: 50,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        comes_back: 600,
+        background: 300,
+        unclean: 20,
+        ..CALM
+    };
+    attack("all_goes_wrong_and_legs_come_back", 300, odds, FULL);
+}
+
+#[test]
+fn memory_is_short_for_the_background_too() {
+    let odds = Odds {
+        by_hand: 100,
+        comes_back: 700,
+        background: 300,
+        silence: 100,
+        ..CALM
+    };
+    attack("memory_is_short_for_the_background_too", 4, odds, LARGE);
 }

@@ -1,6 +1,6 @@
 //! How a run ends: everything is answered, every buffer comes back, the legs agree.
 
-use heliostat_engine::{Event, LegState};
+use heliostat_engine::{BackgroundEnd, Event, Input, LegState};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use crate::policies::Rotate;
@@ -8,6 +8,8 @@ use crate::world::{Outcome, World};
 
 /// Turns without progress after which the engine is stuck.
 const PATIENCE: usize = 40;
+/// Turns after which the background must have ended.
+const BACKGROUND_PATIENCE: usize = 20_000;
 
 impl World {
     /// Legs that are not silent end all they have, records become durable, clients let go.
@@ -15,7 +17,39 @@ impl World {
         while self.pump_one() {}
     }
 
-    fn pump_one(&mut self) -> bool {
+    /// The background goes on until it is done.
+    pub(crate) fn finish_background(&mut self) {
+        self.input(Input::ResumeBackground);
+        for _ in 0..BACKGROUND_PATIENCE {
+            self.pump();
+            if self.engine.background().is_none() {
+                return;
+            }
+            let deadline = self.engine.next_deadline();
+            if let Some(deadline) = deadline {
+                self.now = self.now.max(deadline);
+                self.tell_deadline();
+            } else {
+                // A silent leg that has to stay.
+                self.wait_or_wake(PATIENCE / 2);
+            }
+        }
+        let background = self.engine.background();
+        self.fail(&format!("the background does not end: {background:?}"));
+    }
+
+    /// Legs that are not silent end all they have, and nothing else happens.
+    pub(crate) fn pump_operations(&mut self) {
+        let ready = |world: &Self| {
+            let ready = world.find(|pending| !world.legs[pending.op.leg.index()].silent);
+            ready.first().copied()
+        };
+        while let Some(at) = ready(self) {
+            self.complete(at, Outcome::Good);
+        }
+    }
+
+    pub(crate) fn pump_one(&mut self) -> bool {
         if !self.issued.is_empty() {
             self.deliver(self.issued.len() - 1);
             return true;
@@ -41,6 +75,9 @@ impl World {
 
     /// Lets everything end, and checks all that must hold then.
     pub(crate) fn settle(&mut self) {
+        self.run_down();
+        self.finish_background();
+        self.judge_rebuilds();
         self.run_down();
         self.reread();
         self.run_down();
@@ -140,6 +177,19 @@ impl World {
         if self.setup.meta.is_some() && !unequal && self.is_untroubled() {
             self.judge_rest();
         }
+    }
+
+    /// Whoever was added is in sync, but for bytes that nobody can read.
+    fn judge_rebuilds(&self) {
+        let is_incomplete = |event: &Event| {
+            let left = |end| matches!(end, BackgroundEnd::Incomplete(_));
+            matches!(event, Event::BackgroundEnded { end, .. } if left(*end))
+        };
+        let excused = self.events.iter().any(is_incomplete);
+        let mut rebuilding = self.legs.iter().filter(|leg| leg.rebuilding);
+        self.check(excused || rebuilding.next().is_none(), || {
+            "a leg was never rebuilt".to_owned()
+        });
     }
 
     fn judge_agreement(&self) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use heliostat_engine::{
     Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Map, Metadata, Output, Request, RequestKind, WriteBuffer,
+    LegConfig, LegOp, LegState, Map, Metadata, Missed, Output, Request, RequestKind, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -105,6 +105,18 @@ pub(crate) enum Wanted {
     Status(Extent),
     /// Something that cannot be: the answer is all that counts.
     Nonsense,
+}
+
+impl Wanted {
+    /// Which bytes it may change.
+    pub(crate) fn changes(self) -> Option<Extent> {
+        match self {
+            Self::Write { extent, .. }
+            | Self::Zeroes { extent, .. }
+            | Self::Trim { extent, .. } => Some(extent),
+            Self::Read(_) | Self::Flush | Self::Status(_) | Self::Nonsense => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -206,9 +218,15 @@ pub(crate) struct World {
     /// The newest record the engine was told of, and those it gave out since.
     pub(crate) delivered: ArrayRecord,
     pub(crate) issued: Vec<ArrayRecord>,
+    /// What the engine is to be told before anything else.
+    compared: Vec<Input>,
     pub(crate) events: Vec<Event>,
     /// A leg was told to change something.
     pub(crate) mutated: bool,
+    /// Where somebody changed what a leg holds, behind the engine's back.
+    pub(crate) corrupted: Vec<Extent>,
+    /// The last leg of some bytes failed a flush.
+    pub(crate) is_lost: bool,
     /// Legs faulted for silence by the last input.
     silent_faults: usize,
     pub(crate) readings: Readings,
@@ -280,8 +298,11 @@ impl World {
             refused: false,
             delivered: setup.record,
             issued: Vec::new(),
+            compared: Vec::new(),
             events: Vec::new(),
             mutated: false,
+            corrupted: Vec::new(),
+            is_lost: false,
             silent_faults: 0,
             readings: Readings::default(),
             at_rest: 0,
@@ -322,6 +343,14 @@ impl World {
         self.engine
             .handle_input(self.now, input, &mut self.engine_prng);
         self.drain();
+        // Any order does.
+        while !self.compared.is_empty() {
+            let at = self.prng.below(self.compared.len() as u64);
+            let compared = self.compared.swap_remove(index(at));
+            self.engine
+                .handle_input(self.now, compared, &mut self.engine_prng);
+            self.drain();
+        }
     }
 
     pub(crate) fn drain(&mut self) {
@@ -329,6 +358,10 @@ impl World {
             match output {
                 Output::Dispatch(op) => self.on_dispatch(op),
                 Output::Buffer(step) => self.on_step(step),
+                Output::Compare(comparison) => {
+                    let compared = comparison.carry_out(self.engine.buffers(), &self.arena);
+                    self.compared.push(compared);
+                }
                 Output::Complete { id, result } => self.on_complete(id.0, result),
                 Output::Persist(record) => self.on_persist(record),
                 Output::Event(event) => self.on_event(event),
@@ -496,7 +529,17 @@ impl World {
         match event {
             Event::LegFaulted { leg, reason } => {
                 self.judge_fault(leg, reason);
+                let written = self
+                    .asked
+                    .values()
+                    .filter_map(|asked| asked.wanted.changes());
+                // What differs may be made equal while it is out.
+                let written = written.chain(self.checker.failed_extents());
+                let written: Vec<Extent> = written.collect();
+                let was_in_sync = self.legs[leg.index()].is_in_sync();
+                self.legs[leg.index()].missed = was_in_sync.then_some(written);
                 self.legs[leg.index()].faulted = true;
+                self.legs[leg.index()].rebuilding = false;
                 if reason == FaultReason::Silent {
                     self.silent_faults += 1;
                     self.check(self.silent_faults == 1, || {
@@ -511,7 +554,23 @@ impl World {
                 self.forget_failed();
             }
             Event::ReadFailedOver { .. } => self.forget_failed(),
-            Event::LastLegKept { .. } | Event::ReadRepaired { .. } => {}
+            Event::LegAdded { leg } => {
+                self.legs[leg.index()].faulted = false;
+                self.legs[leg.index()].rebuilding = true;
+            }
+            Event::LegInSync { leg } => {
+                self.judge_joined(leg);
+                self.legs[leg.index()].rebuilding = false;
+                self.legs[leg.index()].in_sync_since = self.tick;
+            }
+            Event::LastLegKept { .. }
+            | Event::ReadRepaired { .. }
+            | Event::AddRefused { .. }
+            | Event::BackgroundStarted { .. }
+            | Event::BackgroundProgress { .. }
+            | Event::BackgroundEnded { .. }
+            | Event::Mismatch { .. }
+            | Event::Unreadable { .. } => self.judge_background(&event),
         }
         self.events.push(event);
     }
@@ -533,6 +592,11 @@ impl World {
         };
         self.say(|| format!("ask {id} {wanted:?}"));
         self.asked.insert(id, asked);
+        if let Some(extent) = wanted.changes() {
+            let out = self.legs.iter_mut().filter(|leg| !leg.is_present());
+            let missed = out.filter_map(|leg| leg.missed.as_mut());
+            missed.for_each(|missed| missed.push(extent));
+        }
         let client = self.prng.below(3);
         self.input(Input::Request(Request {
             id: RequestId(id),
@@ -753,7 +817,7 @@ impl World {
         let is_status = |asked: &Asked| matches!(asked.wanted, Wanted::Status(_));
         if !self.asked.values().any(is_status) {
             self.ended.clear();
-        } else if pending.stores_bytes() && !self.legs[pending.op.leg.index()].faulted {
+        } else if pending.stores_bytes() && self.legs[pending.op.leg.index()].is_in_sync() {
             self.ended.push((pending.op, self.tick));
         }
     }
@@ -819,6 +883,56 @@ impl World {
             }
         }
         runs
+    }
+
+    pub(crate) fn set_rates(&mut self, min_bytes_per_s: u64, max_bytes_per_s: u64) {
+        self.input(Input::SetBackgroundRates {
+            min_bytes_per_s,
+            max_bytes_per_s,
+        });
+    }
+
+    /// The power failed in the middle of writes everywhere: each leg holds something else. The
+    /// engine is told that everything is needed; whichever leg's bytes are read once, stay.
+    pub(crate) fn stop_uncleanly(&mut self) {
+        let all = Extent::new(0, self.setup.size_bytes);
+        for leg in 0..self.legs.len() {
+            let fill = Fill::Pattern(self.checker.next_write());
+            let write = (self.checker).write_asked(self.tick, all, fill, true);
+            let bytes = &mut self.legs[leg];
+            fill.write(0, &mut bytes.data);
+            bytes.durable.copy_from_slice(&bytes.data);
+            self.tick += 1;
+            self.checker.write_failed(self.tick, write);
+        }
+        self.checker.part_doomed(self.tick, all);
+        self.say(|| "an unclean stop".to_owned());
+        self.input(Input::StartResync { everything: true });
+    }
+
+    /// A leg that is out is there again: as it was, or with rubbish on it. Whether it was taken.
+    pub(crate) fn add_leg(&mut self, leg: LegId, rubbish: Option<u8>, missed: Missed) -> bool {
+        self.say(|| format!("add {leg}, rubbish {rubbish:?}, {missed:?}"));
+        let config = LegConfig {
+            state: LegState::InSync,
+            ..self.legs[leg.index()].config
+        };
+        let before = self.events.len();
+        let busy = self.pending.iter().any(|pending| pending.op.leg == leg);
+        let is_out = !self.legs[leg.index()].is_present();
+        if is_out && !busy {
+            self.legs[leg.index()].come_back(config, rubbish);
+        }
+        self.input(Input::AddLeg {
+            leg,
+            config,
+            missed,
+        });
+        let added = self.events[before..].contains(&Event::LegAdded { leg });
+        self.check(added == (is_out && !busy), || {
+            format!("{leg}: added {added}, is out {is_out}, is busy {busy}")
+        });
+        added
     }
 
     pub(crate) fn fail_leg(&mut self, leg: LegId, reason: FaultReason) {

@@ -1,0 +1,117 @@
+//! The background work as shells see it.
+
+use heliostat_types::{Duration, Extent, LegId, LegSet};
+
+use crate::api::Input;
+use crate::buffer::{BufferSlice, BufferTable, Memory};
+
+/// What the background does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackgroundKind {
+    /// Makes legs in sync equal where they may differ, in array addresses.
+    Resync,
+    /// Copies to legs what they missed, in leg addresses.
+    Rebuild,
+    /// Reads all legs in sync and compares, in array addresses.
+    Scrub {
+        /// Whether what differs is made equal.
+        repair: bool,
+    },
+}
+
+/// How a background job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackgroundEnd {
+    /// All was done.
+    Done,
+    /// Somebody stopped it.
+    Stopped,
+    /// All was done but for some bytes, of which this is the first run: no leg could be read there,
+    /// or one that must stay could not be written.
+    Incomplete(Extent),
+    /// The legs that were rebuilt are out again.
+    LegsFaulted,
+    /// Legs have all they missed, but that cannot be put on record.
+    NotRecorded,
+}
+
+/// What a leg that comes back has missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// All from this address of the leg on: 0 for a new leg, more where an earlier rebuild has come
+    /// that far, durably, and nothing was written since.
+    From(u64),
+    /// These bytes of the array, at least: all that was written since it was in sync.
+    Extents(Vec<Extent>),
+}
+
+/// Why a leg could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddRefusal {
+    /// It is there already.
+    Present,
+    /// The array keeps metadata on its legs, and this leg has none of it.
+    NoSuperblock,
+    /// The device may still write to or read from memory: so many operations that it was given
+    /// before it was faulted have not been reported yet. Ask again when they have.
+    Outstanding(usize),
+}
+
+/// Where a scrub took the bytes from that it wrote over others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairSource {
+    /// More than half of the copies agreed, wherever any differed.
+    Majority,
+    /// Somewhere there was no majority: there, the first leg in sync, in role order.
+    First(LegId),
+    /// The leg that reads of this range have gone to since a write failed.
+    Pinned(LegId),
+}
+
+/// How far the background work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackgroundStatus {
+    /// What it does.
+    pub kind: BackgroundKind,
+    /// The legs that are rebuilt.
+    pub legs: LegSet,
+    /// Whether it was told to pause.
+    pub is_paused: bool,
+    /// Where it is: in the array, or for a rebuild on the legs.
+    pub position_bytes: u64,
+    /// How much of it is done,
+    pub done_bytes: u64,
+    /// and how much there is to do in all.
+    pub total_bytes: u64,
+    /// What it did within the last seconds, per second.
+    pub bytes_per_s: u64,
+    /// By a scrub: how many sectors of 512 bytes differ between legs.
+    pub mismatch_sectors: u64,
+    /// At this rate, for how long it will go on.
+    pub time_left: Option<Duration>,
+}
+
+/// Two slices of the arena that are to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    pub(crate) window: u32,
+    /// Which two legs' bytes these are.
+    pub(crate) legs: (LegId, LegId),
+    /// The bytes of one leg.
+    pub one: BufferSlice,
+    /// The bytes of the other.
+    pub other: BufferSlice,
+    /// In blocks of this size.
+    pub block_bytes: u32,
+}
+
+impl Comparison {
+    /// Compares, and says what the engine is to be told.
+    #[must_use]
+    pub fn carry_out(self, buffers: &BufferTable, memory: &dyn Memory) -> Input {
+        Input::Compared {
+            differing: buffers.compare(self.one, self.other, self.block_bytes, memory),
+            comparison: self,
+        }
+    }
+}

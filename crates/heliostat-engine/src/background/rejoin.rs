@@ -1,0 +1,330 @@
+//! How a leg comes back: added, rebuilt, flushed, put on record, read.
+//!
+//! Invariants: a leg is read only after all that it missed was copied to it under locks, after a
+//! flush of it that began later has succeeded, and after a record that says so is durable. What is
+//! written from the moment at which it is added goes to it as to any leg; what was under way at
+//! that moment did not, and is copied.
+
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet};
+
+use super::{Background, BackgroundEnd, BackgroundKind};
+use crate::api::{Event, FaultReason, LegConfig, Output};
+use crate::background::{AddRefusal, Missed};
+use crate::engine::{Engine, Turn};
+use crate::legs::{NewOp, OpOwner};
+use crate::needed::Needed;
+
+/// How far a leg that was copied is on its way to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joining {
+    /// It still misses something.
+    No,
+    /// It is being flushed.
+    Flushing,
+    /// The record that it is in sync is on its way to be durable.
+    Recording,
+}
+
+/// A leg that is being rebuilt.
+#[derive(Debug)]
+pub(crate) struct LegRebuild {
+    /// What was not copied yet, in addresses of the leg.
+    missing: Needed,
+    /// Of that, what this pass has not begun yet.
+    todo: Needed,
+    joining: Joining,
+    /// Tells it from other times when this leg was rebuilt.
+    serial: u64,
+}
+
+impl LegRebuild {
+    pub(super) const fn is_joining(&self) -> bool {
+        !matches!(self.joining, Joining::No)
+    }
+
+    /// All that is missing is to be done. How much that is.
+    pub(super) fn begin_pass(&mut self) -> u64 {
+        self.todo = self.missing.clone();
+        self.missing.bytes()
+    }
+}
+
+impl Background {
+    fn rebuild_mut(&mut self, leg: LegId) -> Option<&mut LegRebuild> {
+        self.rebuilds[leg.index()].as_mut()
+    }
+
+    fn rebuild(&self, leg: LegId) -> Option<&LegRebuild> {
+        self.rebuilds[leg.index()].as_ref()
+    }
+}
+
+impl Engine {
+    /// A leg that was out is there.
+    pub(crate) fn add_leg(&mut self, leg: LegId, config: &LegConfig, missed: Missed) {
+        let outstanding = self.ops.iter().filter(|(_, op)| op.leg == leg).count();
+        let refusal = if self.legs.writable().contains(leg) {
+            Some(AddRefusal::Present)
+        } else if self.keeper.is_some() {
+            Some(AddRefusal::NoSuperblock)
+        } else if outstanding > 0 {
+            Some(AddRefusal::Outstanding(outstanding))
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            let event = Event::AddRefused { leg, refusal };
+            return self.outputs.push_back(Output::Event(event));
+        }
+        self.legs.add(leg, config);
+        self.forget_target(leg);
+        self.forget_window_target(leg);
+        let missing = self.missing_on(leg, missed);
+        let background = &mut self.background;
+        background.adds += 1;
+        background.is_rebuild_held = false;
+        if let Some(job) = &mut background.job
+            && job.kind == BackgroundKind::Rebuild
+        {
+            job.total_bytes += missing.bytes();
+            job.left = None;
+        }
+        background.rebuilds[leg.index()] = Some(LegRebuild {
+            todo: missing.clone(),
+            missing,
+            joining: Joining::No,
+            serial: background.adds,
+        });
+        self.outputs
+            .push_back(Output::Event(Event::LegAdded { leg }));
+    }
+
+    /// What is to be copied to a leg, in its addresses.
+    fn missing_on(&self, leg: LegId, missed: Missed) -> Needed {
+        let leg_bytes = self.config.map.leg_bytes(leg);
+        let size = self.config.size_bytes;
+        let mut missing = Needed::new();
+        let mut add = |extent: Extent| {
+            let extent = extent.aligned_out(self.block_bytes());
+            let Some(inside) = extent.intersection(Extent::new(0, size)) else {
+                return;
+            };
+            for part in self.config.map.parts(inside) {
+                if self.config.map.holders(part.offset()).contains(leg) {
+                    missing.add(self.config.map.on_leg(leg, part), leg_bytes);
+                }
+            }
+        };
+        // What is under way went to other legs only, or is not yet begun, which does no harm.
+        let all = Extent::new(0, size);
+        self.locks.held(all).for_each(|(_, extent)| add(extent));
+        self.needed.inside(all).for_each(&mut add);
+        self.divergence.ranges().for_each(|(extent, _)| add(extent));
+        match missed {
+            Missed::Extents(extents) => extents.into_iter().for_each(add),
+            Missed::From(from) => {
+                let from = from / self.block_bytes() * self.block_bytes();
+                let rest = Extent::from_range(from.min(leg_bytes), leg_bytes);
+                missing.add(rest, leg_bytes);
+            }
+        }
+        missing
+    }
+
+    /// A leg is out, whether it was being rebuilt or not.
+    pub(crate) fn rebuild_given_up(&mut self, leg: LegId) {
+        self.background.at_leg[leg.index()] = 0;
+        if let Some(rebuild) = self.background.rebuilds[leg.index()].take()
+            && let Some(job) = &mut self.background.job
+            && job.kind == BackgroundKind::Rebuild
+        {
+            job.total_bytes = job.total_bytes.saturating_sub(rebuild.missing.bytes());
+        }
+    }
+
+    /// The lowest address that some leg still misses.
+    pub(super) fn rebuild_position(&self) -> u64 {
+        let rebuilds = self.background.rebuilds.iter().flatten();
+        let starts = rebuilds.filter_map(|rebuild| rebuild.missing.next(0));
+        starts.map(Extent::offset).min().unwrap_or(0)
+    }
+
+    /// How far a leg that is being rebuilt has been copied without a gap, in its addresses. What
+    /// lies below is durable on it only after a flush that begins later.
+    #[must_use]
+    pub fn rebuilt_up_to(&self, leg: LegId) -> Option<u64> {
+        let rebuild = self.background.rebuild(leg)?;
+        let next = rebuild.missing.next(0);
+        Some(next.map_or_else(|| self.config.map.leg_bytes(leg), Extent::offset))
+    }
+
+    /// What is to be copied next, of the leg that is least far.
+    pub(super) fn next_to_rebuild(&mut self) -> Option<Extent> {
+        let size = self.config.size_bytes;
+        let mut next: Option<(Extent, LegId)> = None;
+        for leg in self.legs.rebuilding {
+            while let Some(run) = self.background.rebuild(leg)?.todo.next(0) {
+                if let Some(address) = self.config.map.array_address(leg, run.offset())
+                    && address < size
+                {
+                    if next.is_none_or(|(before, _)| run.offset() < before.offset()) {
+                        next = Some((run, leg));
+                    }
+                    break;
+                }
+                // No byte of the array lies there.
+                self.skip_hole(leg, run);
+            }
+        }
+        let (run, leg) = next?;
+        let address = self.config.map.array_address(leg, run.offset())?;
+        let len = run.len().min(size - address);
+        Some(self.config.map.first_part(Extent::new(address, len)))
+    }
+
+    /// Takes the part of a leg before the next border of a page or chunk off the books.
+    fn skip_hole(&mut self, leg: LegId, run: Extent) {
+        let step = self.config.map.hole_step_bytes();
+        let border = (run.offset() / step + 1) * step;
+        let hole = Extent::from_range(run.offset(), run.end().min(border));
+        if let Some(rebuild) = self.background.rebuild_mut(leg) {
+            rebuild.todo.remove(hole);
+            rebuild.missing.remove(hole);
+        }
+        self.note_done(BackgroundKind::Rebuild, hole.len());
+    }
+
+    /// The legs that miss some of a range of the array, which lies in one chunk.
+    pub(super) fn legs_that_miss(&self, extent: Extent) -> LegSet {
+        let holders = self.config.map.holders(extent.offset());
+        let legs = self.legs.rebuilding.intersection(holders).iter();
+        legs.filter(|&leg| {
+            let on_leg = self.config.map.on_leg(leg, extent);
+            let rebuild = self.background.rebuild(leg);
+            rebuild.is_some_and(|rebuild| rebuild.missing.overlaps(on_leg))
+        })
+        .collect()
+    }
+
+    /// A window of a rebuild has begun: no leg needs another one there in this pass.
+    pub(super) fn note_begun(&mut self, extent: Extent) {
+        let holders = self.config.map.holders(extent.offset());
+        for leg in self.legs.rebuilding.intersection(holders) {
+            let on_leg = self.config.map.on_leg(leg, extent);
+            if let Some(rebuild) = self.background.rebuild_mut(leg) {
+                rebuild.todo.remove(on_leg);
+            }
+        }
+    }
+
+    /// These legs hold what legs in sync hold there.
+    pub(super) fn note_copied(&mut self, legs: LegSet, extent: Extent) {
+        for leg in legs {
+            let on_leg = self.config.map.on_leg(leg, extent);
+            if let Some(rebuild) = self.background.rebuild_mut(leg) {
+                rebuild.missing.remove(on_leg);
+                rebuild.todo.remove(on_leg);
+            }
+        }
+    }
+
+    /// Legs that are being rebuilt have to be copied there again.
+    pub(super) fn note_missed(&mut self, extent: Extent) {
+        let holders = self.config.map.holders(extent.offset());
+        for leg in self.legs.rebuilding.intersection(holders) {
+            let on_leg = self.config.map.on_leg(leg, extent);
+            let leg_bytes = self.config.map.leg_bytes(leg);
+            if let Some(rebuild) = self.background.rebuild_mut(leg) {
+                rebuild.missing.add(on_leg, leg_bytes);
+            }
+        }
+    }
+
+    /// All windows have ended: legs that have everything are flushed, others begin another pass or
+    /// stay as they are. Whether there is something to do now.
+    pub(super) fn rebuild_pass_ended(&mut self, turn: &Turn<'_>) -> bool {
+        for leg in self.legs.rebuilding {
+            if !self.background.is_rebuild_held
+                && let Some(rebuild) = self.background.rebuild_mut(leg)
+                && rebuild.missing.is_empty()
+                && !rebuild.is_joining()
+            {
+                rebuild.joining = Joining::Flushing;
+                self.assign(turn, leg, NewOp::flush(OpOwner::Rejoin(leg)));
+            }
+        }
+        let rebuilds = || self.background.rebuilds.iter().flatten();
+        let job = self.background.job.as_ref().expect("it is under way");
+        if rebuilds().any(LegRebuild::is_joining) {
+            return false;
+        }
+        let end = match (rebuilds().next(), job.left) {
+            (None, _) if job.has_joined => BackgroundEnd::Done,
+            (None, _) => BackgroundEnd::LegsFaulted,
+            (Some(_), Some(left)) => {
+                self.background.is_rebuild_held = true;
+                BackgroundEnd::Incomplete(left)
+            }
+            (Some(_), None) if self.background.is_rebuild_held => BackgroundEnd::NotRecorded,
+            (Some(_), None) => {
+                let rebuilds = self.background.rebuilds.iter_mut().flatten();
+                rebuilds.for_each(|rebuild| {
+                    rebuild.begin_pass();
+                });
+                return true;
+            }
+        };
+        self.end_job(end);
+        true
+    }
+
+    /// A leg that has everything has answered the flush.
+    pub(crate) fn rejoin_flushed(
+        &mut self,
+        turn: &Turn<'_>,
+        leg: LegId,
+        result: Result<(), ErrorKind>,
+    ) {
+        let failed = result.err().filter(|kind| *kind != ErrorKind::NotSupported);
+        let has_failed = self.legs.legs[leg.index()].flush_failed;
+        if failed.is_some() || has_failed {
+            let kind = failed.unwrap_or(ErrorKind::Io);
+            return self.fault_leg(turn, leg, FaultReason::FlushFailed(kind));
+        }
+        let rebuild = self.background.rebuild_mut(leg);
+        let rebuild = rebuild.expect("a leg that is out has no operation");
+        rebuild.joining = Joining::Recording;
+        let serial = rebuild.serial;
+        self.record_rejoin(leg, serial);
+    }
+
+    /// That a leg is in sync cannot be put on record: it is tried again when somebody says so.
+    pub(crate) fn rejoin_failed(&mut self, leg: LegId, serial: u64) {
+        if let Some(rebuild) = self.background.rebuild_mut(leg)
+            && rebuild.serial == serial
+        {
+            rebuild.joining = Joining::No;
+            self.background.is_rebuild_held = true;
+            self.record_fault(leg);
+        }
+    }
+
+    /// It is on record that a leg is in sync: it is read from now on.
+    pub(crate) fn join_leg(&mut self, leg: LegId, serial: u64) {
+        let rebuild = self.background.rebuild(leg);
+        if rebuild.is_none_or(|rebuild| rebuild.serial != serial) {
+            return; // It was faulted meanwhile, and that is on record as well.
+        }
+        // What reads have seen stays, though this leg may come first in role order.
+        self.pin_needed(Extent::new(0, self.config.size_bytes));
+        self.background.rebuilds[leg.index()] = None;
+        self.legs.join(&self.config.map, leg);
+        self.last_told.remove(leg);
+        self.policy.on_leg_state(leg, true);
+        if let Some(job) = &mut self.background.job {
+            job.has_joined = true;
+        }
+        self.outputs
+            .push_back(Output::Event(Event::LegInSync { leg }));
+    }
+}
