@@ -17,8 +17,8 @@ mod fio;
 mod legs;
 mod nbd;
 mod power;
-mod room;
-mod server;
+pub(crate) mod room;
+pub(crate) mod server;
 mod stop;
 
 use std::env;

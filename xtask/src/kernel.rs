@@ -13,6 +13,7 @@ mod created;
 mod guest;
 mod initramfs;
 mod packages;
+mod served;
 mod written;
 
 use std::env;
@@ -23,6 +24,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use xshell::{Shell, cmd};
 
+use crate::e2e;
 use crate::metadata::Metadata;
 use crate::process;
 use crate::tools::{self, Skip};
@@ -33,7 +35,12 @@ use initramfs::Image;
 use packages::Packages;
 
 /// Every group of cases.
-const GROUPS: &[fn() -> Vec<Case>] = &[created::cases, written::cases, crashed::cases];
+const GROUPS: &[fn() -> Vec<Case>] = &[
+    created::cases,
+    written::cases,
+    crashed::cases,
+    served::cases,
+];
 
 /// The size of the drive with the pattern: each half is more than the arrays of cases need.
 const PATTERN_SIZE: &str = "64M";
@@ -59,7 +66,10 @@ pub(crate) enum Keep {
 /// # Errors
 /// Where a case fails, or there is none of a name.
 pub(crate) fn run(root: &Path, filters: &[&str], keep: Keep) -> Result<()> {
-    match Laboratory::new(root).and_then(|laboratory| laboratory.run(filters, keep)) {
+    let cases = cases(filters);
+    ensure!(!cases.is_empty(), "no case is called so: see --list");
+    let laboratory = Laboratory::new(root, &cases);
+    match laboratory.and_then(|laboratory| laboratory.run(cases, keep)) {
         Err(error) => match error.downcast::<Skip>() {
             Ok(skip) => {
                 println!("SKIP all cases: {skip}");
@@ -77,11 +87,16 @@ pub(crate) fn run(root: &Path, filters: &[&str], keep: Keep) -> Result<()> {
 /// # Errors
 /// Where there is no such case, or something is missing.
 pub(crate) fn shell(root: &Path, name: Option<&str>) -> Result<()> {
-    let laboratory = Laboratory::new(root)?;
+    let case = match name {
+        Some(name) => {
+            let case = cases(&[]).into_iter().find(|case| case.name == name);
+            Some(case.with_context(|| format!("no case is called {name}: see --list"))?)
+        }
+        None => None,
+    };
+    let laboratory = Laboratory::new(root, case.as_slice())?;
     let (mut drives, mut script) = (vec![laboratory.pattern_drive()], String::new());
-    if let Some(name) = name {
-        let case = cases(&[]).into_iter().find(|case| case.name == name);
-        let case = case.with_context(|| format!("no case is called {name}: see --list"))?;
+    if let Some(case) = case {
         let mut run = laboratory.prepare(case)?;
         script = run.next_script().context("the case has no script")?;
         drives.extend(run.drives(0));
@@ -105,10 +120,13 @@ struct Laboratory {
     image: Image,
     judge: PathBuf,
     pattern: PathBuf,
+    root: PathBuf,
+    /// heliostat itself; empty where no case needs it.
+    program: PathBuf,
 }
 
 impl Laboratory {
-    fn new(root: &Path) -> Result<Self> {
+    fn new(root: &Path, cases: &[Case]) -> Result<Self> {
         if env::consts::ARCH != "x86_64" {
             bail!(Skip(format!(
                 "the guest is x86_64, not {}",
@@ -119,6 +137,11 @@ impl Laboratory {
         let target = Metadata::read(&root.join("Cargo.toml"))?.target;
         let packages = Packages::fetch(&target.join("kernel"))?;
         let judge = judge(root, &target)?;
+        let mut program = PathBuf::new();
+        if cases.iter().any(|case| case.needs_program) {
+            tools::require(&["qemu-img", "qemu-io"])?;
+            program = e2e::program(root)?;
+        }
         let directory = env::temp_dir().join(format!("heliostat-kernel-{}", std::process::id()));
         fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
         let image = Image::build(&packages, &directory)?;
@@ -135,11 +158,13 @@ impl Laboratory {
             image,
             judge,
             pattern,
+            root: root.to_owned(),
+            program,
         })
     }
 
     fn prepare(&self, case: Case) -> Result<Run> {
-        Run::new(case, &self.directory, &self.judge)
+        Run::new(case, self)
     }
 
     fn pattern_drive(&self) -> Drive {
@@ -151,9 +176,7 @@ impl Laboratory {
             .with_context(|| format!("removing {}", self.directory.display()))
     }
 
-    fn run(self, filters: &[&str], keep: Keep) -> Result<()> {
-        let cases = cases(filters);
-        ensure!(!cases.is_empty(), "no case is called so: see --list");
+    fn run(self, cases: Vec<Case>, keep: Keep) -> Result<()> {
         let runs = cases.into_iter().map(|case| self.prepare(case));
         let mut runs: Vec<Run> = runs.collect::<Result<_>>()?;
         let (mut done, pattern) = (0, self.pattern_drive());

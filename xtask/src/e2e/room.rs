@@ -16,16 +16,16 @@ const COMMAND_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Where one test runs.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// The root of the source tree.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The program under test.
-    pub(super) program: PathBuf,
+    pub(crate) program: PathBuf,
     directory: PathBuf,
 }
 
 impl Room {
-    pub(super) fn new(root: &Path, program: &Path, test: &str) -> Result<Self> {
+    pub(crate) fn new(root: &Path, program: &Path, test: &str) -> Result<Self> {
         let name = format!("heliostat-e2e-{}-{test}", std::process::id());
         let directory = env::temp_dir().join(name);
         fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
@@ -37,24 +37,24 @@ impl Room {
     }
 
     /// A path in the test's own directory.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
     /// A path in the test's own directory, as an argument.
-    pub(super) fn path_text(&self, name: &str) -> String {
+    pub(crate) fn path_text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
     /// A new directory in the test's own.
-    pub(super) fn new_directory(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn new_directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
         fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
         Ok(path)
     }
 
     /// A program with a time limit, run in the test's directory.
-    pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let found = tools::find(program).unwrap_or_else(|| program.into());
         let mut command = process::limited(COMMAND_TIME_MAX, found);
         command.args(arguments).current_dir(&self.directory);
@@ -62,24 +62,24 @@ impl Room {
     }
 
     /// Runs a program that has to succeed, and gives its standard output.
-    pub(super) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         process::succeed(&mut self.command(program, arguments))
     }
 
     /// Runs a program to its end, whatever that is.
-    pub(super) fn listen(&self, program: &str, arguments: &[&str]) -> Result<Said> {
+    pub(crate) fn listen(&self, program: &str, arguments: &[&str]) -> Result<Said> {
         process::listen(&mut self.command(program, arguments))
     }
 
     /// Skips the test, or fails it in CI, where a tool is missing.
     #[expect(clippy::unused_self, reason = "reads as a demand of the room")]
-    pub(super) fn require_tools(&self, programs: &[&str]) -> Result<()> {
+    pub(crate) fn require_tools(&self, programs: &[&str]) -> Result<()> {
         tools::require(programs)
     }
 
     /// Skips the test where this is not so.
     #[expect(clippy::unused_self, reason = "reads as a demand of the room")]
-    pub(super) fn require(&self, is_so: bool, what: &str) -> Result<()> {
+    pub(crate) fn require(&self, is_so: bool, what: &str) -> Result<()> {
         if !is_so {
             bail!(Skip(format!("needs {what}")));
         }
@@ -87,21 +87,21 @@ impl Room {
     }
 
     /// Skips the test where loop devices cannot be used.
-    pub(super) fn require_loop_devices(&self) -> Result<()> {
+    pub(crate) fn require_loop_devices(&self) -> Result<()> {
         self.require(tools::is_root(), "root")?;
         let has_loop = Path::new("/dev/loop-control").exists();
         self.require(has_loop, "loop devices")
     }
 
     /// Skips the test where file systems of processes cannot be mounted.
-    pub(super) fn require_fuse(&self) -> Result<()> {
+    pub(crate) fn require_fuse(&self) -> Result<()> {
         self.require(tools::is_root(), "root")?;
         self.require(Path::new("/dev/fuse").exists(), "/dev/fuse")?;
         self.require_tools(&["nbdfuse"])
     }
 
     /// Prints the end of each log.
-    pub(super) fn print_logs(&self) {
+    pub(crate) fn print_logs(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else {
             return;
         };

@@ -11,7 +11,7 @@ use super::room::Room;
 use crate::process::{self, Background, Said};
 
 /// What every served array is called.
-pub(super) const NAME: &str = "disk";
+pub(crate) const NAME: &str = "disk";
 
 /// How long a server may take until it listens.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ const CONTROL_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Server<'a> {
+pub(crate) struct Server<'a> {
     process: Background,
     room: &'a Room,
 }
@@ -34,7 +34,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it does not come up; the error has what it said.
-    pub(super) fn start(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Self> {
+    pub(crate) fn start(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Self> {
         let log = (0..)
             .map(|number| room.path(&format!("serve-{number}.log")))
             .find(|path| !path.exists())
@@ -51,7 +51,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it serves, or fails in another way.
-    pub(super) fn refused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+    pub(crate) fn refused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
         Self::refused_with(1, room, legs, options)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it does not end with exit code 2.
-    pub(super) fn misused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+    pub(crate) fn misused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
         Self::refused_with(2, room, legs, options)
     }
 
@@ -79,7 +79,7 @@ impl<'a> Server<'a> {
     }
 
     /// Where clients connect to.
-    pub(super) fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         uri(self.room, NAME)
     }
 
@@ -87,12 +87,12 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where its log cannot be read.
-    pub(super) fn said(&self) -> Result<String> {
+    pub(crate) fn said(&self) -> Result<String> {
         self.process.said()
     }
 
     /// Its process id.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
@@ -100,7 +100,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub(super) fn listen(&self, arguments: &[&str]) -> Result<Said> {
+    pub(crate) fn listen(&self, arguments: &[&str]) -> Result<Said> {
         let mut command = process::limited(CONTROL_TIME_MAX, &self.room.program);
         let control = control_directory(self.room);
         process::listen(command.args(arguments).args(["--control-dir", &control]))
@@ -110,7 +110,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it fails.
-    pub(super) fn control(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn control(&self, arguments: &[&str]) -> Result<String> {
         let said = self.listen(arguments)?;
         ensure!(
             said.status.success(),
@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it had ended before, takes too long, or does not exit with 0.
-    pub(super) fn terminate(mut self) -> Result<Duration> {
+    pub(crate) fn terminate(mut self) -> Result<Duration> {
         let start = Instant::now();
         self.process.signal(Signal::TERM)?;
         let status = self.process.wait(STOP_TIME_MAX)?;
@@ -138,7 +138,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Where it had ended before.
-    pub(super) fn kill(mut self) -> Result<()> {
+    pub(crate) fn kill(mut self) -> Result<()> {
         self.process.signal(Signal::KILL)?;
         self.process.wait(STOP_TIME_MAX)?;
         Ok(())

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::Laboratory;
 use super::guest::Drive;
+use crate::e2e::room::Room;
 use crate::process;
 
 /// What legs are called, in the order of their roles.
@@ -30,6 +32,8 @@ pub(super) struct Case {
     pub(super) name: String,
     drives: Vec<(String, u64)>,
     legs: usize,
+    /// Whether it runs heliostat itself.
+    pub(super) needs_program: bool,
     steps: Vec<Step>,
 }
 
@@ -47,6 +51,7 @@ impl Case {
             name: name.into(),
             drives: Vec::new(),
             legs: 0,
+            needs_program: false,
             steps: Vec::new(),
         }
     }
@@ -58,6 +63,12 @@ impl Case {
                 .push((LEG_NAMES[self.legs].to_owned(), size_bytes));
             self.legs += 1;
         }
+        self
+    }
+
+    /// It runs heliostat itself, which has to be built.
+    pub(super) fn with_program(mut self) -> Self {
+        self.needs_program = true;
         self
     }
 
@@ -87,6 +98,10 @@ pub(super) struct Place {
     results: PathBuf,
     /// The program that knows arrays as heliostat does.
     judge: PathBuf,
+    /// The root of the source tree.
+    root: PathBuf,
+    /// heliostat itself, where the case has asked for it.
+    program: PathBuf,
 }
 
 impl Place {
@@ -103,6 +118,15 @@ impl Place {
         let path = self.results.join(file);
         let bytes = fs::read(&path).with_context(|| format!("the guest left no file {file}"))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A room to run heliostat itself in, for one step.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub(super) fn room(&self) -> Result<Room> {
+        let case = self.directory.file_name().unwrap_or_default();
+        Room::new(&self.root, &self.program, &case.to_string_lossy())
     }
 
     /// Asks the program that knows arrays as heliostat does. It runs where the drives are, and
@@ -134,11 +158,14 @@ impl Run {
     ///
     /// # Errors
     /// Where files cannot be made.
-    pub(super) fn new(case: Case, directory: &Path, judge: &Path) -> Result<Self> {
+    pub(super) fn new(case: Case, laboratory: &Laboratory) -> Result<Self> {
+        let directory = laboratory.directory.join(&case.name);
         let place = Place {
-            directory: directory.join(&case.name),
-            results: directory.join(&case.name).join("results"),
-            judge: judge.to_owned(),
+            results: directory.join("results"),
+            directory,
+            judge: laboratory.judge.clone(),
+            root: laboratory.root.clone(),
+            program: laboratory.program.clone(),
         };
         fs::create_dir(&place.directory)
             .with_context(|| format!("creating {}", place.directory.display()))?;

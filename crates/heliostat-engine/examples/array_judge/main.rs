@@ -3,6 +3,8 @@
 //!
 //! * `pattern FILE BYTES`: writes a file of which the first half is the pattern with tag a5, the
 //!   second one with tag b5.
+//! * `piece FILE TAG FROM COUNT`: writes a file with COUNT KiB of the pattern with this tag,
+//!   beginning with the KiB FROM.
 //! * `write WORD... -- LEG...`: makes an array that is described in words; see `write.rs`.
 //! * `differ N,N LEG...`: makes copies differ in these regions of 64 KiB: the first one stays, the
 //!   next ones have the tags a6, a7 and so on.
@@ -48,6 +50,11 @@ fn main() -> Result<()> {
             let halves = [pattern::FIRST, pattern::SECOND];
             let halves = halves.map(|tag| pattern::bytes(tag, 0, half));
             fs::write(file, halves.concat())?;
+        }
+        ["piece", file, tag, from, count] => {
+            let (from, count): (u64, u64) = (from.parse()?, count.parse()?);
+            let tag = u8::from_str_radix(tag, 16)?;
+            fs::write(file, pattern::bytes(tag, from << 10, count << 10))?;
         }
         ["write", words @ ..] => {
             let mut parts = words.split(|&word| word == "--");
