@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use xshell::{Shell, cmd};
 
 use crate::e2e;
@@ -128,7 +128,7 @@ struct Laboratory {
 impl Laboratory {
     fn new(root: &Path, cases: &[Case]) -> Result<Self> {
         if env::consts::ARCH != "x86_64" {
-            bail!(Skip(format!(
+            return Err(tools::cannot_run(anyhow!(
                 "the guest is x86_64, not {}",
                 env::consts::ARCH
             )));

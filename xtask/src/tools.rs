@@ -7,7 +7,7 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use xshell::{Shell, cmd};
 
 /// A program, and the Debian package that has it.
@@ -49,8 +49,7 @@ impl fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
-/// Fails with [`Skip`] where one of `programs` is missing; in CI, where all were to be installed,
-/// that is no reason to skip anything.
+/// Fails with [`Skip`] where one of `programs` is missing, unless they were all to be installed.
 ///
 /// # Errors
 /// Where one is missing.
@@ -63,11 +62,19 @@ pub(crate) fn require(programs: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let missing = format!("missing: {} (see cargo xtask tools)", missing.join(", "));
+    Err(cannot_run(anyhow!(
+        "missing: {} (see cargo xtask tools)",
+        missing.join(", ")
+    )))
+}
+
+/// Why tests cannot run here, as a reason to skip them; in CI there is none.
+pub(crate) fn cannot_run(why: anyhow::Error) -> anyhow::Error {
     if env::var("CI").is_ok_and(|value| value == "true") {
-        bail!(missing);
+        why
+    } else {
+        Skip(format!("{why:#}")).into()
     }
-    bail!(Skip(missing))
 }
 
 /// Where `program` is, as a shell would find it. Administrators' directories are looked into as

@@ -14,8 +14,8 @@ use super::case::Run;
 use super::guest::{self, Drive};
 use super::initramfs::Image;
 
-/// How many drives a guest should have: its kernel finds 50 in some seconds, and takes half a
-/// minute for 120. A case with more has a guest of its own.
+/// How many drives a guest should have at most: its kernel finds 50 in some seconds, and takes half
+/// a minute for 120. A case with more has a guest of its own.
 const DRIVES_WANTED: usize = 50;
 
 /// So many more than an equal share each guest may have, so that the shares need not be exact; and
@@ -60,8 +60,11 @@ impl Boot {
         let drives = waiting
             .iter()
             .map(|(index, _)| runs[*index].case.drive_count());
-        let wanted = drives.sum::<usize>() / processors() + DRIVES_MIN;
-        let wanted = wanted.min(DRIVES_WANTED);
+        let drives: usize = drives.sum();
+        let guests = drives
+            .div_ceil(DRIVES_WANTED)
+            .next_multiple_of(processors());
+        let wanted = drives / guests + DRIVES_MIN;
         let mut boots: Vec<Self> = Vec::new();
         for (index, script) in waiting {
             let run = &runs[*index];

@@ -39,14 +39,16 @@ impl Packages {
     pub(super) fn fetch(cache: &Path) -> Result<Self> {
         tools::require(&["apt-get", "apt-cache", "dpkg-deb"])?;
         fs::create_dir_all(cache).with_context(|| format!("creating {}", cache.display()))?;
-        match Self::try_fetch(cache) {
+        let result = match Self::try_fetch(cache) {
             // The lists may be missing, or older than what the mirror still has.
             Err(_) if tools::is_root() => {
-                apt("apt-get", &["update", "-q"])?;
-                Self::try_fetch(cache)
+                let updated = apt("apt-get", &["update", "-q"]);
+                updated.and_then(|_| Self::try_fetch(cache))
             }
             result => result.context("apt-get update, as root, may help"),
-        }
+        };
+        // Without a network nobody is to blame.
+        result.map_err(tools::cannot_run)
     }
 
     fn try_fetch(cache: &Path) -> Result<Self> {
