@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 
 use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
-use heliostat_format::{BadBlocks, DeviceFlags, Found, Minor, NewArray, NewBitmap, NewLeg};
+use heliostat_format::{BadBlocks, DeviceFlags, Minor, NewArray, NewBitmap, NewLeg, Search};
 use heliostat_format::{Stamp, Superblock, Uuid};
 use libfuzzer_sys::fuzz_target;
 
@@ -83,12 +83,12 @@ fn candidate(index: usize, leg: &mut [u8]) -> Option<Candidate> {
     if let Ok((_, sum)) = Superblock::checksums(&leg[4096..8192]) {
         leg[4096 + 216..4096 + 220].copy_from_slice(&sum.to_le_bytes());
     }
-    let found = Found::all(leg.len() as u64, &mut |offset, len| {
+    let search = Search::run(leg.len() as u64, &mut |offset, len| {
         let start = usize::try_from(offset).expect("it is on the leg");
         Ok::<_, Infallible>(leg[start..start + len].to_vec())
     });
-    let Ok(found) = found;
-    let first = found.into_iter().next()?;
+    let Ok(search) = search;
+    let first = search.found.into_iter().next()?;
     if first.refusal.is_some() {
         return None;
     }

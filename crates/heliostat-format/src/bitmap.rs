@@ -15,9 +15,9 @@ use crate::{FormatError, Uuid};
 /// What is written at once.
 pub const BITMAP_PAGE_BYTES: usize = 4096;
 
-/// The most chunks of a bitmap that is kept here: 128 MiB of bits, as many as fit in front of the
-/// data where mdadm puts it.
-pub const BITMAP_CHUNKS_MAX: u64 = 1 << 30;
+/// The most chunks of a bitmap that is kept here: 64 MiB of bits in memory. The kernel needs more
+/// than that for each of them.
+pub const BITMAP_CHUNKS_MAX: u64 = 1 << 29;
 
 /// What the bits lie behind.
 pub const BITMAP_SUPER_BYTES: usize = 256;

@@ -375,6 +375,7 @@ impl BitmapSuper {
         if area_bytes > room_bytes || chunks > BITMAP_CHUNKS_MAX {
             let sectors = for_array.sync_size_sectors;
             let told = format!("{} for {sectors} sectors", self.chunk_bytes);
+            let room_bytes = room_bytes.min(BITMAP_CHUNKS_MAX / 8);
             let why = format!("the bits need {area_bytes} bytes, and there are {room_bytes}");
             return refused("bitmap chunksize", told, &why);
         }

@@ -30,49 +30,73 @@ pub struct Found {
     pub bad_blocks: Option<Result<BadBlocks, FormatError>>,
 }
 
+/// All superblocks of a leg.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Those that could be taken apart, the one of the array that was made last first.
+    pub found: Vec<Found>,
+    /// Those that begin as one does, and are none.
+    pub broken: Vec<(Place, FormatError)>,
+}
+
 /// Reads so many bytes from an offset on.
 type Read<'a, E> = &'a mut dyn FnMut(u64, usize) -> Result<Vec<u8>, E>;
 
-impl Found {
-    /// All superblocks on a leg of so many bytes, the one that was made last first.
+impl Search {
+    /// Whether nothing begins as a superblock does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.broken.is_empty()
+    }
+
+    /// Looks for superblocks on a leg of so many bytes.
     ///
     /// # Errors
     /// Those of `read`, which is asked for bytes from an offset on, and has to answer with all of
     /// them. It is never asked for what lies behind the end of the leg.
-    pub fn all<E>(device_bytes: u64, read: Read<'_, E>) -> Result<Vec<Self>, E> {
-        let mut found = Vec::new();
+    pub fn run<E>(device_bytes: u64, read: Read<'_, E>) -> Result<Self, E> {
+        let mut search = Self::default();
         for place in Superblock::places(device_bytes) {
             let bytes = read(place.offset_bytes(), SUPERBLOCK_BYTES_MAX)?;
-            let superblock = Superblock::parse_damaged(&bytes);
-            // What was read at the wrong place is a copy of something else.
-            let here = superblock.ok().filter(|superblock| {
-                superblock.super_offset_sectors == place.sector
-                    || !Superblock::places(device_bytes)
-                        .any(|other| other.sector == superblock.super_offset_sectors)
-            });
-            if let Some(superblock) = here {
-                let checksum = Superblock::checksums(&bytes).expect("what is parsed has a sum");
-                let mut one = Self {
-                    place,
-                    refusal: refusal(&superblock, checksum, device_bytes),
-                    superblock,
-                    checksum,
-                    bitmap_super: None,
-                    bitmap: None,
-                    bad_blocks: None,
-                };
-                if one.refusal.is_none() {
-                    one.read_bitmap(read)?;
-                    one.read_bad_blocks(read)?;
+            let superblock = match Superblock::parse_damaged(&bytes) {
+                Ok(superblock) => superblock,
+                Err(FormatError::Magic { .. }) => continue,
+                Err(error) => {
+                    search.broken.push((place, error));
+                    continue;
                 }
-                found.push(one);
+            };
+            // What belongs to another place is a copy, with what lay around it.
+            let at = superblock.super_offset_sectors;
+            let is_copy = at != place.sector
+                && Superblock::places(device_bytes).any(|other| other.sector == at);
+            if is_copy {
+                continue;
             }
+            let checksum = Superblock::checksums(&bytes).expect("what is parsed has a sum");
+            let mut found = Found {
+                place,
+                refusal: refusal(&superblock, checksum, device_bytes),
+                superblock,
+                checksum,
+                bitmap_super: None,
+                bitmap: None,
+                bad_blocks: None,
+            };
+            if found.refusal.is_none() {
+                found.read_bitmap(read)?;
+                found.read_bad_blocks(read)?;
+            }
+            search.found.push(found);
         }
         // Stable: of those made together, the usual place is first.
-        found.sort_by_key(|one| std::cmp::Reverse(one.superblock.ctime));
-        Ok(found)
+        let made = |found: &Found| std::cmp::Reverse(found.superblock.ctime);
+        search.found.sort_by_key(made);
+        Ok(search)
     }
+}
 
+impl Found {
     fn read_bitmap<E>(&mut self, read: Read<'_, E>) -> Result<(), E> {
         let Some(sector) = self.superblock.bitmap_sector() else {
             return Ok(());

@@ -41,7 +41,7 @@ pub use defaults::{NewArray, NewBitmap, NewLeg, Plan};
 pub use describe::{Field, describe_bitmap, describe_superblock};
 pub use error::FormatError;
 pub use features::{DeviceFlags, Features};
-pub use found::Found;
+pub use found::{Found, Search};
 pub use raid10::Raid10Word;
 pub use refusal::Refusal;
 pub use superblock::{

@@ -7,19 +7,13 @@ use std::time::SystemTime;
 
 use heliostat_engine::Assembled;
 use heliostat_format::assembly::{Assembly, Candidate, LeftOut, Member, Resync};
-use heliostat_format::{
-    BITMAP_SUPER_BYTES, BadBlocks, BitmapBits, BitmapSuper, FormatError, SUPERBLOCK_BYTES_MAX,
-    Superblock, Uuid,
-};
+use heliostat_format::{BadBlocks, BitmapBits, Search, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
 use heliostat_types::{Duration, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::RuntimeError;
 use crate::setup::Progress;
-
-/// The largest bitmap that is kept in memory: 2^29 chunks.
-const BITMAP_BYTES_MAX: u64 = 64 << 20;
 
 /// An array whose legs describe it.
 #[derive(Debug)]
@@ -41,82 +35,42 @@ pub(crate) struct Described {
 /// Where it has one that cannot be understood, or cannot be read.
 pub(crate) fn read_candidate(leg: &OpenedLeg) -> Result<Option<Candidate>, RuntimeError> {
     let name = leg.name();
-    let size_bytes = leg.info().size_bytes;
-    for place in Superblock::places(size_bytes) {
-        let mut bytes = vec![0; SUPERBLOCK_BYTES_MAX];
-        read(leg, place.offset_bytes(), &mut bytes)?;
-        let superblock = match Superblock::parse(&bytes) {
-            Ok(superblock) => superblock,
-            Err(FormatError::Magic { .. }) => continue,
-            Err(error) => {
-                return Err(RuntimeError(format!(
-                    "{name} has an md superblock of version {} that cannot be used: {error}; look \
-                     at it with 'heliostat examine {name}'",
-                    place.minor
-                )));
-            }
-        };
-        // One that was copied here from another place is none.
-        if superblock.super_offset_sectors != place.sector {
-            continue;
-        }
-        let refused = superblock.check(size_bytes);
-        refused.map_err(|refusal| RuntimeError(refusal.of(name).to_string()))?;
-        return Ok(Some(Candidate {
-            name: name.to_owned(),
-            bitmap: read_bitmap(leg, &superblock)?,
-            bad_blocks: read_bad_blocks(leg, &superblock)?,
-            superblock,
-        }));
-    }
-    Ok(None)
-}
-
-fn read(leg: &OpenedLeg, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), RuntimeError> {
-    let result: Result<(), LegError> = leg.read_at(offset_bytes, bytes);
-    result.map_err(|error| RuntimeError(error.to_string()))
-}
-
-/// The bitmap of a leg; `None` where it has none, or no whole one.
-fn read_bitmap(
-    leg: &OpenedLeg,
-    superblock: &Superblock,
-) -> Result<Option<BitmapBits>, RuntimeError> {
-    let Some(sector) = superblock.bitmap_sector() else {
-        return Ok(None);
+    let refused = |why: &dyn std::fmt::Display| {
+        RuntimeError(format!(
+            "{name}: {why} (what lies there shows 'heliostat examine {name}')"
+        ))
     };
-    let from = sector * SECTOR_BYTES;
-    let mut head = [0; BITMAP_SUPER_BYTES];
-    read(leg, from, &mut head)?;
-    let Ok(head) = BitmapSuper::parse(&head) else {
-        return Ok(None);
+    let read = &mut |offset_bytes, len| -> Result<Vec<u8>, LegError> {
+        let mut bytes = vec![0; len];
+        leg.read_at(offset_bytes, &mut bytes)?;
+        Ok(bytes)
     };
-    let refused = head.check(superblock);
-    refused.map_err(|refusal| RuntimeError(refusal.of(leg.name()).to_string()))?;
-    let area_bytes = head.area_bytes().expect("it was checked");
-    if area_bytes > BITMAP_BYTES_MAX {
-        return Err(RuntimeError(format!(
-            "{} has a bitmap of {}, more than is kept in memory ({}); give the array one of larger \
-             chunks with mdadm --grow --bitmap=none and then --bitmap=internal",
-            leg.name(),
-            format_size(area_bytes),
-            format_size(BITMAP_BYTES_MAX)
+    let search = Search::run(leg.info().size_bytes, read);
+    let search = search.map_err(|error| RuntimeError(error.to_string()))?;
+    if let Some((place, error)) = search.broken.first() {
+        return Err(refused(&format!(
+            "its md superblock of version {} cannot be used: {error}",
+            place.minor
         )));
     }
-    let mut bytes = vec![0; usize::try_from(area_bytes).expect("at most 64 MiB")];
-    read(leg, from, &mut bytes)?;
-    Ok(BitmapBits::load(&bytes).ok())
-}
-
-fn read_bad_blocks(leg: &OpenedLeg, superblock: &Superblock) -> Result<BadBlocks, RuntimeError> {
-    let Some(sector) = superblock.bad_blocks_sector() else {
-        return Ok(BadBlocks::new(0));
+    let Some(found) = search.found.into_iter().next() else {
+        return Ok(None);
     };
-    let sectors = superblock.bad_blocks_size_sectors;
-    let mut bytes = vec![0; usize::from(sectors) * 512];
-    read(leg, sector * SECTOR_BYTES, &mut bytes)?;
-    let parsed = BadBlocks::parse(&bytes, superblock.bad_blocks_shift);
-    parsed.map_err(|error| RuntimeError(format!("{}: {error}", leg.name())))
+    if let Some(refusal) = &found.refusal {
+        return Err(refused(refusal));
+    }
+    let bitmap = match found.bitmap {
+        // One that is understood, and not what is kept here.
+        Some(Err(refusal)) if found.bitmap_super.is_some() => return Err(refused(&refusal)),
+        bitmap => bitmap.and_then(Result::ok),
+    };
+    let bad_blocks = found.bad_blocks.unwrap_or_else(|| Ok(BadBlocks::new(0)));
+    Ok(Some(Candidate {
+        name: name.to_owned(),
+        superblock: found.superblock,
+        bitmap,
+        bad_blocks: bad_blocks.map_err(|error| refused(&error))?,
+    }))
 }
 
 /// Puts the array together, and tells of what is not as it should be.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use heliostat_format::{
-    BadBlocks, Field, FormatError, Found, describe_bitmap, describe_superblock,
+    BadBlocks, Field, FormatError, Found, Search, describe_bitmap, describe_superblock,
 };
 use stdx::units::format_size;
 
@@ -43,7 +43,7 @@ struct Examined {
     leg: String,
     device_bytes: u64,
     /// The superblocks, the one that counts first.
-    found: Vec<Found>,
+    search: Search,
     /// What lies there instead, where there is none.
     instead: Option<String>,
 }
@@ -51,7 +51,7 @@ struct Examined {
 impl Examined {
     /// Whether this could be part of an array that is served, and nothing of it is damaged.
     fn is_good(&self) -> bool {
-        let found = self.found.first();
+        let found = self.search.found.first();
         found.is_some_and(|found| found.refusal.is_none() && bitmap_error(found).is_none())
     }
 }
@@ -102,9 +102,9 @@ fn examine(leg: &str) -> anyhow::Result<Examined> {
         file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     };
-    let found = Found::all(device_bytes, &mut read);
-    let found = found.with_context(|| format!("cannot read {leg}"))?;
-    let instead = if found.is_empty() {
+    let search = Search::run(device_bytes, &mut read);
+    let search = search.with_context(|| format!("cannot read {leg}"))?;
+    let instead = if search.is_empty() {
         let instead = instead(device_bytes, &mut read);
         Some(instead.with_context(|| format!("cannot read {leg}"))?)
     } else {
@@ -113,7 +113,7 @@ fn examine(leg: &str) -> anyhow::Result<Examined> {
     Ok(Examined {
         leg: leg.to_owned(),
         device_bytes,
-        found,
+        search,
         instead,
     })
 }
@@ -163,15 +163,31 @@ fn instead(
 /// All of it for people.
 fn page(examined: &Examined) -> String {
     let leg = &examined.leg;
-    let Some((found, others)) = examined.found.split_first() else {
+    let mut text = String::new();
+    for (place, error) in &examined.search.broken {
+        let (minor, sector) = (place.minor, place.sector);
+        let _ = writeln!(
+            text,
+            "{leg}: what begins as an md superblock of version {minor} at sector {sector} is none: \
+             {error}"
+        );
+    }
+    if let Some(instead) = &examined.instead {
         let size = format_size(examined.device_bytes);
-        let instead = examined.instead.as_deref().unwrap_or_default();
-        return format!("{leg}: no md superblock ({size}); {instead}\n");
-    };
+        let _ = writeln!(text, "{leg}: no md superblock ({size}); {instead}");
+    }
+    if let Some((found, others)) = examined.search.found.split_first() {
+        superblock(&mut text, leg, found, others);
+    }
+    text
+}
+
+/// A superblock with what lies beside it.
+fn superblock(text: &mut String, leg: &str, found: &Found, others: &[Found]) {
     let place = found.place;
-    let mut text = format!("{leg}: md superblock at sector {}\n", place.sector);
+    let _ = writeln!(text, "{leg}: md superblock at sector {}", place.sector);
     fields(
-        &mut text,
+        text,
         &describe_superblock(
             &found.superblock,
             place.minor,
@@ -182,11 +198,11 @@ fn page(examined: &Examined) -> String {
     if let (Some(sector), Some(head)) = (found.superblock.bitmap_sector(), &found.bitmap_super) {
         let _ = writeln!(text, "\n{leg}: bitmap at sector {sector}");
         let bits = found.bitmap.as_ref().and_then(|bits| bits.as_ref().ok());
-        fields(&mut text, &describe_bitmap(head, bits));
+        fields(text, &describe_bitmap(head, bits));
     }
     if let Some(bad) = &found.bad_blocks {
-        text += "\n";
-        bad_blocks(&mut text, leg, bad);
+        text.push('\n');
+        bad_blocks(text, leg, bad);
     }
     for other in others {
         let (minor, sector) = (other.place.minor, other.place.sector);
@@ -203,7 +219,6 @@ fn page(examined: &Examined) -> String {
     if let Some(error) = bitmap_error(found) {
         let _ = writeln!(text, "\n{leg}: the bitmap cannot be used: {error}");
     }
-    text
 }
 
 fn fields(text: &mut String, fields: &[Field]) {

@@ -3,7 +3,8 @@ use std::convert::Infallible;
 use super::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
 use crate::golden::{CASES, GoldenLeg, legs};
 use crate::{
-    BadBlocks, BitmapBits, BitmapSuper, Features, Found, RESYNC_DONE, Role, Stamp, Superblock, Uuid,
+    BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Search, Stamp, Superblock,
+    Uuid,
 };
 
 const ARRAY: Uuid = Uuid([7; 16]);
@@ -372,7 +373,7 @@ fn golden(name: &str) -> Vec<Candidate> {
             }
             Ok::<_, Infallible>(bytes)
         };
-        let found = Found::all(leg.device_bytes, read).unwrap().remove(0);
+        let found = Search::run(leg.device_bytes, read).unwrap().found.remove(0);
         Candidate {
             name: format!("leg-{index}"),
             bitmap: found.bitmap.map(Result::unwrap),

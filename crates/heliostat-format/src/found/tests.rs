@@ -1,9 +1,9 @@
 use std::convert::Infallible;
 
-use super::Found;
+use super::{Found, Search};
 use crate::golden::{CASES, GoldenLeg, legs};
 use crate::testing::{LEG_BYTES, bitmap_of, mirror_leg};
-use crate::{BadBlocks, BitmapBits, Features, Minor, Stamp, Superblock};
+use crate::{BadBlocks, BitmapBits, Features, FormatError, Minor, Stamp, Superblock};
 
 /// A leg in memory, zero but for some bytes.
 struct Leg {
@@ -53,12 +53,18 @@ impl Leg {
             .collect()
     }
 
-    fn found(&mut self) -> Vec<Found> {
+    fn search(&mut self) -> Search {
         let device_bytes = self.device_bytes;
-        let found = Found::all(device_bytes, &mut |offset, len| {
+        let search = Search::run(device_bytes, &mut |offset, len| {
             Ok::<_, Infallible>(self.read(offset, len))
         });
-        found.unwrap()
+        search.unwrap()
+    }
+
+    fn found(&mut self) -> Vec<Found> {
+        let search = self.search();
+        assert!(search.broken.is_empty());
+        search.found
     }
 }
 
@@ -90,7 +96,17 @@ fn nothing_is_found_where_nothing_is() {
         device_bytes: 100,
         ..Leg::new(&[])
     };
-    assert!(tiny.found().is_empty() && tiny.reads.is_empty());
+    assert!(tiny.search().is_empty() && tiny.reads.is_empty());
+}
+
+#[test]
+fn what_begins_as_a_superblock_and_is_none_is_told() {
+    let mut bytes = mirror_leg(0, 2).to_bytes();
+    bytes[220..224].copy_from_slice(&5000_u32.to_le_bytes());
+    let search = Leg::new(&[(8, &bytes)]).search();
+    assert!(search.found.is_empty() && !search.is_empty());
+    let (place, error) = &search.broken[0];
+    assert_eq!((place.sector, error), (8, &FormatError::TooManyRoles(5000)));
 }
 
 #[test]

@@ -112,12 +112,13 @@ struct Other {
 
 /// The object for a leg, on one line.
 pub(super) fn line(examined: &Examined) -> serde_json::Result<String> {
-    let found = examined.found.first();
+    let found = examined.search.found.first();
     let problem = match found {
-        None => {
-            let instead = examined.instead.as_deref().unwrap_or_default();
-            Some(format!("no md superblock; {instead}"))
-        }
+        None => Some(match (&examined.instead, &examined.search.broken[..]) {
+            (Some(instead), _) => format!("no md superblock; {instead}"),
+            (None, [(place, error), ..]) => format!("version {}: {error}", place.minor),
+            (None, []) => unreachable!("what is empty has something instead"),
+        }),
         Some(found) => {
             let refusal = found.refusal.as_ref().map(ToString::to_string);
             refusal.or_else(|| bitmap_error(found))
@@ -140,6 +141,7 @@ pub(super) fn line(examined: &Examined) -> serde_json::Result<String> {
                 .collect()
         }),
         others: examined
+            .search
             .found
             .iter()
             .skip(1)

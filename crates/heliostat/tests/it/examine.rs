@@ -190,6 +190,17 @@ fn what_is_damaged_is_said() {
     let expected = "damaged: cannot be served: sb_csum is ";
     check_said(&scratch, &["damaged"], expected);
     leg.parts[0].1[192] ^= 1;
+    let mut broken = case("raid1-two").remove(0);
+    broken.parts[0].1[222] = 1;
+    scratch.golden("broken", &broken);
+    let expected = "broken: what begins as an md superblock of version 1.2 at sector 8 is none: \
+                    max_dev is 65664: a superblock has room for 1920 roles\n";
+    check_said(&scratch, &["broken"], expected);
+    check_said(
+        &scratch,
+        &["--json", "broken"],
+        "version 1.2: max_dev is 65664",
+    );
     // The bitmap of another array.
     leg.parts[1].1[8] ^= 1;
     scratch.golden("strange", &leg);
