@@ -4,10 +4,10 @@
 //! flight, and how large a window is, follow from it, so that what is slow is also gentle: a leg
 //! never has more than [`AHEAD`]'s worth of it in hand. While no client asks for anything the rate
 //! doubles until it is at the ceiling. When one comes, it falls, and from then on it is steered by
-//! what clients feel: how long their operations take at a leg while it has work of the background,
-//! against how long they take while it has none. If that is much longer, the rate falls by a third,
-//! and if it is not, it rises by an eighth. To know the second number, it stops for a moment now
-//! and then.
+//! what clients feel: how long the slowest of their operations take at a leg, against how long the
+//! slowest of those take that meet no work of the background there. If that is much longer, the
+//! rate falls by a third, and if it is not, it rises by an eighth. To know the second number, it
+//! stops for a moment now and then.
 //!
 //! The floor is kept whatever clients feel.
 
@@ -22,7 +22,7 @@ pub(crate) const RATE_MAX_DEFAULT: u64 = 200_000_000;
 const AHEAD: Duration = Duration::from_ms(20);
 /// The bounds of what is in flight: the least that a disk moves with fair efficiency, and the most
 /// that any needs.
-const IN_FLIGHT_BYTES: (u64, u64) = (128 << 10, 16 << 20);
+const IN_FLIGHT_BYTES: (u64, u64) = (64 << 10, 16 << 20);
 /// A window is a quarter of what is in flight, between these.
 const WINDOW_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 /// Without an operation of a client for so long, nobody is there who could be slowed down.
@@ -35,11 +35,14 @@ const START_RATE: u64 = 8_000_000;
 const JUDGE_EVERY: Duration = Duration::from_ms(100);
 /// Every so many times, what is known of clients without the background counts half.
 const FORGET_EVERY: u32 = 20;
-/// So much longer, in percent, may the slower of ten operations take: above the second value the
-/// rate falls, below the first it rises.
-const SLOWDOWN_PERCENT: (u64, u64) = (130, 160);
+/// So much longer, in percent, may the slowest operations take: above the second value the rate
+/// falls, below the first it rises. Their p99 is to double at most.
+const SLOWDOWN_PERCENT: (u64, u64) = (130, 165);
 /// Fewer operations say nothing.
-const SAMPLES_MIN: u32 = 10;
+const SAMPLES_MIN: u32 = 40;
+/// The slowest are one of so many. That is stricter than one of a hundred, so that what the
+/// steering lets pass now and then is still none of the p99.
+const SLOWEST_ONE_OF: u32 = 200;
 /// For so long at most the background stops in order to see what clients feel without it, and so
 /// often.
 const LOOK_FOR: Duration = Duration::from_ms(100);
@@ -76,6 +79,7 @@ pub(crate) struct Pace {
     /// Until when it stops and looks, and when it will do so next.
     look_until: Instant,
     look_at: Instant,
+    is_looking: bool,
     /// By leg, for reads and writes.
     legs: Vec<[Felt; 2]>,
 }
@@ -94,6 +98,7 @@ impl Pace {
             judgements: 0,
             look_until: Instant::ZERO,
             look_at: Instant::ZERO,
+            is_looking: false,
             legs: (0..legs).map(|_| Default::default()).collect(),
         }
     }
@@ -129,12 +134,12 @@ impl Pace {
         is_beside: bool,
     ) {
         let felt = &mut self.legs[leg][usize::from(is_write)];
-        let sketch = if is_beside {
-            &mut felt.beside
-        } else {
-            &mut felt.alone
-        };
-        sketch.record(service_time);
+        if !is_beside {
+            felt.alone.record(service_time);
+        }
+        if !self.is_looking {
+            felt.all.record(service_time);
+        }
     }
 
     /// Steers the rate. To be called whenever something has happened.
@@ -146,6 +151,7 @@ impl Pace {
         if !self.clients_at.is_some_and(is_recent) {
             self.is_idle = true;
             self.look_until = Instant::ZERO;
+            self.is_looking = false;
             if now.saturating_since(self.judged_at) >= RAMP_EVERY {
                 self.judged_at = now;
                 self.aim_at(self.rate.saturating_mul(2));
@@ -169,24 +175,27 @@ impl Pace {
     }
 
     fn judge(&mut self, now: Instant) {
+        self.is_looking = false;
         let felt = || self.legs.iter().flatten();
+        let has_samples = felt().any(|felt| felt.all.count > 0);
+        let is_alone_known = felt().any(|felt| felt.alone.count >= SAMPLES_MIN);
         let slowdown = felt().filter_map(Felt::slowdown_percent).max();
         let (low, high) = SLOWDOWN_PERCENT;
         match slowdown {
             Some(percent) if percent > high => self.aim_at(self.rate - self.rate / 3),
             Some(percent) if percent >= low => {}
-            Some(_) => self.aim_at(self.rate.saturating_add(self.rate / 8)),
-            None if felt().any(|felt| felt.beside.count >= SAMPLES_MIN) => {
-                // It is not known what they would feel otherwise.
-                self.look_at = self.look_at.min(now);
-            }
-            // Clients are elsewhere, or too few to say.
-            None => self.aim_at(self.rate.saturating_add(self.rate / 16)),
+            // Too few to say what they feel, or what they would feel otherwise.
+            None if has_samples && is_alone_known => {}
+            None if has_samples => self.look_at = self.look_at.min(now),
+            // Nobody is slowed down.
+            Some(_) | None => self.aim_at(self.rate.saturating_add(self.rate / 8)),
         }
         self.judgements += 1;
         let forgets = self.judgements.is_multiple_of(FORGET_EVERY);
         for felt in self.legs.iter_mut().flatten() {
-            felt.beside.halve();
+            if felt.all.count >= SAMPLES_MIN {
+                felt.all = Sketch::default();
+            }
             if forgets {
                 felt.alone.halve();
             }
@@ -194,6 +203,7 @@ impl Pace {
         if now >= self.look_at {
             self.look_at = now + LOOK_EVERY;
             self.look_until = now + LOOK_FOR;
+            self.is_looking = true;
         }
     }
 
@@ -256,18 +266,19 @@ pub(crate) fn rate_of(bytes: u64, time: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// What clients' operations of one kind took at one leg.
+/// What clients' operations of one kind took at one leg: those that met nothing of the background,
+/// and all of late.
 #[derive(Debug, Default)]
 struct Felt {
     alone: Sketch,
-    beside: Sketch,
+    all: Sketch,
 }
 
 impl Felt {
-    /// How long the slower ones took beside the background, in percent of what they take alone.
+    /// How long the slowest took of late, in percent of what they take alone.
     fn slowdown_percent(&self) -> Option<u64> {
-        let alone = self.alone.slow_ns()?;
-        Some(self.beside.slow_ns()?.saturating_mul(100) / alone.max(1))
+        let alone = self.alone.slowest_ns()?;
+        Some(self.all.slowest_ns()?.saturating_mul(100) / alone.max(1))
     }
 }
 
@@ -302,12 +313,13 @@ impl Sketch {
         self.count += 1;
     }
 
-    /// What nine of ten do not exceed: the middle of a bucket. `None` where there are too few.
-    fn slow_ns(&self) -> Option<u64> {
+    /// What all but the slowest do not exceed: the middle of a bucket. `None` where there are too
+    /// few to say.
+    fn slowest_ns(&self) -> Option<u64> {
         if self.count < SAMPLES_MIN {
             return None;
         }
-        let mut above = self.count / 10;
+        let mut above = self.count / SLOWEST_ONE_OF;
         let mut bucket = BUCKETS - 1;
         while self.counts[bucket] <= above {
             above -= self.counts[bucket];
@@ -326,3 +338,6 @@ impl Sketch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
