@@ -1,10 +1,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use heliostat_engine::Layout;
+
 use super::prepare;
 use crate::rig::{self, LEG_BYTES, Notes, file, file_options, options, trusting};
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, Trust};
+use crate::{ArrayOptions, CreateLeg, CreateOptions, Registered, Trust, create};
 
 fn refusal(options: &ArrayOptions) -> String {
     prepare(options, &mut Notes::default())
@@ -256,4 +258,40 @@ fn a_faulted_leg_is_not_copied_over_a_good_one() {
     );
     let good = Trust::CopyFrom(file(&scratch, 0));
     prepare(&trusting(&options, good), &mut Notes::default()).unwrap();
+}
+
+#[test]
+fn a_leg_is_remembered_by_one_name_unless_another_is_missing() {
+    let scratch = Scratch::new();
+    let by_path = file_options(&scratch, 2);
+    let legs = by_path.legs.iter().cloned().map(|spec| CreateLeg {
+        spec: Some(spec),
+        write_mostly: false,
+    });
+    let new = CreateOptions {
+        name: by_path.name.clone(),
+        host: None,
+        layout: Layout::Mirror,
+        legs: legs.collect(),
+        bitmap: None,
+        assume_clean: true,
+        force: false,
+        places: by_path.places.clone(),
+    };
+    create(&new, &mut Notes::default()).unwrap();
+    let known = || {
+        Registered::load(&by_path.places, &by_path.name)
+            .unwrap()
+            .legs
+    };
+    let legs = [0, 1].map(|leg| file(&scratch, leg));
+    assert_eq!(known(), legs);
+    let models = legs.each_ref().map(|leg| format!("model:ram,file={leg}"));
+    let by_model = options(&scratch, &models.each_ref().map(String::as_str));
+    prepare(&by_model, &mut Notes::default()).unwrap();
+    assert_eq!(known(), models);
+    let mut degraded = options(&scratch, &[&models[0]]);
+    degraded.degraded_ok = true;
+    prepare(&degraded, &mut Notes::default()).unwrap();
+    assert_eq!(known(), models);
 }
