@@ -52,9 +52,9 @@ const ROUNDS_VARIABLE: &str = "HELIOSTAT_POWER_ROUNDS";
 /// What all chances follow from, but for time; another number makes another test.
 const SEED_VARIABLE: &str = "HELIOSTAT_POWER_SEED";
 
-/// The longest time from the first write until the power is cut: flushes, rests and sweeps of the
-/// bitmap come in between.
-const WRITING_TIME_MAX_MS: u64 = 900;
+/// The longest times from the first write until the power is cut: while most bits of the bitmap are
+/// set, or after many flushes and some rests.
+const WRITING_TIMES_MAX_MS: [u64; 2] = [60, 900];
 
 /// How long the client may take to have read everything, and to end.
 const CLIENT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -126,7 +126,8 @@ fn round(room: &Room, legs: &[String], options: &[&str], seed: u64) -> Result<u6
         ensure!(client.is_running()?, "the client ended: {said}");
         Ok(said.contains(waits_for))
     })?;
-    let writing_ms = chance(seed + 1, WRITING_TIME_MAX_MS);
+    let most_ms = WRITING_TIMES_MAX_MS[usize::from(chance(seed + 1, 2) == 0)];
+    let writing_ms = chance(seed + 2, most_ms);
     thread::sleep(Duration::from_millis(writing_ms));
     server.kill()?;
     let status = client.wait(CLIENT_TIME_MAX)?;
@@ -202,7 +203,7 @@ fn new_array(room: &Room, leg_count: usize, options: &[&str], seed: u64) -> Resu
     let files = (0..leg_count).map(|index| legs::sparse_file(room, index));
     let files = files.collect::<Result<Vec<_>>>()?;
     // In most rounds chunks are written to whose bits are not set.
-    let more = ["--assume-clean", "--bitmap-chunk", "256K"];
+    let more = ["--assume-clean", "--bitmap-chunk", "64K"];
     create_well(
         room,
         &volatile_legs(&files, seed),

@@ -17,10 +17,11 @@ import time
 import nbd
 
 SECTOR = 512
-# Bytes are used in slots that lie far apart, so that many regions of an array are in use at once.
-SLOTS = 128
-SLOT_SECTORS = 128
-STRIDE = 384 * 1024
+# Bytes are used in slots that lie apart, so that there are many regions of an array to be written to
+# for the first time.
+SLOTS = 512
+SLOT_SECTORS = 32
+STRIDE = 96 * 1024
 SLOT = SLOT_SECTORS * SECTOR
 IN_FLIGHT_MAX = 16
 
