@@ -321,7 +321,10 @@ impl Assembly {
         } else if superblock.features.contains(Features::RECOVERY_OFFSET) {
             Member::Rebuilding {
                 candidate: index,
-                from_sectors: superblock.recovery_offset_sectors,
+                // More than all is all.
+                from_sectors: superblock
+                    .recovery_offset_sectors
+                    .min(superblock.size_sectors),
                 by_bitmap: superblock.features.contains(Features::RECOVERY_BITMAP),
             }
         } else {

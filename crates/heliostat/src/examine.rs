@@ -52,8 +52,17 @@ impl Examined {
     /// Whether this could be part of an array that is served, and nothing of it is damaged.
     fn is_good(&self) -> bool {
         let found = self.search.found.first();
-        found.is_some_and(|found| found.refusal.is_none() && bitmap_error(found).is_none())
+        found.is_some_and(|found| problem(found).is_none())
     }
+}
+
+/// What is wrong with a leg, where something is.
+fn problem(found: &Found) -> Option<String> {
+    let refusal = found.refusal.as_ref().map(ToString::to_string);
+    let log = found.bad_blocks.as_ref().and_then(|log| log.as_ref().err());
+    refusal
+        .or_else(|| bitmap_error(found))
+        .or_else(|| log.map(ToString::to_string))
 }
 
 /// Why the bitmap of a leg cannot be used, where it cannot.

@@ -180,6 +180,14 @@ fn a_spare_has_no_data_whatever_it_is_told() {
         by_bitmap: false,
     };
     assert_eq!(assembly.members, [Member::InSync(0), rebuilt]);
+    legs[1].superblock.recovery_offset_sectors = u64::MAX;
+    let assembly = Assembly::of(&legs).unwrap();
+    let rebuilt = Member::Rebuilding {
+        candidate: 1,
+        from_sectors: CHUNKS * 8,
+        by_bitmap: false,
+    };
+    assert_eq!(assembly.members, [Member::InSync(0), rebuilt]);
     assert_eq!(
         Assembly::of(&legs[1..]).unwrap_err(),
         AssemblyError::NoneInSync

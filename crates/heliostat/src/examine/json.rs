@@ -3,7 +3,7 @@
 use heliostat_format::{Found, RESYNC_DONE, Role};
 use serde::Serialize;
 
-use super::{Examined, bitmap_error};
+use super::{Examined, problem};
 
 /// A leg.
 #[derive(Debug, Serialize)]
@@ -119,10 +119,7 @@ pub(super) fn line(examined: &Examined) -> serde_json::Result<String> {
             (None, [(place, error), ..]) => format!("version {}: {error}", place.minor),
             (None, []) => unreachable!("what is empty has something instead"),
         }),
-        Some(found) => {
-            let refusal = found.refusal.as_ref().map(ToString::to_string);
-            refusal.or_else(|| bitmap_error(found))
-        }
+        Some(found) => problem(found),
     };
     let bad = found.and_then(|found| found.bad_blocks.as_ref()?.as_ref().ok());
     let leg = Leg {

@@ -189,7 +189,17 @@ fn what_is_damaged_is_said() {
     check_said(&scratch, &["damaged"], &expected);
     let expected = "damaged: cannot be served: sb_csum is ";
     check_said(&scratch, &["damaged"], expected);
-    leg.parts[0].1[192] ^= 1;
+    // A bad block beyond all sectors.
+    let mut leg = case("raid1-bad-blocks").remove(0);
+    leg.parts[2].1[..8].copy_from_slice(&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    scratch.golden("log", &leg);
+    let expected = "log: the bad-block log has an entry fffffffffffffffe that";
+    check_said(&scratch, &["log"], expected);
+    check_said(
+        &scratch,
+        &["log", "--json"],
+        "\"problem\":\"the bad-block log has",
+    );
     let mut broken = case("raid1-two").remove(0);
     broken.parts[0].1[222] = 1;
     scratch.golden("broken", &broken);
@@ -202,6 +212,7 @@ fn what_is_damaged_is_said() {
         "version 1.2: max_dev is 65664",
     );
     // The bitmap of another array.
+    let mut leg = case("raid1-two").remove(0);
     leg.parts[1].1[8] ^= 1;
     scratch.golden("strange", &leg);
     let expected = "strange: the bitmap cannot be used: bitmap uuid is ";
