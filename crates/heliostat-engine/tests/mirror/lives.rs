@@ -34,6 +34,9 @@ impl World {
 
     /// The array is taken up again, with what the legs say, and perhaps without some of them.
     pub(crate) fn take_up_again(&mut self, policy: Box<dyn ReadPolicy>) {
+        if self.prng.below(6) == 0 {
+            self.make_bitmaps_stale();
+        }
         let present = self.some_present();
         let first = index(self.prng.below(self.legs.len() as u64));
         let found = match self.find_array(present, first) {

@@ -656,6 +656,24 @@ impl World {
                 .any(|leg| is_last(leg) || all_fail && fails(leg, since))
     }
 
+    /// Somebody has used the array who knows of no bitmaps: what they say is worth nothing.
+    pub(crate) fn make_bitmaps_stale(&mut self) {
+        let at = index(self.setup.size_bytes + BITMAP_AT);
+        for (leg, reading) in self.readings().iter().enumerate() {
+            let bits = reading.as_ref().and_then(|reading| reading.bitmap.clone());
+            if let Some(mut bits) = bits {
+                bits.clear_all();
+                bits.set_super(BitmapSuper {
+                    events: 1,
+                    ..*bits.super_block()
+                });
+                let leg = &mut self.legs[leg];
+                leg.data[at..][..bits.bytes().len()].copy_from_slice(bits.bytes());
+                leg.durable[at..][..bits.bytes().len()].copy_from_slice(bits.bytes());
+            }
+        }
+    }
+
     /// What an engine is told of the legs at its start.
     pub(crate) fn take_up(&mut self, found: Found) -> Metadata {
         for leg in LegSet::first(self.legs.len()) {
