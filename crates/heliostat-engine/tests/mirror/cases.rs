@@ -9,6 +9,7 @@ use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 mod background;
 mod layouts;
+mod metadata;
 mod review;
 
 const MIB: u64 = 1 << 20;

@@ -39,6 +39,16 @@ impl World {
         }
         let present = self.some_present();
         let first = index(self.prng.below(self.legs.len() as u64));
+        self.take_up_with(present, first, policy);
+    }
+
+    /// The same with these legs.
+    pub(crate) fn take_up_with(
+        &mut self,
+        present: LegSet,
+        first: usize,
+        policy: Box<dyn ReadPolicy>,
+    ) {
         let found = match self.find_array(present, first) {
             Ok(found) => found,
             Err(what) => self.fail(&what),

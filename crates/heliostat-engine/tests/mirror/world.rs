@@ -230,6 +230,8 @@ pub(crate) struct World {
     /// Legs faulted for silence by the last input.
     silent_faults: usize,
     pub(crate) readings: Readings,
+    /// How often legs were sent metadata.
+    pub(crate) metadata_writes: usize,
     /// When the engine had last nothing to do.
     pub(crate) at_rest: Tick,
     /// Some chunks are to be resynced.
@@ -305,6 +307,7 @@ impl World {
             is_lost: false,
             silent_faults: 0,
             readings: Readings::default(),
+            metadata_writes: 0,
             at_rest: 0,
             needs_resync: false,
             log: Some(Log::default()),
@@ -439,6 +442,7 @@ impl World {
             if op.kind == OpKind::Write {
                 snapshot = self.arena.bytes(range.clone()).to_vec();
                 if self.is_metadata(&op) {
+                    self.metadata_writes += 1;
                     self.judge_metadata_write(&op, &snapshot);
                 }
             } else {

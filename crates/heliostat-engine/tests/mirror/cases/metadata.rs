@@ -1,0 +1,385 @@
+//! Arrays with metadata on their legs, step by step.
+
+use heliostat_engine::{Event, FaultReason, LegConfig, LegState};
+use heliostat_format::Superblock;
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream};
+
+use super::{DONE, answer, at_leg, end};
+use crate::meta::Meta;
+use crate::policies::First;
+use crate::world::{LEG, Outcome, Setup, World};
+
+const CHUNK: u64 = 4096;
+const IO: Outcome = Outcome::Bad(ErrorKind::Io);
+const FULL: Outcome = Outcome::Bad(ErrorKind::NoSpace);
+const META: Meta = Meta {
+    chunk_bytes: Some(4096),
+    daemon_sleep_seconds: 5,
+    events: 10,
+};
+
+fn setup(legs: usize, chunks: u64) -> Setup {
+    let leg = |number: u64| LegConfig {
+        data_offset_bytes: (16 + 4 * number) << 10,
+        ..LEG
+    };
+    Setup {
+        size_bytes: chunks * CHUNK,
+        legs: (0..).map(leg).take(legs).collect(),
+        meta: Some(META),
+        ..Setup::legs(legs)
+    }
+}
+
+fn new_world(setup: Setup) -> World {
+    let mut world = World::new(setup, Box::new(First));
+    world.tell_deadline();
+    world
+}
+
+fn world(legs: usize) -> World {
+    new_world(setup(legs, 128))
+}
+
+/// The first block of a chunk.
+fn chunk(number: u64) -> Extent {
+    Extent::new(number * CHUNK, 512)
+}
+
+/// The metadata that a leg is being sent, by place in `pending`.
+fn metadata_at(world: &World, leg: usize) -> Vec<usize> {
+    let pending = world.find(|pending| pending.op.leg.index() == leg);
+    let pending = pending.into_iter();
+    pending
+        .filter(|&at| world.is_metadata(&world.pending[at].op))
+        .collect()
+}
+
+/// Legs end what they were sent of metadata, step by step, and nothing else.
+fn end_commits(world: &mut World) {
+    loop {
+        let found = world.find(|pending| world.is_metadata(&pending.op));
+        let Some(&at) = found.first() else { break };
+        world.complete(at, Outcome::Good);
+    }
+}
+
+/// The superblock that a leg is being sent.
+fn superblock_at(world: &World, leg: usize) -> Option<Superblock> {
+    let found = metadata_at(world, leg);
+    let bytes = found.iter().map(|&at| &world.pending[at].snapshot[..]);
+    bytes
+        .filter_map(|bytes| Superblock::parse(bytes).ok())
+        .next()
+}
+
+fn data_writes(world: &World) -> usize {
+    let found = world.find(|pending| pending.op.kind.is_mutating());
+    let found = found.into_iter();
+    found
+        .filter(|&at| !world.is_metadata(&world.pending[at].op))
+        .count()
+}
+
+#[test]
+fn writes_that_come_during_a_commit_share_the_next() {
+    let mut world = world(2);
+    world.write(chunk(0));
+    assert_eq!(world.metadata_writes, 2, "a page for each leg");
+    let writes: Vec<u64> = (1..=20).map(|number| world.write(chunk(number))).collect();
+    assert_eq!(world.metadata_writes, 2);
+    end_commits(&mut world);
+    // Page and superblock of the first, page of the second.
+    assert_eq!(world.metadata_writes, 6);
+    assert_eq!(data_writes(&world), 42);
+    world.pump();
+    for write in writes {
+        assert_eq!(answer(&world, write), DONE);
+    }
+    let figures = world.engine.bitmap_figures().expect("there is a bitmap");
+    assert_eq!((figures.sets, figures.set), (21, 21));
+    world.settle();
+}
+
+#[test]
+fn a_working_set_costs_metadata_once() {
+    let mut world = world(2);
+    let mut prng = RandomStream::new(1, "writes", 0);
+    for number in 0..100 {
+        world.write(chunk(number));
+        world.pump();
+    }
+    let first_round = world.metadata_writes;
+    assert!(first_round <= 2 * 101, "a page for each, and a superblock");
+    for _ in 0..1_000 {
+        world.write(chunk(prng.below(100)));
+        world.pump();
+    }
+    assert_eq!(world.metadata_writes, first_round);
+    world.settle();
+    let figures = world.engine.bitmap_figures().expect("there is a bitmap");
+    assert_eq!(figures.set, 0, "at rest all are cleared");
+}
+
+#[test]
+fn a_life_of_reads_writes_no_metadata() {
+    let mut world = world(3);
+    for number in 0..20 {
+        world.read(chunk(number));
+        world.pump();
+        world.advance(Duration::from_secs(7));
+    }
+    world.flush();
+    world.pump();
+    world.settle();
+    assert_eq!(world.metadata_writes, 0);
+}
+
+#[test]
+fn a_missing_leg_is_left_two_events_behind_before_anything_is_written() {
+    for seed in [1, 2] {
+        let mut setup = setup(3, 16);
+        setup.seed = seed;
+        setup.legs[1].state = LegState::Missing;
+        let mut world = World::new(setup, Box::new(First));
+        let write = world.write(chunk(3));
+        assert!(!world.engine.is_taken_up());
+        let mut events = Vec::new();
+        while data_writes(&world) == 0 {
+            events.extend(superblock_at(&world, 2).map(|superblock| superblock.events));
+            assert!(superblock_at(&world, 1).is_none());
+            for leg in [0, 2] {
+                end(&mut world, leg, OpKind::Write, Outcome::Good);
+            }
+        }
+        assert!(world.engine.is_taken_up());
+        assert_eq!(events, [11, 12]);
+        world.pump();
+        assert_eq!(answer(&world, write), DONE);
+        world.settle();
+    }
+}
+
+#[test]
+fn a_leg_that_missed_an_event_hears_of_it_before_the_next() {
+    let mut world = world(2);
+    world.write(chunk(0));
+    // The page, and the superblock of one leg.
+    for leg in [0, 1, 0] {
+        end(&mut world, leg, OpKind::Write, Outcome::Good);
+    }
+    for at in (0..world.pending.len()).rev() {
+        world.pending.remove(at);
+    }
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    world.tell_deadline();
+    let mut events = Vec::new();
+    while let Some(&at) = world.find(|_| true).first() {
+        events.extend(superblock_at(&world, 1).map(|superblock| superblock.events));
+        world.complete(at, Outcome::Good);
+    }
+    events.dedup();
+    assert_eq!(events, [11, 12]);
+    assert!(world.engine.is_taken_up());
+    world.settle();
+}
+
+#[test]
+fn no_write_relies_on_a_commit_that_a_leg_has_failed() {
+    let mut world = world(3);
+    let write = world.write(chunk(5));
+    end(&mut world, 0, OpKind::Write, IO);
+    for leg in [1, 2, 1, 2] {
+        end(&mut world, leg, OpKind::Write, Outcome::Good);
+    }
+    assert_eq!(world.in_sync(), [1, 2]);
+    assert_eq!(data_writes(&world), 0, "the fault is not durable");
+    end_commits(&mut world);
+    assert_eq!(data_writes(&world), 2);
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn the_last_leg_that_fails_a_commit_fails_the_write_and_nothing_else() {
+    let mut world = world(2);
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    world.pump();
+    let write = world.write(chunk(5));
+    let beside = world.write(chunk(6));
+    end(&mut world, 0, OpKind::Write, IO);
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    assert_eq!(answer(&world, beside), Some(&Err(ErrorKind::Io)));
+    // The second one had asked for another try.
+    end(&mut world, 0, OpKind::Write, IO);
+    assert!(world.pending.is_empty(), "nobody asks again");
+    let kept = |event: &&Event| matches!(event, Event::LastLegKept { .. });
+    assert_eq!(world.events.iter().filter(kept).count(), 1);
+    let again = world.write(chunk(5));
+    world.pump();
+    assert_eq!(answer(&world, again), DONE);
+    world.settle();
+}
+
+#[test]
+fn legs_that_are_all_full_stay() {
+    let mut world = world(2);
+    let write = world.write(chunk(5));
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Write, FULL);
+    }
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::NoSpace)));
+    assert_eq!(world.in_sync(), [0, 1]);
+    let events: Vec<u64> = (0..3)
+        .map(|_| {
+            world.write(chunk(5));
+            end_commit_full(&mut world)
+        })
+        .collect();
+    assert_eq!(events, [11, 11, 11], "nobody has heard of it");
+    let again = world.write(chunk(5));
+    world.pump();
+    assert_eq!(answer(&world, again), DONE);
+    world.settle();
+}
+
+/// Both legs write the page and are too full for the superblock. Its events.
+fn end_commit_full(world: &mut World) -> u64 {
+    for leg in [0, 1] {
+        end(world, leg, OpKind::Write, Outcome::Good);
+    }
+    let superblock = superblock_at(world, 0).expect("the page is durable");
+    for leg in [0, 1] {
+        end(world, leg, OpKind::Write, FULL);
+    }
+    superblock.events
+}
+
+#[test]
+fn a_flush_that_fails_beside_a_commit_fails_it() {
+    let mut setup = setup(2, 16);
+    setup.legs[0].fua = false;
+    let mut world = new_world(setup);
+    world.flush();
+    let write = world.write(chunk(5));
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    // That of the client; the one of the commit comes later, and says nothing of what is lost.
+    end(&mut world, 0, OpKind::Flush, IO);
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    while let Some(&at) = metadata_at(&world, 1).first() {
+        world.complete(at, Outcome::Good);
+    }
+    assert_eq!(world.in_sync(), [1]);
+    let reason = FaultReason::FlushFailed(ErrorKind::Io);
+    let leg = LegId::new(0);
+    assert!(world.events.contains(&Event::LegFaulted { leg, reason }));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_write_that_comes_while_the_legs_become_clean_waits_for_dirty() {
+    let mut world = world(2);
+    world.write(chunk(5));
+    world.pump();
+    world.advance(Duration::from_secs(1));
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    assert!(!world.engine.record().dirty);
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Write, Outcome::Good);
+    }
+    assert_eq!(
+        metadata_at(&world, 0).len(),
+        1,
+        "the superblock is on its way"
+    );
+    let write = world.write(chunk(5));
+    assert_eq!(data_writes(&world), 0);
+    let mut clean = Vec::new();
+    while data_writes(&world) == 0 {
+        clean.extend(superblock_at(&world, 0).map(|block| block.resync_offset_sectors));
+        for leg in [0, 1] {
+            end(&mut world, leg, OpKind::Write, Outcome::Good);
+        }
+    }
+    assert_eq!(clean, [u64::MAX, 0]);
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_bitmap_of_several_pages_is_durable_before_a_trim_of_all() {
+    let chunks = 3 * 4096;
+    let mut setup = setup(2, chunks);
+    setup.meta = Some(Meta {
+        chunk_bytes: Some(512),
+        ..META
+    });
+    for leg in &mut setup.legs {
+        leg.data_offset_bytes += 16 << 10;
+    }
+    let mut world = new_world(setup);
+    let trim = world.trim(Extent::new(0, chunks * CHUNK), false);
+    assert_eq!(data_writes(&world), 0);
+    end_commits(&mut world);
+    assert_eq!(data_writes(&world), 2);
+    let figures = world.engine.bitmap_figures().expect("there is a bitmap");
+    assert_eq!((figures.pages_written, figures.set), (4, figures.chunks));
+    world.pump();
+    assert_eq!(answer(&world, trim), DONE);
+    world.settle();
+    let figures = world.engine.bitmap_figures().expect("there is a bitmap");
+    assert_eq!(figures.set, 0);
+}
+
+#[test]
+fn what_may_differ_after_a_power_cut_is_read_from_one_leg() {
+    let mut world = world(3);
+    world.write(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    world.fail_power();
+    world.take_up_with(
+        LegSet::first(3),
+        0,
+        Box::new(crate::policies::Rotate::default()),
+    );
+    world.tell_deadline();
+    for _ in 0..3 {
+        world.read(chunk(5));
+    }
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 3);
+    for _ in 0..3 {
+        world.read(chunk(6));
+    }
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 4);
+    world.settle();
+}
+
+#[test]
+fn a_dirty_array_with_nothing_to_resync_becomes_clean() {
+    let mut setup = setup(2, 16);
+    setup.clean_delay = Duration::from_secs(3600);
+    let mut world = new_world(setup);
+    world.write(chunk(5));
+    for _ in 0..4 {
+        world.pump();
+        world.advance(Duration::from_secs(6));
+    }
+    world.pump();
+    let figures = world.engine.bitmap_figures().expect("there is a bitmap");
+    assert_eq!((world.engine.record().dirty, figures.set), (true, 0));
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    assert!(world.engine.record().dirty);
+    world.tell_deadline();
+    world.pump();
+    assert!(!world.engine.record().dirty);
+    world.settle();
+}
