@@ -1,6 +1,7 @@
 //! What the engine costs per request: reads and three-way writes at depth 32 on legs that answer at
-//! once, without any byte moved. `engine_cost [COUNT]`; for instruction counts run it under
-//! `valgrind --tool=callgrind` with a COUNT of 100000.
+//! once, without any byte moved, on raw legs and with metadata and a bitmap whose bits are set.
+//! `engine_cost [COUNT [KIND]]`; for instruction counts run it under `valgrind --tool=callgrind` with
+//! a COUNT of 100000 and a KIND such as `write`.
 
 #![expect(clippy::print_stdout, reason = "figures for people")]
 #![expect(
@@ -12,11 +13,14 @@
 use std::time::Instant as Clock;
 
 use heliostat_engine::{
-    Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map, Output, Request,
-    RequestKind,
+    Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map, Metadata, Output,
+    Request, RequestKind, Unequal,
 };
+use heliostat_format::{BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Superblock};
 use heliostat_policy::{LegView, ReadPlan, ReadPolicy, ReadRequest};
-use heliostat_types::{ClientId, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId};
+use heliostat_types::{
+    ClientId, Duration, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId,
+};
 
 #[derive(Debug)]
 struct First;
@@ -42,14 +46,53 @@ fn main() {
     let count = count.map_or(1_000_000, |count| {
         count.parse().expect("a number of requests")
     });
-    for (name, is_write) in [("read", false), ("write", true)] {
-        let mut run = Run::new();
-        run.requests(64, is_write);
+    let kinds = [
+        ("read", false, false),
+        ("write", true, false),
+        ("read with metadata", false, true),
+        ("write with metadata", true, true),
+    ];
+    let wanted = std::env::args().nth(2);
+    for (name, is_write, has_metadata) in kinds {
+        if wanted.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let mut run = Run::new(has_metadata);
+        // As many as are in flight, and with metadata all bits.
+        run.requests(if has_metadata { 10_000 } else { 64 }, is_write);
         let begun = Clock::now();
         run.requests(count, is_write);
         let spent = begun.elapsed().as_secs_f64() * 1e9;
         let each = spent / f64::from(count);
         println!("{name}: {each:.0} ns per request");
+    }
+}
+
+/// A bitmap with a bit for each MiB, on three legs.
+fn metadata() -> Metadata {
+    let head = BitmapSuper {
+        events: 1,
+        chunk_bytes: 1 << 20,
+        ..BitmapSuper::default()
+    };
+    let mut superblock = Superblock {
+        features: Features::BITMAP,
+        bitmap_offset_sectors: 8,
+        raid_disks: 3,
+        events: 1,
+        resync_offset_sectors: RESYNC_DONE,
+        ..Superblock::default()
+    };
+    for (number, role) in (0..3).zip(&mut superblock.roles) {
+        *role = Role::Active(number);
+    }
+    Metadata {
+        superblocks: vec![Some(superblock.clone()); 3],
+        roles: superblock.roles,
+        bitmap: Some(BitmapBits::new(head, 1 << 10)),
+        unequal: Unequal::Nowhere,
+        is_uneven: false,
+        unix_time: Duration::ZERO,
     }
 }
 
@@ -61,10 +104,10 @@ struct Run {
 }
 
 impl Run {
-    fn new() -> Self {
+    fn new(has_metadata: bool) -> Self {
         let leg = LegConfig {
             state: LegState::InSync,
-            data_offset_bytes: 0,
+            data_offset_bytes: if has_metadata { 1 << 20 } else { 0 },
             rotational: false,
             write_mostly: false,
             read_preferred: false,
@@ -83,7 +126,7 @@ impl Run {
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             accounting: true,
             legs: vec![leg; 3],
-            metadata: None,
+            metadata: has_metadata.then(metadata),
         };
         let record = ArrayRecord {
             generation: 0,

@@ -19,6 +19,7 @@ use heliostat_types::{
 use crate::api::{Answer, FaultReason};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::{Change, ChangeKind, Edge, scratch_of, whole};
+use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
 use crate::locks::LockOwner;
@@ -488,7 +489,7 @@ impl Engine {
         let write = &self.writes[index];
         let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
         let readable = full.intersection(self.legs.in_sync);
-        let seen = self.locks.pinned(write.lock);
+        let seen = self.seen(index);
         let keeper = if done.is_empty() {
             let keeper = seen.filter(|leg| failed.contains(*leg));
             keeper
@@ -512,11 +513,21 @@ impl Engine {
         }
     }
 
+    /// The leg that reads beside a write have seen, or reads before it where legs differed already.
+    fn seen(&self, index: u32) -> Option<LegId> {
+        let write = &self.writes[index];
+        let beside = self.locks.pinned(write.lock);
+        beside.or_else(|| match self.divergence_of(write.aligned) {
+            DivergencePin::Leg(leg) => Some(leg),
+            DivergencePin::None | DivergencePin::Cut(_) => None,
+        })
+    }
+
     /// These legs have failed a write and stay: the client hears of it, and reads of the range go
     /// to one leg.
     fn keep_failed(&mut self, index: u32, kept: LegSet, done: LegSet, keeper: Option<LegId>) {
         let write = &self.writes[index];
-        let (aligned, lock) = (write.aligned, write.lock);
+        let aligned = write.aligned;
         let told = keeper
             .or_else(|| kept.lowest())
             .expect("at least one leg is kept");
@@ -535,7 +546,7 @@ impl Engine {
             .targets
             .intersection(self.legs.rebuilding);
         if left.union(rebuilding).count() > 1 {
-            let seen = self.locks.pinned(lock).filter(|leg| left.contains(*leg));
+            let seen = self.seen(index).filter(|leg| left.contains(*leg));
             let pin = seen
                 .or(keeper)
                 .or_else(|| done.difference(self.legs.write_mostly).lowest())

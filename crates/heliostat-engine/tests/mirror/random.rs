@@ -539,7 +539,12 @@ impl Run {
 
     fn run(mut self) {
         for _ in 0..self.odds.power_cuts {
-            for _ in 0..self.size.steps / (self.odds.power_cuts + 1) {
+            let mut steps = self.size.steps / (self.odds.power_cuts + 1);
+            if self.dice.below(3) == 0 {
+                // Before the array is quite taken up.
+                steps = self.dice.below(12);
+            }
+            for _ in 0..steps {
                 self.step();
             }
             self.world.fail_power();
@@ -706,7 +711,7 @@ fn metadata_with_legs_that_fail() {
 fn power_fails_again_and_again() {
     let odds = Odds {
         metadata: true,
-        power_cuts: 5,
+        power_cuts: 8,
         ..CALM
     };
     attack("power_fails_again_and_again", 60, odds, FULL);
@@ -716,7 +721,7 @@ fn power_fails_again_and_again() {
 fn power_and_legs_fail() {
     let odds = Odds {
         metadata: true,
-        power_cuts: 4,
+        power_cuts: 6,
         write_error: 8,
         flush_error: 8,
         by_hand: 10,

@@ -383,3 +383,28 @@ fn a_dirty_array_with_nothing_to_resync_becomes_clean() {
     assert!(!world.engine.record().dirty);
     world.settle();
 }
+
+#[test]
+fn a_write_that_no_leg_has_room_for_changes_nothing_of_which_leg_is_read() {
+    let mut setup = setup(2, 16);
+    // It comes first, and so it is what Linux reads after a crash.
+    setup.legs[0].write_mostly = true;
+    let mut world = new_world(setup);
+    world.write(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    world.tell_deadline();
+    world.read(chunk(5));
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    world.pump();
+    let write = world.write(chunk(5));
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Write, FULL);
+    }
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::NoSpace)));
+    world.read(chunk(5));
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    world.settle();
+}
