@@ -1,7 +1,7 @@
 //! What the engine costs per request: reads and three-way writes at depth 32 on legs that answer at
 //! once, without any byte moved, on raw legs and with metadata and a bitmap whose bits are set.
-//! `engine_cost [COUNT [KIND]]`; for instruction counts run it under `valgrind --tool=callgrind` with
-//! a COUNT of 100000 and a KIND such as `write`.
+//! `engine_cost [COUNT [KIND]]`; for instruction counts run it under `valgrind --tool=callgrind`
+//! with a COUNT of 100000 and a KIND such as `write`.
 
 #![expect(clippy::print_stdout, reason = "figures for people")]
 #![expect(

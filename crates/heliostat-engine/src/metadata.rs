@@ -13,8 +13,9 @@
 //! is answered with the error.
 //!
 //! Where an engine begins with legs that do not say the same, its first commit makes them: those
-//! that are one event behind hear of that event alone, before there is another one; where a leg is
-//! missing, there are two events more, because it may be one in front of the others. A bitmap that
+//! that are one event behind hear of that event alone, before there is another one. Where a leg is
+//! out there is an event before anything is written, because it may be as fresh as the others, and
+//! two where nobody knew of that, because then it may be one in front of them. A bitmap that
 //! nobody could believe says so itself until all its pages are durable.
 //!
 //! A superblock says: *dirty* (`resync_offset` 0) before the first write, *clean* only after a
@@ -151,6 +152,9 @@ struct Start {
     /// Some leg has missed the last event. It must hear of that one first: of the next one as well
     /// it would be too far behind, should the power fail before it is told.
     is_catching_up: bool,
+    /// Some leg is not there, or known to have failed: it may be as fresh as the others, and must be
+    /// behind them when they are written to.
+    is_degraded: bool,
     /// Some leg that should be there is not. It may be one event in front of the others, and must
     /// be behind them when they are written to.
     is_passing: bool,
@@ -162,6 +166,7 @@ impl Start {
         let counts_on = metadata.roles.iter();
         let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
         Self {
+            is_degraded: legs.clone().any(Option::is_none),
             is_catching_up: legs.clone().flatten().any(|leg| leg.events < events),
             is_passing: counts_on.count() > legs.flatten().count(),
         }
@@ -197,7 +202,7 @@ impl Keeper {
         let is_uneven = metadata.is_uneven
             || metadata.is_unproven()
             || start.is_catching_up
-            || start.is_passing;
+            || start.is_degraded;
         Self {
             start: is_uneven.then_some(start),
             superblocks: metadata.superblocks,

@@ -266,11 +266,20 @@ impl World {
         }
     }
 
-    /// The legs that would be believed, in whatever order they come.
+    /// The legs that would be believed, whichever are there, in whatever order they come.
     pub(crate) fn ever_believed(&self) -> LegSet {
-        let all = LegSet::first(self.legs.len());
-        let orders = (0..self.legs.len()).filter_map(|first| self.find_array(all, first).ok());
-        orders.fold(LegSet::EMPTY, |known, found| known.union(found.trusted))
+        let count = self.legs.len();
+        let subsets = (0..1_usize << count).map(|bits| {
+            let is_there = |leg: &LegId| bits >> leg.index() & 1 == 1;
+            LegSet::first(count).iter().filter(is_there).collect()
+        });
+        let good = self.good();
+        let subsets =
+            subsets.filter(|&subset: &LegSet| self.map.is_covered_by(subset.intersection(good)));
+        let found = subsets.flat_map(|subset| {
+            (0..count).filter_map(move |first| self.find_array(subset, first).ok())
+        });
+        found.fold(LegSet::EMPTY, |known, found| known.union(found.trusted))
     }
 
     /// Legs that may be there after a power cut: any, but enough of those that are in sync.
