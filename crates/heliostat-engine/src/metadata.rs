@@ -152,8 +152,8 @@ struct Start {
     /// Some leg has missed the last event. It must hear of that one first: of the next one as well
     /// it would be too far behind, should the power fail before it is told.
     is_catching_up: bool,
-    /// Some leg is not there, or known to have failed: it may be as fresh as the others, and must be
-    /// behind them when they are written to.
+    /// Some leg is not there, or known to have failed. It may be as fresh as the others, and must
+    /// be behind them when they are written to.
     is_degraded: bool,
     /// Some leg that should be there is not. It may be one event in front of the others, and must
     /// be behind them when they are written to.
