@@ -248,6 +248,17 @@ impl Engine {
 
     /// Goes on with what an input has set free, until nothing is left.
     fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.settle_orphans(turn);
+        if self.keeper.is_none() && !self.background.has_job() {
+            return self.serve_waiting(turn);
+        }
+        self.settle_all(turn);
+    }
+
+    /// The same, with metadata or work in the background. Apart, because it costs each input of an
+    /// array that has neither.
+    #[inline(never)]
+    fn settle_all(&mut self, turn: &mut Turn<'_>) {
         loop {
             self.settle_orphans(turn);
             if self.end_commit(turn) {
@@ -562,11 +573,16 @@ impl Engine {
     }
 
     /// Lets go on what waits for memory, as far as there is any.
+    #[inline]
     fn serve_waiting(&mut self, turn: &mut Turn<'_>) {
-        if !self.memory_freed {
-            return;
+        if self.memory_freed {
+            self.memory_freed = false;
+            self.serve_with_memory(turn);
         }
-        self.memory_freed = false;
+    }
+
+    #[inline(never)]
+    fn serve_with_memory(&mut self, turn: &mut Turn<'_>) {
         while let Some(first) = self.waiting.pop_front() {
             let done = match &first {
                 Waiting::Request(request) => self.admit(turn, request),

@@ -162,10 +162,15 @@ impl Intent {
 
     /// A change of `extent` is about to begin: its chunks get their bits. It must not begin before
     /// [`Intent::is_durable`].
+    #[inline]
     pub(crate) fn begin(&mut self, extent: Extent) {
-        if self.bits.is_none() {
-            return;
+        if self.bits.is_some() {
+            self.begin_chunks(extent);
         }
+    }
+
+    #[inline(never)]
+    fn begin_chunks(&mut self, extent: Extent) {
         for chunk in self.chunks(extent) {
             let used = self.use_of(chunk);
             used.changes += 1;
@@ -181,7 +186,13 @@ impl Intent {
     }
 
     /// Whether the bits of all chunks of `extent`, which has begun, are durable.
+    #[inline]
     pub(crate) fn is_durable(&self, extent: Extent) -> bool {
+        self.waiting.is_empty() && self.committing.is_empty() || self.are_durable(extent)
+    }
+
+    #[inline(never)]
+    fn are_durable(&self, extent: Extent) -> bool {
         let is_durable = |set: &ChunkSet| {
             set.is_empty() || !self.chunks(extent).any(|chunk| set.contains(chunk))
         };
@@ -189,10 +200,15 @@ impl Intent {
     }
 
     /// A change has ended, however.
+    #[inline]
     pub(crate) fn end(&mut self, extent: Extent) {
-        if self.bits.is_none() {
-            return;
+        if self.bits.is_some() {
+            self.end_chunks(extent);
         }
+    }
+
+    #[inline(never)]
+    fn end_chunks(&mut self, extent: Extent) {
         for chunk in self.chunks(extent) {
             self.use_of(chunk).changes -= 1;
         }

@@ -378,10 +378,11 @@ impl Engine {
             leg.in_device += 1;
             leg.in_device_bytes += bytes;
             self.buffers.begin_in_device(op.memory, leg_id);
-            let extent = match (op.owner, op.kind) {
-                (OpOwner::Metadata, _) | (_, OpKind::Flush) => op.extent,
-                _ => op.extent.moved(leg.config.data_offset_bytes),
-            };
+            let mut extent = op.extent;
+            let is_data = !extent.is_empty() && op.owner != OpOwner::Metadata;
+            if leg.config.data_offset_bytes > 0 && is_data {
+                extent = extent.moved(leg.config.data_offset_bytes);
+            }
             self.outputs.push_back(Output::Dispatch(LegOp {
                 id: op.id,
                 leg: leg_id,
@@ -516,6 +517,13 @@ impl Engine {
     /// taken out: what ends then may take out further legs, in the middle of a decision on which
     /// legs have failed the same write.
     pub(crate) fn settle_orphans(&mut self, turn: &mut Turn<'_>) {
+        if !self.orphans.owners.is_empty() {
+            self.settle_all_orphans(turn);
+        }
+    }
+
+    #[cold]
+    fn settle_all_orphans(&mut self, turn: &mut Turn<'_>) {
         while !self.orphans.owners.is_empty() {
             let Orphans { lost, owners } = std::mem::take(&mut self.orphans);
             self.reads_lost(turn, &lost);

@@ -123,17 +123,29 @@ impl Engine {
 
     /// Whether a write may change the bytes of `extent` now. Otherwise it is told later.
     pub(crate) fn may_write(&mut self, write: u32, extent: Extent) -> bool {
-        self.may_change_or_hold(extent, Held::Begin(write))
+        let may = self.may_begin(extent);
+        if !may {
+            self.hold_change(extent, Held::Begin(write));
+        }
+        may
     }
 
     /// The same for a repair.
     pub(crate) fn may_repair(&mut self, repair: u32, extent: Extent) -> bool {
-        self.may_change_or_hold(extent, Held::Repair(repair))
+        let may = self.may_begin(extent);
+        if !may {
+            self.hold_change(extent, Held::Repair(repair));
+        }
+        may
     }
 
     /// The same for a window of the background work.
     pub(crate) fn may_change(&mut self, window: u32, extent: Extent) -> bool {
-        self.may_change_or_hold(extent, Held::Window(window))
+        let may = self.may_begin(extent);
+        if !may {
+            self.hold_change(extent, Held::Window(window));
+        }
+        may
     }
 
     /// A leg was rebuilt, and that is durable on it: puts on record that it is in sync. It is told
@@ -145,7 +157,21 @@ impl Engine {
         self.record.held.push_back((generation, held));
     }
 
-    fn may_change_or_hold(&mut self, extent: Extent, held: Held) -> bool {
+    /// The generation that a change waits for.
+    fn change_generation(&self) -> u64 {
+        let record = &self.record;
+        record.dirty_generation.max(record.begin_generation)
+    }
+
+    fn may_begin(&self, extent: Extent) -> bool {
+        let record = &self.record;
+        let is_dirty = record.newest.dirty && record.durable_generation >= self.change_generation();
+        is_dirty && self.intent.is_durable(extent)
+    }
+
+    /// A change waits until it may begin, or until it is worth looking again.
+    #[cold]
+    fn hold_change(&mut self, extent: Extent, held: Held) {
         if !self.record.newest.dirty {
             self.record.newest.dirty = true;
             self.record.dirty_generation = self.persist();
@@ -154,11 +180,9 @@ impl Engine {
             let keeper = self.keeper.as_mut().expect("only metadata has a bitmap");
             let generation = keeper.want();
             self.record.held.push_back((generation, held));
-            return false;
+            return;
         }
-        let record = &self.record;
-        let generation = record.dirty_generation.max(record.begin_generation);
-        self.is_durable_or_hold(generation, held)
+        self.hold(self.change_generation(), held);
     }
 
     /// The bits of these chunks may be cleared once what is wanted now is durable.
@@ -173,23 +197,33 @@ impl Engine {
 
     /// Whether a write may be answered now. Otherwise it is told later.
     pub(crate) fn may_answer_write(&mut self, write: u32) -> bool {
-        self.is_durable_or_hold(self.record.fault_generation, Held::WriteAnswer(write))
+        let may = self.are_faults_durable();
+        if !may {
+            self.hold(self.record.fault_generation, Held::WriteAnswer(write));
+        }
+        may
     }
 
     /// Whether a flush round may be answered now. Otherwise it is told later.
     pub(crate) fn may_answer_flush(&mut self, round: u32) -> bool {
-        self.is_durable_or_hold(self.record.fault_generation, Held::FlushAnswer(round))
+        let may = self.are_faults_durable();
+        if !may {
+            self.hold(self.record.fault_generation, Held::FlushAnswer(round));
+        }
+        may
     }
 
-    fn is_durable_or_hold(&mut self, generation: u64, held: Held) -> bool {
-        let is_durable = self.record.durable_generation >= generation;
-        if !is_durable {
-            if let Some(keeper) = &mut self.keeper {
-                keeper.want();
-            }
-            self.record.held.push_back((generation, held));
+    const fn are_faults_durable(&self) -> bool {
+        self.record.durable_generation >= self.record.fault_generation
+    }
+
+    /// What waits for a generation that is not durable.
+    #[cold]
+    fn hold(&mut self, generation: u64, held: Held) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.want();
         }
-        is_durable
+        self.record.held.push_back((generation, held));
     }
 
     /// A leg is out.
