@@ -93,7 +93,7 @@ pub(super) fn examined(room: &Room, leg: &str, field: &str) -> Result<String> {
 }
 
 /// All legs are clean, with good checksums and the same count of events.
-fn ensure_clean(room: &Room, legs: &[String]) -> Result<()> {
+pub(super) fn ensure_clean(room: &Room, legs: &[String]) -> Result<()> {
     let events = examined(room, &legs[0], "Events")?;
     for leg in legs {
         let state = examined(room, leg, "State")?;
@@ -107,7 +107,7 @@ fn ensure_clean(room: &Room, legs: &[String]) -> Result<()> {
 }
 
 /// The data of all legs of a mirror is the same.
-fn ensure_same_data(room: &Room, legs: &[String]) -> Result<()> {
+pub(super) fn ensure_same_data(room: &Room, legs: &[String]) -> Result<()> {
     let offset = examined(room, &legs[0], "Data Offset")?;
     let sectors: u64 = offset
         .split(' ')
@@ -201,7 +201,7 @@ fn killed(room: &Room) -> Result<()> {
 }
 
 /// Until the resync is through and the array has rested.
-fn wait_until_clean(room: &Room, legs: &[String]) -> Result<()> {
+pub(super) fn wait_until_clean(room: &Room, legs: &[String]) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < RESYNC_TIME_MAX {
         if ensure_clean(room, legs).is_ok() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::Test;
-use super::arrays::{create_well, examined};
+use super::arrays::{create_well, ensure_clean, ensure_same_data, examined, wait_until_clean};
 use super::legs;
 use super::room::Room;
 use super::server::{NAME, Server};
@@ -24,7 +24,7 @@ pub(super) const TESTS: &[Test] = &[
     },
     Test {
         name: "power_raid1",
-        about: "power cuts under RAID1: what was flushed is read, and read again",
+        about: "power cuts under RAID1: what was flushed is read; resynced, legs equal",
         run: |room| array(room, 2, &["--level", "raid1"], rounds(ROUNDS)?),
     },
     Test {
@@ -190,7 +190,7 @@ fn array(room: &Room, leg_count: usize, options: &[&str], rounds: u32) -> Result
         lost_count += round(room, &legs, &[], seed).with_context(told)?;
         ensure_sane(room, &files).with_context(told)?;
         if (number + 1) % ARRAY_ROUNDS == 0 || number + 1 == rounds {
-            peace(room, seed).with_context(|| format!("after {}", told()))?;
+            peace(room, &files, seed).with_context(|| format!("after {}", told()))?;
         }
     }
     ensure!(lost_count > 0, "nothing was lost: the power was never cut");
@@ -242,12 +242,23 @@ fn ensure_sane(room: &Room, files: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Serves the array and reads it twice: what was read once is read again.
-fn peace(room: &Room, seed: u64) -> Result<()> {
+/// Serves the array until it is clean, reads it before and after, and compares the legs.
+fn peace(room: &Room, files: &[String], seed: u64) -> Result<()> {
     let server = Server::start(room, &[NAME.to_owned()], &[])?;
-    for _ in 0..2 {
+    let read = || -> Result<()> {
         let mut command = script(room, "read", seed)?;
         process::succeed(command.env("URI", server.uri()))?;
+        Ok(())
+    };
+    read()?;
+    wait_until_clean(room, files)?;
+    // What was read once is read again, whichever leg it comes from now.
+    read()?;
+    server.terminate()?;
+    ensure_clean(room, files)?;
+    // A mirror of two, or the pairs of a RAID10 with near copies.
+    for pair in files.chunks(2) {
+        ensure_same_data(room, pair)?;
     }
-    server.kill()
+    Ok(())
 }
