@@ -34,6 +34,11 @@ pub(crate) struct Lives {
     rewritten: BTreeMap<u64, Moment>,
     /// Those of them that were read from another leg than first.
     moved: BTreeSet<u64>,
+    /// The legs that the array was started on, while clients are not served yet.
+    waits_for: Option<LegSet>,
+    /// Whether legs in sync are equal but for what is being written: they were at the start, or the
+    /// resync is done.
+    pub(crate) is_synced: bool,
     /// Metadata was damaged, or no leg that held everything comes back: nothing more is promised.
     pub(crate) is_over: bool,
 }
@@ -104,11 +109,34 @@ impl Simulation {
         }
         let started = self
             .check_legs(present)
-            .and_then(|_| self.read_everything(present))
-            .and_then(|()| self.start_on(present));
+            .and_then(|_| self.start_on(present));
         if let Err(text) = started {
             self.fail(format!("at the start, {text}"));
         }
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.waits_for = Some(present);
+    }
+
+    /// Serves clients as soon as the legs know who is in sync; whether it is that moment.
+    pub(crate) fn take_up(&mut self) -> bool {
+        if self.power.is_off() || !self.engine.is_taken_up() {
+            return false;
+        }
+        let lives = self.lives.as_mut();
+        let Some(present) = lives.and_then(|lives| lives.waits_for.take()) else {
+            return false;
+        };
+        if let Err(text) = self.read_everything(present) {
+            self.fail(format!("at the start, {text}"));
+        }
+        self.ask_on();
+        true
+    }
+
+    /// Whether clients have to wait because the array was just started.
+    pub(crate) fn is_being_taken_up(&self) -> bool {
+        let lives = self.lives.as_ref();
+        lives.is_some_and(|lives| lives.waits_for.is_some())
     }
 
     /// Nothing is promised any more: the run ends here.

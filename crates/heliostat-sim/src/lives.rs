@@ -1,6 +1,6 @@
 //! Random arrays with metadata, whose power fails again and again: while clients write, just after
-//! they have stopped, while bits are being cleared. Legs are pulled meanwhile and come back with
-//! what they had.
+//! they have stopped, while bits are being cleared, while legs are being made equal. Legs are
+//! pulled meanwhile and come back with what they had.
 //!
 //! Everything about one comes from its seed, as with [`Trial::random`].
 

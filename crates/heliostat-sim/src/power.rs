@@ -187,7 +187,7 @@ impl Simulation {
         self.power.back_at = None;
         if self.lives.is_some() {
             self.start_life();
-            self.ask_on();
+            self.pump();
             return;
         }
         let record = ArrayRecord {
@@ -209,13 +209,11 @@ impl Simulation {
         let before = std::mem::replace(&mut self.engine, engine);
         self.engine.follow(before);
         self.ask_on();
+        self.pump();
     }
 
     /// Clients ask anew for what they had not got when the power failed.
-    fn ask_on(&mut self) {
-        if self.power.is_off() {
-            return;
-        }
+    pub(crate) fn ask_on(&mut self) {
         // Clients that have stopped meanwhile do not ask again.
         let asks_on = self.now < self.measured.ends_at;
         for pending in std::mem::take(&mut self.power.gone) {
@@ -223,7 +221,6 @@ impl Simulation {
                 self.ask_again(pending);
             }
         }
-        self.pump();
     }
 
     fn note_power(&mut self, what: What) {

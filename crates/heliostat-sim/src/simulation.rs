@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, Config, Engine, Event, Input, LegConfig, LegOp, LegState, Map, Output,
+    ArrayRecord, BackgroundEnd, BackgroundKind, Config, Engine, Event, Input, LegConfig, LegOp,
+    LegState, Map, Output,
 };
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
@@ -440,7 +441,10 @@ impl Simulation {
 
     /// Whether clients may ask.
     fn may_ask(&self) -> bool {
-        !self.power.is_off() && self.now < self.measured.ends_at && self.failure.is_none()
+        !self.power.is_off()
+            && !self.is_being_taken_up()
+            && self.now < self.measured.ends_at
+            && self.failure.is_none()
     }
 
     /// When a client wants to be woken, while clients may ask.
@@ -470,6 +474,8 @@ impl Simulation {
                 self.feed(input);
             } else if std::mem::take(&mut self.memory_freed) {
                 self.submit_memory_waiters();
+            } else if self.take_up() {
+                // Clients have asked.
             } else if !self.may_ask() {
                 return;
             } else if let Some(step) = self.clients.poll(self.now) {
@@ -620,6 +626,11 @@ impl Simulation {
             self.leg_is_out(leg);
         } else if let Event::ReadFailedOver { leg, extent, .. } = event {
             self.read_elsewhere(leg, extent);
+        } else if let Event::BackgroundEnded { kind, end, .. } = event
+            && (kind, end) == (BackgroundKind::Resync, BackgroundEnd::Done)
+            && let Some(lives) = &mut self.lives
+        {
+            lives.is_synced = true;
         }
     }
 }

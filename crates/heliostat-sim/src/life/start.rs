@@ -106,6 +106,8 @@ impl Simulation {
         }
         config.size_bytes = assembled.size_bytes;
         let record = assembled.metadata.record();
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.is_synced = matches!(assembled.metadata.unequal, Unequal::Nowhere);
         config.metadata = Some(assembled.metadata);
         // Any policy: the one that chose before follows.
         let spec = PolicySpec::parse("pid").expect("there is such a policy");
