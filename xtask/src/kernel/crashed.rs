@@ -126,7 +126,7 @@ const CRASHED: &[Crashed] = &[
                mdadm $md --remove $b
                mdadm --zero-superblock $b
                echo 1 > $sys/sync_speed_min
-               echo 50 > $sys/sync_speed_max
+               echo 1 > $sys/sync_speed_max
                mdadm $md --add $b
                rewrite 1024 256",
         copies: "0..1024 a5 a5, 1024..1280 b5 b5, 1280..6144 a5 a5",

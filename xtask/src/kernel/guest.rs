@@ -85,7 +85,7 @@ pub(super) fn run(
     let text = fs::read(&console).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).replace('\r', "");
     if !text.contains(MARKER) {
-        let end = process::end_of(&text);
+        let end = process::end_of(until_panic(&text));
         let (status, stderr) = (said.status, said.stderr);
         let how = match status.code() {
             Some(124 | 137) => format!("was ended after {} s", TIME_MAX.as_secs()),
@@ -94,6 +94,15 @@ pub(super) fn run(
         bail!("the guest {how}: {stderr}\nthe end of its console:\n{end}");
     }
     unpack(&result, results)
+}
+
+/// What a console said, up to the reason of a panic where there was one: registers follow.
+fn until_panic(console: &str) -> &str {
+    let Some(at) = console.find("Kernel panic") else {
+        return console;
+    };
+    let rest = &console[at..];
+    &console[..at + rest.find('\n').unwrap_or(rest.len())]
 }
 
 /// Gives whoever runs this a shell in a guest.
@@ -185,7 +194,15 @@ fn unpack(archive: &Path, directory: &Path) -> Result<()> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{DRIVES_MAX, Drive, arguments_of};
+    use super::{DRIVES_MAX, Drive, arguments_of, until_panic};
+
+    #[test]
+    fn a_panic_is_the_end_of_a_console() {
+        let console = "case x begins\n[ 4.7] Kernel panic - not syncing: why\n[ 4.8] RIP: 0\n";
+        let end = "case x begins\n[ 4.7] Kernel panic - not syncing: why";
+        assert_eq!(until_panic(console), end);
+        assert_eq!(until_panic("case x begins\n"), "case x begins\n");
+    }
 
     #[test]
     fn drives_share_slots() {
