@@ -527,6 +527,13 @@ impl Checker {
         Ok(())
     }
 
+    /// Legs that differed since a power cut are equal.
+    pub(crate) fn resynced(&mut self) {
+        for cell in self.cells.values_mut() {
+            cell.others.clear();
+        }
+    }
+
     /// All that was answered before `tick` is durable from now on. Gives what is to be checked.
     pub(crate) fn all_durable(&mut self, tick: Tick) -> Vec<Extent> {
         let mut changed = Vec::new();

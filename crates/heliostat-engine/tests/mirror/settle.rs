@@ -163,6 +163,11 @@ impl World {
             self.pump();
         }
         let kept = |event: &Event| matches!(event, Event::LastLegKept { .. });
+        let figures = self.engine.bitmap_figures();
+        if figures.is_some_and(|figures| figures.needed == 0) {
+            self.needs_resync = false;
+            self.checker.resynced();
+        }
         let unequal = self.needs_resync || !self.checker.failed_extents().is_empty();
         // A record that was dirty before the first write stays so: it is not the engine's.
         let own = self.setup.meta.is_some() || self.mutated || !self.setup.record.dirty;
