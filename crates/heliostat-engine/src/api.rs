@@ -1,5 +1,6 @@
 //! What goes into the engine and what comes out.
 
+use heliostat_format::Superblock;
 use heliostat_policy::{PolicySpec, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, LegId, LegOpId, LegSet, OpKind, RequestId, StatusRun,
@@ -235,6 +236,9 @@ pub enum Input {
         config: LegConfig,
         /// What is to be copied to it.
         missed: Missed,
+        /// What it says of the array, or is to say, where that is kept on the legs; `None`: what
+        /// was known of this leg before.
+        superblock: Option<Box<Superblock>>,
     },
     /// Make legs in sync equal where failed writes have left them different, or where an unclean
     /// stop may have: everywhere, or in what is known to be needed, if anything is. To be said once

@@ -207,7 +207,8 @@ impl Engine {
                 leg,
                 config,
                 missed,
-            } => self.add_leg(leg, &config, missed),
+                superblock,
+            } => self.add_leg(leg, &config, missed, superblock),
             Input::StartResync { everything } => self.start_resync(everything),
             Input::StartScrub { repair } => self.start_scrub(repair),
             Input::PauseBackground => self.background.pause(),
@@ -371,6 +372,12 @@ impl Engine {
     #[must_use]
     pub const fn is_write_mostly(&self, leg: LegId) -> bool {
         self.legs.write_mostly.contains(leg)
+    }
+
+    /// The legs that get what is written: in sync, or being rebuilt.
+    #[must_use]
+    pub const fn writable(&self) -> LegSet {
+        self.legs.writable()
     }
 
     /// The legs in sync.

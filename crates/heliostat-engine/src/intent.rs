@@ -351,6 +351,13 @@ impl Intent {
         self.chunks(extent).map(|chunk| self.extent_of(chunk))
     }
 
+    /// The chunks whose bits are set.
+    pub(crate) fn set_extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        let bits = self.bits.iter();
+        bits.flat_map(BitmapBits::iter_set)
+            .map(|chunk| self.extent_of(chunk))
+    }
+
     /// Whether any bit is set.
     pub(crate) fn has_bits(&self) -> bool {
         self.next_set(0).is_some()

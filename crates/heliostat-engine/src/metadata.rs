@@ -26,7 +26,8 @@ use std::collections::VecDeque;
 use heliostat_format::{BitmapBits, BitmapState, Features, RESYNC_DONE, Role, Stamp, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
-use crate::api::{ArrayRecord, FaultReason, LegState, Output};
+use crate::api::{ArrayRecord, FaultReason, Output};
+use crate::background::Missed;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::whole;
 use crate::engine::{Engine, Turn, Waiting};
@@ -108,6 +109,8 @@ enum Step {
         events: u64,
         /// Legs that missed the last event hear of it, and of nothing else.
         is_catching_up: bool,
+        /// It is for those legs alone that were rebuilt and are about to be in sync.
+        is_for_joining: bool,
     },
 }
 
@@ -292,7 +295,7 @@ impl Engine {
 
     /// Takes all that is wanted into a commit.
     fn plan_commit(&mut self) {
-        let targets = self.legs.in_sync;
+        let targets = self.legs_with_metadata();
         let keeper = self.keeper_mut();
         let mut superblocks = Vec::new();
         let events_before = keeper.is_record_new.then_some(keeper.events);
@@ -317,13 +320,25 @@ impl Engine {
         if self.intent.is_unproven() {
             steps.push_back(Step::Proof);
         }
+        let last = superblocks.last().copied();
         let superblocks = superblocks.into_iter();
         steps.extend(
             superblocks.map(|(events, is_catching_up)| Step::Superblocks {
                 events,
                 is_catching_up,
+                is_for_joining: false,
             }),
         );
+        // Last, so that no leg that calls them failed is ever behind them.
+        if let Some((events, is_catching_up)) = last
+            && !targets.difference(self.legs.in_sync).is_empty()
+        {
+            steps.push_back(Step::Superblocks {
+                events,
+                is_catching_up,
+                is_for_joining: true,
+            });
+        }
         let keeper = self.keeper_mut();
         keeper.number += 1;
         keeper.pages_written += pages.len() as u64;
@@ -351,10 +366,10 @@ impl Engine {
     /// Sends the next step of the commit, or goes on where it has nothing; `false` where there is
     /// no memory for it.
     pub(crate) fn send_step(&mut self, turn: &Turn<'_>) -> bool {
-        let in_sync = self.legs.in_sync;
+        let (reached, in_sync) = (self.legs_with_metadata(), self.legs.in_sync);
         let commit = self.commit();
         let targets = commit.targets.difference(commit.failed());
-        let targets = targets.intersection(in_sync);
+        let targets = targets.intersection(reached);
         let is_sent = match commit.steps.front().cloned() {
             Some(Step::Pages(pages)) => self.send_pages(turn, targets, pages),
             Some(Step::Proof) => {
@@ -364,7 +379,15 @@ impl Engine {
             Some(Step::Superblocks {
                 events,
                 is_catching_up,
-            }) => self.send_superblocks(turn, targets, events, is_catching_up),
+                is_for_joining,
+            }) => {
+                let targets = if is_for_joining {
+                    targets.difference(in_sync)
+                } else {
+                    targets.intersection(in_sync)
+                };
+                self.send_superblocks(turn, targets, events, is_catching_up)
+            }
             None => true,
         };
         if is_sent && self.commit().is_at_rest() {
@@ -468,20 +491,43 @@ impl Engine {
         } else {
             RESYNC_DONE
         };
-        superblock.features = superblock.features.without(Features::RECOVERY_OFFSET);
+        let rebuilt = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
+        superblock.features = superblock.features.without(rebuilt);
         superblock.roles.clone_from(&keeper.roles);
         if is_catching_up {
             return superblock;
         }
+        let up_to_date = self.legs_with_metadata();
         for role in &mut superblock.roles {
-            if let Role::Active(number) = *role {
-                let leg = self.legs.legs.get(usize::from(number));
-                if leg.is_none_or(|leg| leg.state != LegState::InSync) {
-                    *role = Role::Faulty;
-                }
+            if let Role::Active(number) = *role
+                && !up_to_date
+                    .iter()
+                    .any(|leg| leg.index() == usize::from(number))
+            {
+                *role = Role::Faulty;
             }
         }
         superblock
+    }
+
+    /// The legs whose metadata is kept up to date: those in sync, and those that were rebuilt and
+    /// are about to be.
+    fn legs_with_metadata(&self) -> LegSet {
+        self.legs.in_sync.union(self.joining_legs())
+    }
+
+    /// Whether a leg has metadata that can be kept up to date, where the array has any.
+    pub(crate) fn can_have_metadata(&self, leg: LegId) -> bool {
+        let keeper = self.keeper.as_ref();
+        keeper.is_none_or(|keeper| keeper.superblocks[leg.index()].is_some())
+    }
+
+    /// A leg that was away is about to be in sync: it gets all of the bitmap.
+    pub(crate) fn renew_bitmap(&mut self) {
+        if let Some(keeper) = &mut self.keeper {
+            self.intent.all_pages_are_stale();
+            keeper.pages_changed();
+        }
     }
 
     fn keeper(&self) -> &Keeper {
@@ -495,6 +541,52 @@ impl Engine {
     fn commit(&mut self) -> &mut Commit {
         let commit = self.keeper_mut().commit.as_mut();
         commit.expect("its operations are in flight")
+    }
+
+    /// This is what a leg that comes back, or a new one, says of the array.
+    pub(crate) fn set_superblock(&mut self, leg: LegId, superblock: Superblock) {
+        let Some(keeper) = &mut self.keeper else {
+            return;
+        };
+        let number = u16::try_from(leg.index()).expect("at most 16 legs");
+        let own = superblock.dev_number as usize;
+        if keeper.roles.len() <= own {
+            keeper.roles.resize(own + 1, Role::Spare);
+        }
+        // Whoever had the role before has none any more.
+        for role in &mut keeper.roles {
+            if *role == Role::Active(number) {
+                *role = Role::Spare;
+            }
+        }
+        keeper.roles[own] = Role::Active(number);
+        keeper.superblocks[leg.index()] = Some(superblock);
+    }
+
+    /// What a leg in sync says of the array, with the newest table of roles; `None` where legs have
+    /// no metadata.
+    #[must_use]
+    pub fn array_superblock(&self) -> Option<Superblock> {
+        let keeper = self.keeper.as_ref()?;
+        let leg = self.legs.in_sync.lowest()?;
+        let superblock = keeper.superblocks[leg.index()].clone()?;
+        Some(Superblock {
+            events: keeper.events,
+            roles: keeper.roles.clone(),
+            ..superblock
+        })
+    }
+
+    /// What a leg has missed that says it was last there at this count of events: all of it, where
+    /// the bitmap does not know.
+    #[must_use]
+    pub fn missed_since(&self, events: u64) -> Missed {
+        match self.intent.bits() {
+            Some(bits) if events >= bits.super_block().events_cleared => {
+                Missed::Extents(self.intent.set_extents().collect())
+            }
+            _ => Missed::From(0),
+        }
     }
 
     /// Where on a leg the bitmap begins.
@@ -591,11 +683,13 @@ impl Engine {
         let commit = commit.expect("its operations are in flight");
         let left = commit.targets.intersection(self.legs.in_sync);
         let failed = commit.failed().intersection(left);
+        // One that is not read yet is never the last one of anything.
+        let rejoining = commit.failed().intersection(self.legs.rebuilding);
         if failed == left && failed.iter().all(|leg| commit.is_full(leg)) {
-            return (LegSet::EMPTY, failed);
+            return (rejoining, failed);
         }
         let out = self.spare(failed);
-        (out, failed.difference(out))
+        (out.union(rejoining), failed.difference(out))
     }
 
     /// Whether the commit is over: then legs that failed it are taken out, and whoever waited for
@@ -618,7 +712,7 @@ impl Engine {
         for leg in out {
             self.fault_leg(turn, leg, reason(leg));
         }
-        let is_whole = commit.targets == self.legs.in_sync;
+        let is_whole = commit.targets == self.legs_with_metadata();
         if !is_whole {
             // A leg that is out does not have it, and nobody may believe that leg when bytes change
             // that rely on it.
@@ -636,7 +730,9 @@ impl Engine {
         // then, unless a leg that is out may have heard of it.
         keeper.is_record_new |= commit.events_before.is_some();
         if let Some(before) = commit.events_before {
-            keeper.events = commit.told.filter(|_| !is_whole).unwrap_or(before);
+            let told = commit.told.unwrap_or(before);
+            // The last one that was tried is tried again, and never one before it.
+            keeper.events = before.max(told - u64::from(is_whole && told > 0));
         }
         let kind = match reason(leg) {
             FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,

@@ -50,6 +50,8 @@ pub enum Missed {
 pub enum AddRefusal {
     /// It is there already.
     Present,
+    /// That it is out is not on record yet, and somebody might still believe it. Ask again soon.
+    Unrecorded,
     /// The array keeps metadata on its legs, and this leg has none of it.
     NoSuperblock,
     /// The device may still write to or read from memory: so many operations that it was given

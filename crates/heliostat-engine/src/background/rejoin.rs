@@ -5,7 +5,8 @@
 //! written from the moment at which it is added goes to it as to any leg; what was under way at
 //! that moment did not, and is copied.
 
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet};
+use heliostat_format::Superblock;
+use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet};
 
 use super::{Background, BackgroundEnd, BackgroundKind};
 use crate::api::{Event, FaultReason, LegConfig, Output};
@@ -60,21 +61,38 @@ impl Background {
 }
 
 impl Engine {
-    /// A leg that was out is there.
-    pub(crate) fn add_leg(&mut self, leg: LegId, config: &LegConfig, missed: Missed) {
+    /// Why a leg cannot be added now; `None` where it can. One without a superblock needs one to be
+    /// brought along, which is not looked at here.
+    #[must_use]
+    pub fn add_refusal(&self, leg: LegId) -> Option<AddRefusal> {
         let outstanding = self.ops.iter().filter(|(_, op)| op.leg == leg).count();
-        let refusal = if self.legs.writable().contains(leg) {
+        if self.legs.writable().contains(leg) {
             Some(AddRefusal::Present)
-        } else if self.keeper.is_some() {
-            Some(AddRefusal::NoSuperblock)
         } else if outstanding > 0 {
             Some(AddRefusal::Outstanding(outstanding))
+        } else if !self.record.is_durable() || !self.is_taken_up() {
+            Some(AddRefusal::Unrecorded)
         } else {
             None
-        };
-        if let Some(refusal) = refusal {
+        }
+    }
+
+    /// A leg that was out is there.
+    pub(crate) fn add_leg(
+        &mut self,
+        leg: LegId,
+        config: &LegConfig,
+        missed: Missed,
+        superblock: Option<Box<Superblock>>,
+    ) {
+        let has_metadata = superblock.is_some() || self.can_have_metadata(leg);
+        let no_superblock = (!has_metadata).then_some(AddRefusal::NoSuperblock);
+        if let Some(refusal) = self.add_refusal(leg).or(no_superblock) {
             let event = Event::AddRefused { leg, refusal };
             return self.outputs.push_back(Output::Event(event));
+        }
+        if let Some(superblock) = superblock {
+            self.set_superblock(leg, *superblock);
         }
         self.legs.add(leg, config);
         self.forget_target(leg);
@@ -295,7 +313,18 @@ impl Engine {
         let rebuild = rebuild.expect("a leg that is out has no operation");
         rebuild.joining = Joining::Recording;
         let serial = rebuild.serial;
+        self.renew_bitmap();
         self.record_rejoin(leg, serial);
+    }
+
+    /// Legs that have all they missed, durably, while that goes on record.
+    pub(crate) fn joining_legs(&self) -> LegSet {
+        let legs = self.legs.rebuilding.iter();
+        let is_joining = |leg: &LegId| {
+            let rebuild = self.background.rebuild(*leg);
+            rebuild.is_some_and(|rebuild| rebuild.joining == Joining::Recording)
+        };
+        legs.filter(is_joining).collect()
     }
 
     /// That a leg is in sync cannot be put on record: it is tried again when somebody says so.
@@ -320,6 +349,10 @@ impl Engine {
         self.background.rebuilds[leg.index()] = None;
         self.legs.join(&self.config.map, leg);
         self.last_told.remove(leg);
+        if self.keeper.is_some() {
+            // Bits may be cleared again where no leg is missing now.
+            self.sweep_at = Some(Instant::ZERO);
+        }
         self.policy.on_leg_state(leg, true);
         if let Some(job) = &mut self.background.job {
             job.has_joined = true;

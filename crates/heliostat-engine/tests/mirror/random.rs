@@ -465,6 +465,9 @@ impl Run {
     /// A leg that is out comes back, as another device or as it was; or one that is not, which is
     /// refused.
     fn bring_back(&mut self, leg: LegId) {
+        if self.odds.metadata {
+            return self.bring_back_by_bitmap(leg);
+        }
         let missed = self.world.legs[leg.index()].missed.clone();
         let is_new = self.dice.below(3) == 0;
         let (rubbish, missed) = match missed {
@@ -473,6 +476,15 @@ impl Run {
             _ => (None, Missed::From(0)),
         };
         self.world.add_leg(leg, rubbish, missed);
+    }
+
+    /// The same where the legs have metadata: the bitmap says what a leg missed.
+    fn bring_back_by_bitmap(&mut self, leg: LegId) {
+        let missed = match self.world.events_on(leg) {
+            Some(events) if self.dice.below(3) > 0 => self.world.engine.missed_since(events),
+            _ => Missed::From(0),
+        };
+        self.world.add_leg(leg, None, missed);
     }
 
     /// Somebody starts, stops or hurries background work.
@@ -705,6 +717,23 @@ fn metadata_with_legs_that_fail() {
         ..CALM
     };
     attack("metadata_with_legs_that_fail", 60, odds, FULL);
+}
+
+#[test]
+fn metadata_with_legs_that_come_back() {
+    let odds = Odds {
+        metadata: true,
+        comes_back: 700,
+        background: 300,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        by_hand: 200,
+        silence: 50,
+        unsupported: 50,
+        ..CALM
+    };
+    attack("metadata_with_legs_that_come_back", 60, odds, FULL);
 }
 
 #[test]

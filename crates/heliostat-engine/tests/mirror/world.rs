@@ -10,8 +10,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use heliostat_engine::{
-    Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Map, Metadata, Missed, Output, Request, RequestKind, WriteBuffer,
+    AddRefusal, Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason,
+    Input, LegConfig, LegOp, LegState, Map, Metadata, Missed, Output, Request, RequestKind,
+    WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -924,16 +925,19 @@ impl World {
         let before = self.events.len();
         let busy = self.pending.iter().any(|pending| pending.op.leg == leg);
         let is_out = !self.legs[leg.index()].is_present();
-        if is_out && !busy {
+        let is_recorded = self.engine.add_refusal(leg) != Some(AddRefusal::Unrecorded);
+        if is_out && !busy && is_recorded {
             self.legs[leg.index()].come_back(config, rubbish);
         }
+        let superblock = self.superblock_on(leg).map(Box::new);
         self.input(Input::AddLeg {
             leg,
             config,
             missed,
+            superblock,
         });
         let added = self.events[before..].contains(&Event::LegAdded { leg });
-        self.check(added == (is_out && !busy), || {
+        self.check(added == (is_out && !busy && is_recorded), || {
             format!("{leg}: added {added}, is out {is_out}, is busy {busy}")
         });
         added

@@ -1,6 +1,6 @@
 //! Arrays with metadata on their legs, step by step.
 
-use heliostat_engine::{Event, FaultReason, LegConfig, LegState};
+use heliostat_engine::{Event, FaultReason, LegConfig, LegState, Missed};
 use heliostat_format::Superblock;
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream};
 
@@ -407,5 +407,66 @@ fn a_write_that_no_leg_has_room_for_changes_nothing_of_which_leg_is_read() {
     assert_eq!(answer(&world, write), Some(&Err(ErrorKind::NoSpace)));
     world.read(chunk(5));
     assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_comes_back_gets_what_the_bitmap_knows_and_is_believed_then() {
+    let mut world = world(3);
+    world.set_rates(u64::MAX, u64::MAX);
+    world.write(chunk(1));
+    world.pump();
+    let back = LegId::new(1);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    world.write(chunk(5));
+    world.pump();
+    let others = LegSet::from_iter([LegId::new(0), LegId::new(2)]);
+    assert_eq!(world.believed(), others);
+    // It was there at the event that made the array dirty, and at none since.
+    let missed = world.engine.missed_since(META.events + 1);
+    let whole = |number: u64| Extent::new(number * CHUNK, CHUNK);
+    assert_eq!(missed, Missed::Extents(vec![whole(1), whole(5)]));
+    assert_eq!(world.engine.missed_since(META.events - 9), Missed::From(0));
+    assert!(world.add_leg(back, None, missed));
+    world.write(chunk(9));
+    world.finish_background();
+    assert_eq!(world.engine.leg_state(back), LegState::InSync);
+    assert_eq!(world.believed(), LegSet::first(3));
+    let copied = world.events.iter().find_map(|event| {
+        if let Event::BackgroundEnded { copied_bytes, .. } = event {
+            return Some(*copied_bytes);
+        }
+        None
+    });
+    assert!(copied.is_some_and(|bytes| bytes <= 3 * CHUNK), "{copied:?}");
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_fails_to_write_down_that_it_is_back_is_out() {
+    let mut world = world(2);
+    world.set_rates(u64::MAX, u64::MAX);
+    let back = LegId::new(1);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    assert!(world.add_leg(back, None, Missed::From(0)));
+    // All of the data goes well, and none of the metadata.
+    loop {
+        world.advance(Duration::from_ms(1));
+        if metadata_at(&world, 1).is_empty() {
+            if world.pending.is_empty() && world.engine.leg_state(back) != LegState::Rebuilding {
+                break;
+            }
+            if !world.pending.is_empty() {
+                world.complete(0, Outcome::Good);
+            }
+        } else {
+            let at = metadata_at(&world, 1)[0];
+            world.complete(at, IO);
+        }
+    }
+    assert_eq!(world.engine.leg_state(back), LegState::Faulted);
+    assert_eq!(world.believed(), LegSet::first(1));
     world.settle();
 }
