@@ -175,9 +175,12 @@ impl LegHub {
     /// # Panics
     /// Where there is no such leg, or it has operations in flight.
     pub fn attach(&mut self, leg: LegId, opened: OpenedLeg) -> Result<(), LegError> {
-        if let (Store::File(file), Some(ring)) = (&opened.store, &mut self.ring) {
-            let attached = ring.attach(leg, Arc::clone(file));
-            attached.map_err(|source| LegError::Io {
+        if let Some(ring) = &mut self.ring {
+            let changed = match &opened.store {
+                Store::File(file) => ring.attach(leg, Arc::clone(file)),
+                Store::Memory(_) | Store::Nbd(_) | Store::Cached(_) => ring.detach(leg),
+            };
+            changed.map_err(|source| LegError::Io {
                 leg: opened.name().to_owned(),
                 doing: "register",
                 source,

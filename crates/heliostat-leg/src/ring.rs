@@ -138,6 +138,24 @@ impl Ring {
         Ok(())
     }
 
+    /// From now on the leg is no file, and its file is not held open.
+    ///
+    /// # Errors
+    /// Where the kernel refuses that.
+    pub(crate) fn detach(&mut self, leg: LegId) -> io::Result<()> {
+        assert!(
+            !self.flights.has(leg),
+            "nothing is in flight at a leg that goes"
+        );
+        let place = u32::try_from(leg.index()).expect("there are few legs");
+        if self.files[leg.index()].take().is_some() {
+            self.ring
+                .submitter()
+                .register_files_update(place, &[NO_FILE])?;
+        }
+        Ok(())
+    }
+
     /// Readable while there may be completions.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open for as long as the ring lives, which `self` borrows.
