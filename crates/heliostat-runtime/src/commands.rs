@@ -4,12 +4,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use heliostat_format::Uuid;
 use heliostat_policy::PolicyError;
 
 use crate::RuntimeError;
+use crate::add::{Addition, NewLeg, Wanted};
+use crate::places::Places;
+use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
-use crate::status::ArrayStatus;
+use crate::status::{ArrayStatus, ScrubAction};
 use crate::waker::Waker;
 
 /// How many commands may wait. Whoever comes later is told to come back.
@@ -31,6 +35,14 @@ pub(crate) enum Command {
     Status(SyncSender<ArrayStatus>),
     /// Fault the leg of this role or text; answered with what became of it.
     Fail(String, SyncSender<Result<String, String>>),
+    /// Let go of the leg of this role or text, where it is out; answered with whether it was.
+    Release(String, SyncSender<Result<String, String>>),
+    /// What a leg that is added has to know; nothing where legs are raw.
+    Wanted(SyncSender<Option<Box<Wanted>>>),
+    /// Make this a leg of the array; answered with what became of it.
+    Add(Box<NewLeg>, SyncSender<Result<String, String>>),
+    /// Begin, pause or end a scrub; answered with what became of it.
+    Scrub(ScrubAction, SyncSender<Result<String, String>>),
     /// Stop cleanly.
     Stop,
 }
@@ -49,16 +61,19 @@ pub struct Handle {
     waker: Arc<Waker>,
     /// Locked while a policy is set, so that the one kept is the one that was set last.
     settings: Arc<Mutex<Settings>>,
+    places: Arc<Places>,
 }
 
-/// Both ends of a new channel. What is set over it is kept in `settings`.
-pub(crate) fn channel(settings: Settings) -> std::io::Result<(Handle, Commands)> {
+/// Both ends of a new channel. What is set over it is kept in `settings`, and which legs there are
+/// in `places`.
+pub(crate) fn channel(settings: Settings, places: Places) -> std::io::Result<(Handle, Commands)> {
     let (commands, incoming) = sync_channel(COMMANDS_MAX);
     let waker = Arc::new(Waker::new()?);
     let handle = Handle {
         commands,
         waker: Arc::clone(&waker),
         settings: Arc::new(Mutex::new(settings)),
+        places: Arc::new(places),
     };
     Ok((handle, Commands { incoming, waker }))
 }
@@ -121,6 +136,59 @@ impl Handle {
     /// Where there is no such leg, it is out already, or some data is on it alone.
     pub fn fail(&self, leg: &str) -> Result<String, RuntimeError> {
         self.ask(|reply| Command::Fail(leg.to_owned(), reply))?
+            .map_err(RuntimeError)
+    }
+
+    /// Makes a leg part of the array: one that was away, or a new one. What became of it, in a
+    /// sentence.
+    ///
+    /// # Errors
+    /// Where it cannot be a leg of this array, or holds something that is not to be lost, or no leg
+    /// is missing.
+    pub fn add(&self, leg: &str, force: bool) -> Result<String, RuntimeError> {
+        let Some(wanted) = self.ask(Command::Wanted)? else {
+            return Err(RuntimeError(
+                "the legs of this array are raw: one that was out comes back with 'heliostat serve \
+                 ... --copy-from LEG'"
+                    .to_owned(),
+            ));
+        };
+        // It may be one of ours that was faulted and is still open.
+        let _ = self.ask(|reply| Command::Release(leg.to_owned(), reply))?;
+        let ready = Addition::open(leg, force)?.prepare(&wanted);
+        let ready = Box::new(ready.map_err(RuntimeError)?);
+        let uuid = ready.superblock.set_uuid;
+        let told = self.ask(|reply| Command::Add(ready, reply))?;
+        let told = told.map_err(RuntimeError)?;
+        self.remember(uuid)?;
+        Ok(told)
+    }
+
+    /// Remembers where the legs are now, for the next time that the array is named.
+    fn remember(&self, uuid: Uuid) -> Result<(), RuntimeError> {
+        let status = self.status()?;
+        let legs = status.legs.into_iter();
+        let legs = legs.filter(|leg| matches!(leg.state.as_str(), "in-sync" | "rebuilding"));
+        let registered = Registered::new(uuid, legs.map(|leg| leg.leg));
+        registered.store(&self.places, &status.name)
+    }
+
+    /// Lets go of a leg that is out, so that it can be taken away. What became of it, in a
+    /// sentence.
+    ///
+    /// # Errors
+    /// Where there is no such leg, it is in use, or its device has operations in hand.
+    pub fn remove(&self, leg: &str) -> Result<String, RuntimeError> {
+        self.ask(|reply| Command::Release(leg.to_owned(), reply))?
+            .map_err(RuntimeError)
+    }
+
+    /// Begins, pauses or ends a scrub. What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where there is nothing to compare, to go on with or to end.
+    pub fn scrub(&self, action: ScrubAction) -> Result<String, RuntimeError> {
+        self.ask(|reply| Command::Scrub(action, reply))?
             .map_err(RuntimeError)
     }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::RuntimeError;
 use crate::commands::Handle;
 use crate::stats::ArrayStats;
-use crate::status::ArrayStatus;
+use crate::status::{ArrayStatus, ScrubAction};
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
@@ -51,6 +51,24 @@ pub enum ControlRequest {
         /// Its role, or how it was written.
         leg: String,
     },
+    /// Let go of a leg that is out.
+    Remove {
+        /// Its role, or how it was written.
+        leg: String,
+    },
+    /// Make a leg part of the array.
+    Add {
+        /// What it is, as for `serve`.
+        leg: String,
+        /// Whether what lies on it may be destroyed.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Begin, pause or end a scrub.
+    Scrub {
+        /// Which.
+        action: ScrubAction,
+    },
     /// Stop cleanly.
     Stop,
 }
@@ -66,7 +84,7 @@ pub enum ControlResponse {
     Policy(String),
     /// To [`ControlRequest::Status`].
     Status(Box<ArrayStatus>),
-    /// To [`ControlRequest::Fail`] and [`ControlRequest::Stop`]: what became of it.
+    /// To all others: what became of it.
     Done(String),
     /// It cannot be done, for this reason.
     Error(String),
@@ -193,6 +211,9 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
             .status()
             .map(|status| ControlResponse::Status(Box::new(status))),
         ControlRequest::Fail { leg } => handle.fail(&leg).map(ControlResponse::Done),
+        ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
+        ControlRequest::Add { leg, force } => handle.add(&leg, force).map(ControlResponse::Done),
+        ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
         ControlRequest::Stop => {
             handle.stop();
             Ok(ControlResponse::Done("it stops".to_owned()))

@@ -12,7 +12,7 @@ use heliostat_engine::{
     Answer, BufferId, BufferSlice, Engine, Event, FaultReason, Input, LegOp, Memory, Output,
     Request, RequestKind, WriteBuffer,
 };
-use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome};
+use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicyError};
 use heliostat_types::{
     ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
@@ -143,6 +143,23 @@ impl Core {
     /// The legs as the user wrote them, in role order.
     pub(crate) fn leg_names(&self) -> &[String] {
         &self.leg_names
+    }
+
+    /// A device takes the place of a leg that is out.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub(crate) fn attach(&mut self, leg: LegId, opened: OpenedLeg) -> Result<(), String> {
+        let name = opened.name().to_owned();
+        let attached = self.hub.attach(leg, opened);
+        attached.map_err(|error| error.to_string())?;
+        self.leg_names[leg.index()] = name;
+        Ok(())
+    }
+
+    /// What a leg is called from now on.
+    pub(crate) fn rename(&mut self, leg: LegId, name: String) {
+        self.leg_names[leg.index()] = name;
     }
 
     /// Tells the engine and does all that it wants done.

@@ -3,8 +3,6 @@
 //! Nothing is written before all that can be refused has been. Superblocks are written last, when
 //! what they point to is durable: a leg with a superblock is a whole one.
 
-use std::fs::File;
-use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_engine::{Layout, Raid10, layout_word, shape_of};
@@ -16,6 +14,7 @@ use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_types::{LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
+use crate::add::new_uuid;
 use crate::places::{Places, check_name};
 use crate::registry::Registered;
 use crate::setup::Progress;
@@ -272,13 +271,6 @@ fn set_name(options: &CreateOptions) -> String {
         }
         _ => options.name.clone(),
     }
-}
-
-fn new_uuid() -> Result<Uuid, RuntimeError> {
-    let mut bytes = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| RuntimeError(format!("cannot read /dev/urandom: {error}")))?;
-    Ok(Uuid(bytes))
 }
 
 fn superblocks(plan: &Plan, members: &[Member]) -> Result<Vec<Superblock>, RuntimeError> {

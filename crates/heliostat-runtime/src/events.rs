@@ -31,17 +31,7 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
         }
         Event::LegAdded { leg } => format!("{} is back and is being rebuilt", name(leg)),
         Event::AddRefused { leg, refusal } => {
-            let name = name(leg);
-            match refusal {
-                AddRefusal::Present => format!("{name} is not added: it is there already"),
-                AddRefusal::NoSuperblock => {
-                    format!("{name} is not added: it has no superblock of this array")
-                }
-                AddRefusal::Outstanding(count) => format!(
-                    "{name} is not added yet: {count} operations that it was given before it was \
-                     faulted have not ended"
-                ),
-            }
+            format!("{} is not added: {}", name(leg), why_not_added(refusal))
         }
         Event::LegInSync { leg } => format!("{} is in sync again", name(leg)),
         Event::BackgroundStarted { .. }
@@ -116,12 +106,27 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
 }
 
 /// Background work in a word.
-const fn work(kind: BackgroundKind) -> &'static str {
+pub(crate) const fn work(kind: BackgroundKind) -> &'static str {
     match kind {
         BackgroundKind::Resync => "resync",
         BackgroundKind::Rebuild => "rebuild",
         BackgroundKind::Scrub { repair: false } => "check",
         BackgroundKind::Scrub { repair: true } => "repair",
+    }
+}
+
+/// Why a leg cannot be added, as a sentence without its beginning.
+pub(crate) fn why_not_added(refusal: AddRefusal) -> String {
+    match refusal {
+        AddRefusal::Present => "it is there already".to_owned(),
+        AddRefusal::Unrecorded => {
+            "that it is out is not on record on the other legs yet; try again".to_owned()
+        }
+        AddRefusal::NoSuperblock => "it has no superblock of this array".to_owned(),
+        AddRefusal::Outstanding(count) => format!(
+            "{count} operations that the leg was given before it was faulted have not ended; try \
+             again"
+        ),
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`Server::run`] serves it on the calling thread. Everything that decides about the array's bytes
 //! is in the engine; here is what waits, reads a clock, and talks to the kernel.
 
+mod add;
 mod array_lock;
 mod clock;
 mod commands;
@@ -56,7 +57,7 @@ pub use server::{Server, Stopped};
 pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
-pub use status::{ArrayStatus, BitmapStatus, LegStatus};
+pub use status::{ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
 pub use heliostat_leg::LegSpec;

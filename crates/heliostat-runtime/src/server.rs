@@ -8,9 +8,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_engine::{
-    Answer, ArrayRecord, Config, Engine, FaultReason, Input, LegConfig, LegState, Map,
-};
+use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
@@ -35,7 +33,6 @@ use crate::signals::Signals;
 use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
 use crate::stats::{LegSnapshot, Snapshot};
-use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus};
 use crate::stop::{Phase, Stop};
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
@@ -55,6 +52,7 @@ pub struct Server {
     /// What it is made of, in words.
     shape: String,
     uuid: Option<String>,
+    block_bytes: u32,
     started: Instant,
     memory_bytes: u64,
     commands: Commands,
@@ -98,13 +96,14 @@ impl Server {
             signals: signals.as_ref(),
         };
         let prepared = setup::prepare(options, &mut interruptible)?;
-        let (handle, commands) =
-            commands::channel(settings).map_err(|error| failed("start", &error))?;
+        let (handle, commands) = commands::channel(settings, options.places.clone())
+            .map_err(|error| failed("start", &error))?;
         let shape = prepared.shape();
         let uuid = prepared
             .described
             .as_ref()
             .map(|described| described.uuid.to_string());
+        let block_bytes = prepared.block_bytes;
         let (core, lock) = build(options, prepared, policy)?;
         let control = ControlServer::start(options.places.socket(&options.name), handle.clone())?;
         let mut server = Self {
@@ -114,6 +113,7 @@ impl Server {
             name: options.name.clone(),
             shape,
             uuid,
+            block_bytes,
             memory_bytes: options.memory_bytes,
             commands,
             handle,
@@ -126,6 +126,7 @@ impl Server {
         server
             .watch()
             .map_err(|error| failed("watch descriptors", &error))?;
+        server.take_up()?;
         server.start_exports()?;
         if options.lock_memory {
             let is_locked = memory_lock::lock_memory();
@@ -151,6 +152,37 @@ impl Server {
         }
         if let Some(signals) = &self.signals {
             watch(signals.as_fd(), Source::Signals)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the legs of an array that was not stopped in order know who is in sync: nobody
+    /// may read before.
+    fn take_up(&mut self) -> Result<(), RuntimeError> {
+        while !self.core.engine().is_taken_up() && !self.stop.is_requested() {
+            self.core.update_now();
+            self.core.reap();
+            let now = self.core.now();
+            let deadline = self.core.engine().next_deadline();
+            if deadline.is_some_and(|at| at <= now) {
+                self.core.input(Input::DeadlineReached);
+            }
+            self.core.kick();
+            if self.core.has_work() {
+                continue;
+            }
+            let deadlines = [
+                self.core.engine().next_deadline(),
+                self.core.hub().next_deadline(),
+            ];
+            let next = deadlines.into_iter().flatten().min();
+            let timeout = next.map(|at| at.saturating_since(self.core.now()));
+            let waited = self.core.poller.wait(timeout);
+            let count = waited.map_err(|error| failed("wait for descriptors", &error))?;
+            for index in 0..count {
+                let (key, ready) = self.core.poller.event(index);
+                self.on_ready(Source::from_key(key), ready);
+            }
         }
         Ok(())
     }
@@ -307,6 +339,10 @@ impl Server {
                 }
                 Command::Status(reply) => drop(reply.try_send(self.status())),
                 Command::Fail(leg, reply) => drop(reply.try_send(self.fail(&leg))),
+                Command::Release(leg, reply) => drop(reply.try_send(self.release(&leg))),
+                Command::Wanted(reply) => drop(reply.try_send(self.wanted().map(Box::new))),
+                Command::Add(leg, reply) => drop(reply.try_send(self.add(*leg))),
+                Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
                 Command::Stop => self.stop.request(self.core.now()),
             }
         }
@@ -440,14 +476,27 @@ impl Server {
             && engine.is_record_durable()
     }
 
+    /// Whether the next start knows all that it needs. Legs with metadata say themselves where a
+    /// resync has to go on.
     fn is_on_record_as_clean(&self) -> bool {
-        let record = self.core.engine().record();
+        let engine = self.core.engine();
         let is_flushed = self.core.last_flush() == Some(Ok(()));
-        is_flushed && !record.dirty && self.core.engine().is_record_durable()
+        let may_differ = engine.record().dirty && self.uuid.is_none();
+        is_flushed && !may_differ && engine.is_record_durable()
     }
 
     fn tell_end(&self, is_clean: bool) {
-        if !is_clean {
+        let is_described = self.uuid.is_some();
+        if is_described && self.core.engine().record().dirty {
+            self.core.log.line(
+                "stopped before all legs were equal: the next start goes on with the resync"
+                    .to_owned(),
+            );
+        } else if !is_clean && is_described {
+            self.core
+                .log
+                .line("stopped before all of it was durable on the legs".to_owned());
+        } else if !is_clean {
             self.core.log.line(
                 "stopped before all legs had everything on record: the next start will ask which \
                  leg is right"
@@ -464,68 +513,6 @@ impl Server {
             self.core.log.line(format!(
                 "{names} missed writes: the next start needs --copy-from with another leg"
             ));
-        }
-    }
-
-    /// Which leg is meant: a role, or a leg as it was written.
-    fn leg_called(&self, text: &str) -> Result<LegId, String> {
-        let names = self.core.leg_names();
-        let role = text.parse().ok().filter(|&role: &usize| role < names.len());
-        let role = role.or_else(|| names.iter().position(|name| name == text));
-        let same_file = |name: &String| {
-            let (one, other) = (std::fs::canonicalize(name), std::fs::canonicalize(text));
-            matches!((one, other), (Ok(one), Ok(other)) if one == other)
-        };
-        let role = role.or_else(|| names.iter().position(same_file));
-        role.map(LegId::new).ok_or_else(|| {
-            let legs: Vec<String> = names
-                .iter()
-                .enumerate()
-                .map(|(role, name)| format!("{role} {name}"))
-                .collect();
-            format!("'{text}' is none of the legs: {}", legs.join(", "))
-        })
-    }
-
-    /// Takes a leg out by hand.
-    fn fail(&mut self, text: &str) -> Result<String, String> {
-        let leg = self.leg_called(text)?;
-        let name = self.core.leg_names()[leg.index()].clone();
-        let is_in = |server: &Self| server.core.engine().in_sync().contains(leg);
-        if !is_in(self) {
-            let state = status::word_of(self.core.engine().leg_state(leg));
-            return Err(format!("{name} is {state} already"));
-        }
-        let reason = FaultReason::ByHand;
-        self.core.input(Input::FailLeg { leg, reason });
-        if is_in(self) {
-            return Err(format!(
-                "{name} stays: some data is on no other leg in sync"
-            ));
-        }
-        Ok(format!("{name} is faulted"))
-    }
-
-    fn status(&self) -> ArrayStatus {
-        let engine = self.core.engine();
-        let names = self.core.leg_names();
-        let legs = names.iter().enumerate().map(|(role, leg)| LegStatus {
-            role,
-            leg: leg.clone(),
-            state: status::word_of(engine.leg_state(LegId::new(role))).to_owned(),
-            write_mostly: engine.is_write_mostly(LegId::new(role)),
-        });
-        let is_active = engine.record().dirty || !engine.is_record_durable();
-        ArrayStatus {
-            name: self.name.clone(),
-            uuid: self.uuid.clone(),
-            shape: self.shape.clone(),
-            size_bytes: self.core.info.size_bytes,
-            state: if is_active { "active" } else { "clean" }.to_owned(),
-            legs_in_sync: engine.in_sync().count(),
-            legs_wanted: names.len(),
-            legs: legs.collect(),
-            bitmap: engine.bitmap_figures().map(BitmapStatus::from),
         }
     }
 
@@ -713,5 +700,6 @@ fn leg_config(leg: &OpenedLeg) -> LegConfig {
     }
 }
 
+mod manage;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,11 @@
 //! bitmap does. The structs are wire formats: their fields are what `heliostat status --json`
 //! prints.
 
-use heliostat_engine::{BitmapFigures, LegState};
+use heliostat_engine::{BackgroundStatus, BitmapFigures, LegState};
+use heliostat_types::Duration;
 use serde::{Deserialize, Serialize};
+
+use crate::events::work;
 
 /// How an array is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub struct ArrayStatus {
     /// Its bitmap; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bitmap: Option<BitmapStatus>,
+    /// What is done in the background; absent where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub background: Option<WorkStatus>,
 }
 
 /// How a leg is.
@@ -41,6 +47,56 @@ pub struct LegStatus {
     pub state: String,
     /// Whether it is read only where nothing else is left.
     pub write_mostly: bool,
+}
+
+/// How far background work is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkStatus {
+    /// `resync`, `rebuild`, `check` or `repair`.
+    pub kind: String,
+    /// Whether it was told to pause.
+    pub paused: bool,
+    /// How much is done,
+    pub done_bytes: u64,
+    /// of how much.
+    pub total_bytes: u64,
+    /// What it did within the last seconds, per second.
+    pub bytes_per_s: u64,
+    /// By a check or a repair: how many sectors of 512 bytes differed.
+    pub mismatch_sectors: u64,
+    /// For how long it will go on at this rate; absent where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub time_left_ns: Option<u64>,
+}
+
+impl From<BackgroundStatus> for WorkStatus {
+    fn from(status: BackgroundStatus) -> Self {
+        Self {
+            kind: work(status.kind).to_owned(),
+            paused: status.is_paused,
+            done_bytes: status.done_bytes,
+            total_bytes: status.total_bytes,
+            bytes_per_s: status.bytes_per_s,
+            mismatch_sectors: status.mismatch_sectors,
+            time_left_ns: status.time_left.map(Duration::as_ns),
+        }
+    }
+}
+
+/// What is done about a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScrubAction {
+    /// Read all legs and compare.
+    Check,
+    /// The same, and make equal what differs.
+    Repair,
+    /// Begin nothing more in the background.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Give the scrub up.
+    Cancel,
 }
 
 /// How a bitmap is.

@@ -59,6 +59,14 @@ enum Command {
     Status(status::StatusArgs),
     /// Take a leg of an array out by hand.
     Fail(status::FailArgs),
+    /// Let go of a leg that is out, so that it can be taken away.
+    Remove(status::FailArgs),
+    /// Make a leg part of an array that lacks one: one that was away, or a new one.
+    ///
+    /// One that was away gets what it missed, as the bitmap knows it, and a new one everything.
+    Add(status::AddArgs),
+    /// Compare the legs of an array, and make them equal where they differ.
+    Scrub(status::ScrubArgs),
     /// Stop serving an array: what was accepted is answered and flushed.
     Stop(status::StopArgs),
     /// Show the read policy of an array that is being served, or switch it.
@@ -105,6 +113,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Fail(args) => status::fail(&args),
+        Command::Scrub(args) => status::scrub(&args),
+        Command::Remove(args) => status::remove(&args),
+        Command::Add(args) => status::add(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

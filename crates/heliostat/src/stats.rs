@@ -61,7 +61,7 @@ fn page(stats: &ArrayStats) -> String {
 }
 
 /// `3d 04:05:06`, for lengths of time that three digits of seconds do not suit.
-fn uptime(ns: u64) -> String {
+pub(crate) fn uptime(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
     let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);

@@ -1,14 +1,17 @@
-//! `heliostat status`, `fail` and `stop`: how an array is, and what is done to it by hand.
+//! `heliostat status`, `fail`, `remove`, `add`, `scrub` and `stop`: how an array is, and what is
+//! done to it by hand.
 
 use std::io::{Write as _, stdout};
 
 use anyhow::bail;
 use heliostat_runtime::{
-    ArrayStatus, BitmapStatus, ControlRequest, ControlResponse, registered_names,
+    ArrayStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubAction, WorkStatus,
+    registered_names,
 };
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
+use crate::stats::uptime;
 
 /// What `heliostat status` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,7 +25,7 @@ pub(crate) struct StatusArgs {
     control: ControlArgs,
 }
 
-/// What `heliostat fail` is told.
+/// What `heliostat fail` and `remove` are told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FailArgs {
     /// The array.
@@ -31,6 +34,52 @@ pub(crate) struct FailArgs {
     leg: String,
     #[command(flatten)]
     control: ControlArgs,
+}
+
+/// What `heliostat add` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// The array.
+    name: String,
+    /// The leg: one that was away, or a new one.
+    leg: String,
+    /// Destroy what lies on it.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// What `heliostat scrub` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ScrubArgs {
+    /// The array.
+    name: String,
+    /// What is to be done.
+    #[arg(value_enum)]
+    action: Scrub,
+    /// Of `status`: one object on one line, and nothing else.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// What is to be done about a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Scrub {
+    /// Read all legs and compare.
+    Check,
+    /// The same, and make equal what differs: as most copies are, where there are three.
+    Repair,
+    /// Begin nothing more in the background.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Give the scrub up.
+    Cancel,
+    /// Show how far it is.
+    Status,
 }
 
 /// What `heliostat stop` is told.
@@ -114,6 +163,7 @@ fn page(status: &ArrayStatus) -> String {
         format!("  leg {}: {}, {}{flag}", leg.role, leg.leg, leg.state)
     }));
     lines.extend(status.bitmap.iter().map(bitmap_line));
+    lines.extend(status.background.iter().map(work_line));
     lines.join("\n") + "\n"
 }
 
@@ -133,12 +183,80 @@ fn bitmap_line(bitmap: &BitmapStatus) -> String {
     )
 }
 
+fn work_line(work: &WorkStatus) -> String {
+    let percent = work
+        .done_bytes
+        .saturating_mul(100)
+        .checked_div(work.total_bytes);
+    let mut line = format!(
+        "  {}: {} of {} ({} %), {} per second",
+        work.kind,
+        format_size(work.done_bytes),
+        format_size(work.total_bytes),
+        percent.unwrap_or(100),
+        format_size(work.bytes_per_s)
+    );
+    if let Some(ns) = work.time_left_ns {
+        line += &format!(", {} left", uptime(ns));
+    }
+    if work.mismatch_sectors > 0 {
+        line += &format!(", {} sectors differ", work.mismatch_sectors);
+    }
+    if work.paused {
+        line += ", paused";
+    }
+    line
+}
+
 /// Takes a leg out by hand.
 pub(crate) fn fail(args: &FailArgs) -> anyhow::Result<()> {
     let leg = args.leg.clone();
     tell(
         args.control
             .ask(&args.name, &ControlRequest::Fail { leg })?,
+    )
+}
+
+/// Lets go of a leg that is out.
+pub(crate) fn remove(args: &FailArgs) -> anyhow::Result<()> {
+    let leg = args.leg.clone();
+    tell(
+        args.control
+            .ask(&args.name, &ControlRequest::Remove { leg })?,
+    )
+}
+
+/// Makes a leg part of an array.
+pub(crate) fn add(args: &AddArgs) -> anyhow::Result<()> {
+    // The daemon may run elsewhere in the file system.
+    let path = std::fs::canonicalize(&args.leg).ok();
+    let leg = path.map_or_else(|| args.leg.clone(), |path| path.display().to_string());
+    let force = args.force;
+    tell(
+        args.control
+            .ask(&args.name, &ControlRequest::Add { leg, force })?,
+    )
+}
+
+/// Begins, pauses, ends or shows a scrub.
+pub(crate) fn scrub(args: &ScrubArgs) -> anyhow::Result<()> {
+    let action = match args.action {
+        Scrub::Check => ScrubAction::Check,
+        Scrub::Repair => ScrubAction::Repair,
+        Scrub::Pause => ScrubAction::Pause,
+        Scrub::Resume => ScrubAction::Resume,
+        Scrub::Cancel => ScrubAction::Cancel,
+        Scrub::Status => {
+            return run(&StatusArgs {
+                name: Some(args.name.clone()),
+                json: args.json,
+                control: args.control.clone(),
+            });
+        }
+    };
+    tell(
+        args.control
+            .ask(&args.name, &ControlRequest::Scrub { action })?,
     )
 }
 

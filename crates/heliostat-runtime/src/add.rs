@@ -1,0 +1,246 @@
+//! `add`: a leg that was away, or a new one, becomes part of an array that is being served.
+//!
+//! Opening it and looking at it takes time, and is done by whoever asks; the loop decides with what
+//! the array is at that moment.
+
+use std::fs::File;
+use std::io::Read;
+
+use heliostat_format::assembly::Candidate;
+use heliostat_format::{Features, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid};
+use heliostat_leg::{LegSpec, OpenedLeg};
+use heliostat_types::{LegSet, SECTOR_BYTES};
+use stdx::units::format_size;
+
+use crate::{RuntimeError, found, md};
+
+/// A leg that is to be added.
+#[derive(Debug)]
+pub(crate) struct Addition {
+    /// It, open.
+    leg: OpenedLeg,
+    /// What it says of its array, where it is of one.
+    candidate: Option<Candidate>,
+    /// What else lies on it; `None` where it is empty or of an array.
+    found: Option<String>,
+    /// Whether that may be destroyed.
+    force: bool,
+}
+
+/// What the array is, to whoever is to become a leg of it.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// The superblock of a leg in sync, with the newest table of roles.
+    pub(crate) like: Superblock,
+    /// The legs that are out.
+    pub(crate) out: LegSet,
+}
+
+/// A leg that can become part of the array at once.
+#[derive(Debug)]
+pub(crate) struct NewLeg {
+    pub(crate) leg: OpenedLeg,
+    /// What it says, or is to say, of its array.
+    pub(crate) superblock: Superblock,
+    /// Whether nothing of the array is on it.
+    pub(crate) is_new: bool,
+}
+
+impl Addition {
+    /// Opens a leg and looks at it.
+    ///
+    /// # Errors
+    /// Where it cannot be a leg.
+    pub(crate) fn open(text: &str, force: bool) -> Result<Self, RuntimeError> {
+        let told = |error: &dyn std::fmt::Display| RuntimeError(error.to_string());
+        let spec = LegSpec::parse(text).map_err(|error| told(&error))?;
+        let leg = spec.open().map_err(|error| told(&error))?;
+        if leg.info().volatile {
+            return Err(RuntimeError(format!(
+                "{spec} begins empty at each start, and cannot be a leg of an array with metadata"
+            )));
+        }
+        // One that cannot be understood is as good as something unknown.
+        let candidate = md::read_candidate(&leg).ok().flatten();
+        let found = match &candidate {
+            Some(_) => None,
+            None => found::on_leg(&leg)?,
+        };
+        Ok(Self {
+            leg,
+            candidate,
+            found,
+            force,
+        })
+    }
+
+    /// Makes it ready to be added.
+    ///
+    /// # Errors
+    /// Where it cannot be a leg of this array, is not needed, or holds something that is not to be
+    /// lost. Nothing was written to it then.
+    pub(crate) fn prepare(self, wanted: &Wanted) -> Result<NewLeg, String> {
+        let like = &wanted.like;
+        let own = self.own(like);
+        let role = own.and_then(Superblock::role);
+        let is_needed = match role {
+            Some(Role::Active(role)) => wanted
+                .out
+                .iter()
+                .any(|leg| leg.index() == usize::from(role)),
+            _ => !wanted.out.is_empty(),
+        };
+        if !is_needed {
+            return Err(format!(
+                "{} is not needed: no leg of the array is missing in its place",
+                self.leg.name()
+            ));
+        }
+        if let Some(own) = own {
+            let superblock = own.clone();
+            let marked = self.mark_incomplete(superblock)?;
+            return Ok(NewLeg {
+                leg: self.leg,
+                superblock: marked,
+                is_new: false,
+            });
+        }
+        self.refuse_other_data(like)?;
+        let superblock = self.new_superblock(like)?;
+        self.clear(&superblock)?;
+        Ok(NewLeg {
+            leg: self.leg,
+            superblock,
+            is_new: true,
+        })
+    }
+
+    /// Writes on a leg that what it holds is about to become neither old nor new: alone it must not
+    /// be taken for whole before it is.
+    fn mark_incomplete(&self, superblock: Superblock) -> Result<Superblock, String> {
+        let features = superblock.features.with(Features::RECOVERY_OFFSET);
+        let marked = Superblock {
+            features: features.with(Features::RECOVERY_BITMAP),
+            recovery_offset_sectors: 0,
+            ..superblock
+        };
+        let mut bytes = marked.to_bytes();
+        let block = self.leg.info().logical_block_bytes as usize;
+        bytes.resize(bytes.len().next_multiple_of(block), 0);
+        let from = marked.super_offset_sectors * SECTOR_BYTES;
+        let written = self.leg.write_at(from, &bytes);
+        let written = written.and_then(|()| self.leg.sync());
+        written.map_err(|error| error.to_string())?;
+        Ok(marked)
+    }
+
+    /// Its superblock, where it was a leg of the array and still fits in. One that was being made
+    /// whole from the beginning is as good as new.
+    fn own(&self, like: &Superblock) -> Option<&Superblock> {
+        let own = &self.candidate.as_ref()?.superblock;
+        let is_one = own.set_uuid == like.set_uuid
+            && own.size_sectors == like.size_sectors
+            && own.features.contains(Features::BITMAP) == like.features.contains(Features::BITMAP)
+            && like.role_of(own.dev_number).is_some();
+        let (begun, by_bitmap) = (Features::RECOVERY_OFFSET, Features::RECOVERY_BITMAP);
+        let has_data = matches!(own.role(), Some(Role::Active(_)))
+            && (!own.features.contains(begun) || own.features.contains(by_bitmap));
+        (is_one && has_data).then_some(own)
+    }
+
+    /// Refuses a leg that holds something else than this array.
+    fn refuse_other_data(&self, like: &Superblock) -> Result<(), String> {
+        if self.force {
+            return Ok(());
+        }
+        let name = self.leg.name();
+        let other = self
+            .candidate
+            .as_ref()
+            .map(|candidate| &candidate.superblock);
+        let other = other.filter(|superblock| superblock.set_uuid != like.set_uuid);
+        let what = match (other, &self.found) {
+            (Some(other), _) => {
+                format!(
+                    "a leg of the md array {} ({})",
+                    other.name(),
+                    other.set_uuid
+                )
+            }
+            (None, Some(found)) => found.clone(),
+            (None, None) => return Ok(()),
+        };
+        Err(format!(
+            "{name} holds {what}, all of which would be lost; if that is what you want, say --force"
+        ))
+    }
+
+    /// The superblock of a new leg.
+    fn new_superblock(&self, like: &Superblock) -> Result<Superblock, String> {
+        let size_bytes = self.leg.info().size_bytes;
+        let needed = (like.data_offset_sectors + like.size_sectors) * SECTOR_BYTES;
+        if size_bytes < needed {
+            return Err(format!(
+                "{} has {}, and a leg of this array needs {} ({needed} bytes)",
+                self.leg.name(),
+                format_size(size_bytes),
+                format_size(needed)
+            ));
+        }
+        let unused = |role: &Role| *role == Role::Spare;
+        let dev_number = like.roles.iter().position(unused);
+        let dev_number = dev_number.unwrap_or(like.roles.len());
+        if dev_number >= ROLES_MAX {
+            return Err("the array has had as many legs as a superblock has room for".to_owned());
+        }
+        let mut superblock = Superblock {
+            features: like.features.without(Features::BAD_BLOCKS),
+            dev_number: u32::try_from(dev_number).expect("below 1920"),
+            device_uuid: new_uuid().map_err(|error| error.to_string())?,
+            device_flags: heliostat_format::DeviceFlags::default(),
+            data_size_sectors: size_bytes / SECTOR_BYTES - like.data_offset_sectors,
+            corrected_reads: 0,
+            ..like.clone()
+        };
+        if superblock.roles.len() <= dev_number {
+            superblock.roles.resize(dev_number + 1, Role::Spare);
+        }
+        let checked = superblock.check(size_bytes);
+        checked.map_err(|refusal| refusal.of(self.leg.name()).to_string())?;
+        Ok(superblock)
+    }
+
+    /// Removes the superblocks of other arrays, and makes an empty log of bad blocks: what is
+    /// written of this one comes when the leg has all data.
+    fn clear(&self, own: &Superblock) -> Result<(), String> {
+        let told = |error: heliostat_leg::LegError| error.to_string();
+        for place in Superblock::places(self.leg.info().size_bytes) {
+            let mut bytes = [0; SUPERBLOCK_BYTES_MAX];
+            self.leg
+                .read_at(place.offset_bytes(), &mut bytes)
+                .map_err(told)?;
+            if Superblock::parse_damaged(&bytes).is_ok() {
+                let zeros = [0; SUPERBLOCK_BYTES_MAX];
+                self.leg
+                    .write_at(place.offset_bytes(), &zeros)
+                    .map_err(told)?;
+            }
+        }
+        if let Some(sector) = own.bad_blocks_sector() {
+            let empty = heliostat_format::BadBlocks::new(own.bad_blocks_size_sectors);
+            let bytes = empty.to_bytes();
+            self.leg
+                .write_at(sector * SECTOR_BYTES, &bytes)
+                .map_err(told)?;
+        }
+        self.leg.sync().map_err(told)
+    }
+}
+
+/// A random identity.
+pub(crate) fn new_uuid() -> Result<Uuid, RuntimeError> {
+    let mut bytes = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| RuntimeError(format!("cannot read /dev/urandom: {error}")))?;
+    Ok(Uuid(bytes))
+}

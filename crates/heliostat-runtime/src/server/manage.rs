@@ -1,0 +1,207 @@
+//! What is done to the legs of an array by hand while it is served, and how it is.
+
+use heliostat_engine::{AddRefusal, BackgroundKind, FaultReason, Input, LegConfig, Missed};
+use heliostat_format::{DeviceFlags, Role};
+use heliostat_leg::OpenedLeg;
+use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
+use stdx::units::format_size;
+
+use super::{Server, leg_config};
+use crate::add::{NewLeg, Wanted};
+use crate::events;
+use crate::source::Source;
+use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus};
+
+impl Server {
+    /// Which leg is meant: a role, or a leg as it was written.
+    fn leg_called(&self, text: &str) -> Result<LegId, String> {
+        let names = self.core.leg_names();
+        let role = text.parse().ok().filter(|&role: &usize| role < names.len());
+        let role = role.or_else(|| names.iter().position(|name| name == text));
+        let same_file = |name: &String| {
+            let (one, other) = (std::fs::canonicalize(name), std::fs::canonicalize(text));
+            matches!((one, other), (Ok(one), Ok(other)) if one == other)
+        };
+        let role = role.or_else(|| names.iter().position(same_file));
+        role.map(LegId::new).ok_or_else(|| {
+            let legs: Vec<String> = names
+                .iter()
+                .enumerate()
+                .map(|(role, name)| format!("{role} {name}"))
+                .collect();
+            format!("'{text}' is none of the legs: {}", legs.join(", "))
+        })
+    }
+
+    /// Takes a leg out by hand.
+    pub(super) fn fail(&mut self, text: &str) -> Result<String, String> {
+        let leg = self.leg_called(text)?;
+        let name = self.core.leg_names()[leg.index()].clone();
+        let is_in = |server: &Self| server.core.engine().in_sync().contains(leg);
+        if !is_in(self) {
+            let state = status::word_of(self.core.engine().leg_state(leg));
+            return Err(format!("{name} is {state} already"));
+        }
+        let reason = FaultReason::ByHand;
+        self.core.input(Input::FailLeg { leg, reason });
+        if is_in(self) {
+            return Err(format!(
+                "{name} stays: some data is on no other leg in sync"
+            ));
+        }
+        Ok(format!("{name} is faulted"))
+    }
+
+    /// Lets go of a leg that is out: nothing of it is held open from now on.
+    pub(super) fn release(&mut self, text: &str) -> Result<String, String> {
+        let leg = self.leg_called(text)?;
+        let name = self.core.leg_names()[leg.index()].clone();
+        match self.core.engine().add_refusal(leg) {
+            None => {}
+            Some(AddRefusal::Present) => {
+                return Err(format!(
+                    "{name} is in use; 'heliostat fail {} {}' takes it out first",
+                    self.name,
+                    leg.index()
+                ));
+            }
+            Some(refusal) => {
+                return Err(format!(
+                    "{name} cannot be removed: {}",
+                    events::why_not_added(refusal)
+                ));
+            }
+        }
+        let absent = OpenedLeg::absent().map_err(|error| error.to_string())?;
+        self.core.attach(leg, absent)?;
+        self.core.rename(leg, name.clone());
+        Ok(format!("{name} is removed, and can be taken away"))
+    }
+
+    /// What a leg that is added has to know.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        let engine = self.core.engine();
+        let all = LegSet::first(self.core.leg_names().len());
+        Some(Wanted {
+            like: engine.array_superblock()?,
+            out: all.difference(engine.writable()),
+        })
+    }
+
+    /// Makes a leg part of the array. One that was away gets what it missed, as far as the bitmap
+    /// knows, and a new one everything.
+    pub(super) fn add(&mut self, new: NewLeg) -> Result<String, String> {
+        let NewLeg {
+            leg: opened,
+            superblock,
+            is_new,
+        } = new;
+        let engine = self.core.engine();
+        let out = |leg: &LegId| !engine.writable().contains(*leg);
+        let own = match superblock.role() {
+            Some(Role::Active(role)) if !is_new => Some(LegId::new(usize::from(role))),
+            _ => None,
+        };
+        let all = LegSet::first(self.core.leg_names().len());
+        let leg = own.or_else(|| all.iter().find(out));
+        let name = opened.name().to_owned();
+        let Some(leg) = leg.filter(out) else {
+            return Err(format!(
+                "{name} is not needed: no leg of the array is missing"
+            ));
+        };
+        if let Some(refusal) = engine.add_refusal(leg) {
+            return Err(format!(
+                "{name} cannot be added: {}",
+                events::why_not_added(refusal)
+            ));
+        }
+        let missed = if is_new {
+            Missed::From(0)
+        } else {
+            engine.missed_since(superblock.events)
+        };
+        let told = match &missed {
+            Missed::From(_) => "all of it is copied".to_owned(),
+            Missed::Extents(extents) => {
+                let bytes = extents.iter().map(|extent| extent.len()).sum();
+                format!("{} that it missed are copied", format_size(bytes))
+            }
+        };
+        let config = LegConfig {
+            data_offset_bytes: superblock.data_offset_sectors * SECTOR_BYTES,
+            write_mostly: superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY),
+            ..leg_config(&opened)
+        };
+        if opened.info().logical_block_bytes > self.block_bytes {
+            return Err(format!(
+                "{name} has blocks of {} bytes, and the array is used in blocks of {}",
+                opened.info().logical_block_bytes,
+                self.block_bytes
+            ));
+        }
+        self.core.attach(leg, opened)?;
+        let watched = self.core.watch_legs(Source::Legs.to_key());
+        watched.map_err(|error| format!("cannot watch {name}: {error}"))?;
+        self.core.input(Input::AddLeg {
+            leg,
+            config,
+            missed,
+            superblock: Some(Box::new(superblock)),
+        });
+        Ok(format!("{name} is leg {} now: {told}", leg.index()))
+    }
+
+    /// Begins, pauses or ends a scrub.
+    pub(super) fn scrub(&mut self, action: ScrubAction) -> Result<String, String> {
+        let engine = self.core.engine();
+        let work = engine.background();
+        let is_scrub = work.is_some_and(|work| matches!(work.kind, BackgroundKind::Scrub { .. }));
+        let nothing = || Err("nothing is done in the background".to_owned());
+        let (input, told) = match action {
+            ScrubAction::Check | ScrubAction::Repair if engine.in_sync().count() < 2 => {
+                return Err("there is nothing to compare: one leg is in sync".to_owned());
+            }
+            ScrubAction::Check => (
+                Input::StartScrub { repair: false },
+                "the check begins; 'heliostat status' shows how far it is",
+            ),
+            ScrubAction::Repair => (
+                Input::StartScrub { repair: true },
+                "the repair begins; 'heliostat status' shows how far it is",
+            ),
+            ScrubAction::Pause => (Input::PauseBackground, "no more is begun in the background"),
+            ScrubAction::Resume if work.is_none() => return nothing(),
+            ScrubAction::Resume => (Input::ResumeBackground, "it goes on"),
+            ScrubAction::Cancel if !is_scrub => return nothing(),
+            ScrubAction::Cancel => (Input::StopBackground, "the scrub is given up"),
+        };
+        self.core.input(input);
+        Ok(told.to_owned())
+    }
+
+    /// How the array is.
+    pub(super) fn status(&self) -> ArrayStatus {
+        let engine = self.core.engine();
+        let names = self.core.leg_names();
+        let legs = names.iter().enumerate().map(|(role, leg)| LegStatus {
+            role,
+            leg: leg.clone(),
+            state: status::word_of(engine.leg_state(LegId::new(role))).to_owned(),
+            write_mostly: engine.is_write_mostly(LegId::new(role)),
+        });
+        let is_active = engine.record().dirty || !engine.is_record_durable();
+        ArrayStatus {
+            name: self.name.clone(),
+            uuid: self.uuid.clone(),
+            shape: self.shape.clone(),
+            size_bytes: self.core.info.size_bytes,
+            state: if is_active { "active" } else { "clean" }.to_owned(),
+            legs_in_sync: engine.in_sync().count(),
+            legs_wanted: names.len(),
+            legs: legs.collect(),
+            bitmap: engine.bitmap_figures().map(BitmapStatus::from),
+            background: engine.background().map(WorkStatus::from),
+        }
+    }
+}
