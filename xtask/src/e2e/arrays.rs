@@ -39,6 +39,16 @@ pub(super) const TESTS: &[Test] = &[
         run: degraded,
     },
     Test {
+        name: "array_readd",
+        about: "a leg is pulled and put back under writes: only what it missed is copied",
+        run: readd,
+    },
+    Test {
+        name: "array_new_leg",
+        about: "a new leg takes the place of a failed one; a scrub mends what was damaged",
+        run: new_leg,
+    },
+    Test {
         name: "array_not_made",
         about: "what cannot be an array, or would destroy something, is refused in words",
         run: not_made,
@@ -182,12 +192,9 @@ fn killed(room: &Room) -> Result<()> {
     for _ in 0..3 {
         let server = serve(room, &[])?;
         let mut writer = fio::write_on(room, &server.uri())?;
-        wait_for_writes(&legs[0])?;
+        wait_until_active(room, &legs[0])?;
         server.kill()?;
         writer.wait(Duration::from_secs(60))?;
-        let states = legs.iter().map(|leg| examined(room, leg, "State"));
-        let states = states.collect::<Result<Vec<_>>>()?;
-        ensure!(states.iter().any(|state| state == "active"), "{states:?}");
         let server = serve(room, &[])?;
         let said = server.said()?;
         ensure!(said.contains("was not stopped in order"), "{said}");
@@ -196,6 +203,17 @@ fn killed(room: &Room) -> Result<()> {
         server.terminate()?;
         ensure_clean(room, &legs)?;
         ensure_same_data(room, &legs)?;
+    }
+    Ok(())
+}
+
+/// Until a leg says that the array is written to.
+fn wait_until_active(room: &Room, leg: &str) -> Result<()> {
+    let start = Instant::now();
+    // A resync makes it active as well, and clean in the end.
+    while examined(room, leg, "State")? != "active" {
+        ensure!(start.elapsed() < RESYNC_TIME_MAX, "{leg} stays clean");
+        thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
@@ -243,6 +261,106 @@ fn degraded(room: &Room) -> Result<()> {
     // Alone it does not know better, and says so to nobody: but not together with the others.
     ensure!(examined(room, &legs[1], "Array State")?.starts_with("AAA"));
     Ok(())
+}
+
+/// Waits until `status` says this, and gives all of it.
+fn wait_for_status(server: &Server<'_>, words: &str) -> Result<String> {
+    let start = Instant::now();
+    loop {
+        let said = server.control(&["status", NAME])?;
+        if said.contains(words) {
+            return Ok(said);
+        }
+        ensure!(start.elapsed() < RESYNC_TIME_MAX, "not '{words}': {said}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn readd(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let legs = legs::sparse(room)?;
+    let options = ["--level", "raid1", "--assume-clean", "--bitmap-chunk", "1M"];
+    create_well(room, &legs, &options)?;
+    let server = serve(room, &[])?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    // Long enough for all bits to be cleared.
+    wait_for_status(&server, ": 0 of ")?;
+    server.control(&["fail", NAME, &legs[1]])?;
+    server.control(&["remove", NAME, "1"])?;
+    let part = [
+        "--rw=write",
+        "--bs=64k",
+        "--size=2m",
+        "--offset=16m",
+        "--numjobs=1",
+    ];
+    fio::verify(room, &server.uri(), &part)?;
+    ensure!(examined(room, &legs[0], "Array State")?.starts_with("A.A"));
+    let mut writer = fio::write_on(room, &server.uri())?;
+    wait_for_writes(&legs[0])?;
+    let said = server.control(&["add", NAME, &legs[1]])?;
+    ensure!(said.contains("that it missed"), "{said}");
+    wait_for_status(&server, "3 of 3 legs in sync")?;
+    writer.signal(rustix::process::Signal::TERM)?;
+    writer.wait(Duration::from_secs(30))?;
+    // Once more, with nobody else writing: what is copied can be counted.
+    wait_for_status(&server, ": 0 of ")?;
+    server.control(&["fail", NAME, "1"])?;
+    fio::verify(room, &server.uri(), &part)?;
+    let said = server.control(&["add", NAME, &legs[1]])?;
+    ensure!(said.contains("2 MiB that it missed are copied"), "{said}");
+    wait_for_status(&server, "3 of 3 legs in sync")?;
+    server.terminate()?;
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
+}
+
+fn new_leg(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let mut legs = legs::sparse(room)?;
+    let spare = legs::sparse_file(room, 3)?;
+    create_well(room, &legs, &["--level", "raid1", "--assume-clean"])?;
+    let server = serve(room, &[])?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    let refused = server.listen(&["add", NAME, &spare])?;
+    ensure!(refused.stderr.contains("not needed"), "{}", refused.stderr);
+    server.control(&["fail", NAME, "1"])?;
+    let raw = room.path_text("other.img");
+    fs::write(&raw, vec![7; 64 << 20])?;
+    let refused = server.listen(&["add", NAME, &raw])?;
+    ensure!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    let said = server.control(&["add", NAME, &spare])?;
+    ensure!(said.contains("all of it is copied"), "{said}");
+    wait_for_status(&server, "3 of 3 legs in sync")?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    server.terminate()?;
+    legs[1] = spare;
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)?;
+    // Nobody has told the array that a sector changed.
+    let mut file = File::options().write(true).open(&legs[2])?;
+    file.seek(SeekFrom::Start(32 << 20))?;
+    file.write_all(&[0xa5; 512])?;
+    drop(file);
+    let server = serve(room, &[])?;
+    for (action, words) in [
+        ("check", "check: done; 1 sectors differed, 0 bytes"),
+        ("repair", "repair: done; 1 sectors differed"),
+        ("check", "check: done; 0 sectors differed"),
+    ] {
+        server.control(&["scrub", NAME, action])?;
+        let start = Instant::now();
+        while !server.said()?.contains(words) {
+            ensure!(
+                start.elapsed() < RESYNC_TIME_MAX,
+                "not '{words}': {}",
+                server.said()?
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    server.terminate()?;
+    ensure_same_data(room, &legs)
 }
 
 fn not_made(room: &Room) -> Result<()> {
