@@ -11,6 +11,7 @@ mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use heliostat_engine::Input;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
 
 use crate::faults::Effect;
@@ -129,6 +130,9 @@ impl Simulation {
         if let Err(text) = self.read_everything(present) {
             self.fail(format!("at the start, {text}"));
         }
+        // As the daemon does it.
+        self.inbox
+            .push_back(Input::StartResync { everything: false });
         self.ask_on();
         true
     }

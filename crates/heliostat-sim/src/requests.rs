@@ -309,6 +309,8 @@ impl Simulation {
             .map(|part| map.holders(part.offset()));
         let may_fail = match ask {
             Ask::Read(_) => holders.any(has_no_healthy),
+            // What must be known of legs before bytes change is kept on all of them.
+            Ask::Write(_) if self.lives.is_some() && keeps_failing(in_sync) => true,
             Ask::Write(_) => holders.any(|legs| has_no_healthy(legs) || keeps_failing(legs)),
             Ask::Flush => keeps_failing(in_sync),
         };
