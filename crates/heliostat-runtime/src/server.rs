@@ -168,7 +168,7 @@ impl Server {
                 self.core.input(Input::DeadlineReached);
             }
             self.core.kick();
-            if self.core.has_work() {
+            if self.core.has_work() || self.core.engine().is_taken_up() {
                 continue;
             }
             let deadlines = [
