@@ -36,6 +36,21 @@ pub(crate) struct Wanted {
     pub(crate) out: LegSet,
 }
 
+impl Wanted {
+    /// Whether a leg may have been written to without the array: what it holds then is not told by
+    /// the array's bitmap. A leg that goes on alone first writes down that the others are out, so
+    /// one that knows all legs in sync as such has not.
+    fn may_have_gone_alone(&self, own: &Superblock) -> bool {
+        let is_in = |role: u16| !self.out.iter().any(|leg| leg.index() == usize::from(role));
+        let in_sync = (0..)
+            .zip(&self.like.roles)
+            .filter(|(_, role)| matches!(role, Role::Active(role) if is_in(*role)));
+        let mut in_sync = in_sync.map(|(number, role)| (number, *role));
+        own.events > self.like.events
+            || in_sync.any(|(number, role)| own.role_of(number) != Some(role))
+    }
+}
+
 /// A leg that can become part of the array at once.
 #[derive(Debug)]
 pub(crate) struct NewLeg {
@@ -81,7 +96,7 @@ impl Addition {
     /// lost. Nothing was written to it then.
     pub(crate) fn prepare(self, wanted: &Wanted) -> Result<NewLeg, String> {
         let like = &wanted.like;
-        let own = self.own(like);
+        let own = self.own(wanted);
         let role = own.and_then(Superblock::role);
         let is_needed = match role {
             Some(Role::Active(role)) => wanted
@@ -105,7 +120,7 @@ impl Addition {
                 is_new: false,
             });
         }
-        self.refuse_other_data(like)?;
+        self.refuse_other_data(wanted)?;
         let superblock = self.new_superblock(like)?;
         self.clear(&superblock)?;
         Ok(NewLeg {
@@ -136,7 +151,8 @@ impl Addition {
 
     /// Its superblock, where it was a leg of the array and still fits in. One that was being made
     /// whole from the beginning is as good as new.
-    fn own(&self, like: &Superblock) -> Option<&Superblock> {
+    fn own(&self, wanted: &Wanted) -> Option<&Superblock> {
+        let like = &wanted.like;
         let own = &self.candidate.as_ref()?.superblock;
         let is_one = own.set_uuid == like.set_uuid
             && own.size_sectors == like.size_sectors
@@ -145,15 +161,26 @@ impl Addition {
         let (begun, by_bitmap) = (Features::RECOVERY_OFFSET, Features::RECOVERY_BITMAP);
         let has_data = matches!(own.role(), Some(Role::Active(_)))
             && (!own.features.contains(begun) || own.features.contains(by_bitmap));
-        (is_one && has_data).then_some(own)
+        (is_one && has_data && !wanted.may_have_gone_alone(own)).then_some(own)
     }
 
     /// Refuses a leg that holds something else than this array.
-    fn refuse_other_data(&self, like: &Superblock) -> Result<(), String> {
+    fn refuse_other_data(&self, wanted: &Wanted) -> Result<(), String> {
         if self.force {
             return Ok(());
         }
+        let like = &wanted.like;
         let name = self.leg.name();
+        let candidate = self.candidate.as_ref();
+        let own = candidate.map(|candidate| &candidate.superblock);
+        let own = own.filter(|own| own.set_uuid == like.set_uuid);
+        if own.is_some_and(|own| wanted.may_have_gone_alone(own)) {
+            return Err(format!(
+                "{name} may hold changes that this array lacks: it does not know all of the legs \
+                 that are in sync now, or is newer than they are. If they may be lost, say \
+                 --force: then all of the array is copied over it"
+            ));
+        }
         let other = self
             .candidate
             .as_ref()

@@ -44,6 +44,11 @@ pub(super) const TESTS: &[Test] = &[
         run: readd,
     },
     Test {
+        name: "array_split",
+        about: "legs that each went on alone: one comes back by force only, and as a whole",
+        run: split,
+    },
+    Test {
         name: "array_new_leg",
         about: "a new leg takes the place of a failed one; a scrub mends what was damaged",
         run: new_leg,
@@ -310,6 +315,35 @@ fn readd(room: &Room) -> Result<()> {
     let said = server.control(&["add", NAME, &legs[1]])?;
     ensure!(said.contains("2 MiB that it missed are copied"), "{said}");
     wait_for_status(&server, "3 of 3 legs in sync")?;
+    server.terminate()?;
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
+}
+
+fn split(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let legs = legs::sparse(room)?[..2].to_vec();
+    let options = ["--level", "raid1", "--assume-clean", "--bitmap-chunk", "1M"];
+    create_well(room, &legs, &options)?;
+    // The second one goes further on: its count of events is higher.
+    for (leg, offset, lives) in [(1, "--offset=4m", 2), (0, "--offset=32m", 1)] {
+        for _ in 0..lives {
+            let server = Server::start(room, &legs[leg..=leg], &["--degraded-ok"])?;
+            let part = ["--rw=write", "--bs=64k", "--size=1m", offset, "--numjobs=1"];
+            fio::verify(room, &server.uri(), &part)?;
+            server.terminate()?;
+        }
+    }
+    let server = Server::start(room, &legs[..1], &["--degraded-ok"])?;
+    let refused = server.listen(&["add", NAME, &legs[1]])?;
+    ensure!(
+        refused.stderr.contains("may hold changes"),
+        "{}",
+        refused.stderr
+    );
+    let said = server.control(&["add", NAME, &legs[1], "--force"])?;
+    ensure!(said.contains("all of it is copied"), "{said}");
+    wait_for_status(&server, "2 of 2 legs in sync")?;
     server.terminate()?;
     ensure_clean(room, &legs)?;
     ensure_same_data(room, &legs)
