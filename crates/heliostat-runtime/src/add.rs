@@ -139,12 +139,7 @@ impl Addition {
             recovery_offset_sectors: 0,
             ..superblock
         };
-        let mut bytes = marked.to_bytes();
-        let block = self.leg.info().logical_block_bytes as usize;
-        bytes.resize(bytes.len().next_multiple_of(block), 0);
-        let from = marked.super_offset_sectors * SECTOR_BYTES;
-        let written = self.leg.write_at(from, &bytes);
-        let written = written.and_then(|()| self.leg.sync());
+        let written = md::write_superblock(&self.leg, &marked);
         written.map_err(|error| error.to_string())?;
         Ok(marked)
     }

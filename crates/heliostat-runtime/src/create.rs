@@ -18,7 +18,7 @@ use crate::add::new_uuid;
 use crate::places::{Places, check_name};
 use crate::registry::Registered;
 use crate::setup::Progress;
-use crate::{RuntimeError, UsageError, found};
+use crate::{RuntimeError, UsageError, found, md};
 
 /// The longest name that a superblock has room for.
 const SET_NAME_BYTES_MAX: usize = 32;
@@ -340,12 +340,7 @@ fn write(plan: &Plan, members: &[Member], superblocks: &[Superblock]) -> Result<
         leg.sync().map_err(|error| failed(&error))?;
     }
     for (member, superblock) in members.iter().zip(superblocks) {
-        let mut bytes = superblock.to_bytes();
-        let block = member.leg.info().logical_block_bytes as usize;
-        bytes.resize(bytes.len().next_multiple_of(block), 0);
-        let from = superblock.super_offset_sectors * SECTOR_BYTES;
-        let written = member.leg.write_at(from, &bytes);
-        let written = written.and_then(|()| member.leg.sync());
+        let written = md::write_superblock(&member.leg, superblock);
         written.map_err(|error| failed(&error))?;
     }
     Ok(())

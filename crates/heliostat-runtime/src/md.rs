@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use heliostat_engine::Assembled;
 use heliostat_format::assembly::{Assembly, Candidate, LeftOut, Member, Resync};
-use heliostat_format::{BadBlocks, BitmapBits, Search, Uuid};
+use heliostat_format::{BadBlocks, BitmapBits, Search, Superblock, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
 use heliostat_types::{Duration, SECTOR_BYTES};
 use stdx::units::format_size;
@@ -71,6 +71,18 @@ pub(crate) fn read_candidate(leg: &OpenedLeg) -> Result<Option<Candidate>, Runti
         bitmap,
         bad_blocks: bad_blocks.map_err(|error| refused(&error))?,
     }))
+}
+
+/// Makes a superblock durable on a leg, in whole blocks.
+///
+/// # Errors
+/// Where the leg fails.
+pub(crate) fn write_superblock(leg: &OpenedLeg, superblock: &Superblock) -> Result<(), LegError> {
+    let mut bytes = superblock.to_bytes();
+    let block = leg.info().logical_block_bytes as usize;
+    bytes.resize(bytes.len().next_multiple_of(block), 0);
+    leg.write_at(superblock.super_offset_sectors * SECTOR_BYTES, &bytes)?;
+    leg.sync()
 }
 
 /// Puts the array together, and tells of what is not as it should be.

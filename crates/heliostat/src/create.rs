@@ -121,7 +121,7 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
     )?;
     writeln!(
         out,
-        "serve it with: heliostat serve {name} --export nbd+unix:///{name}?socket=/run/{name}.sock"
+        "serve it: heliostat serve {name} --export 'nbd+unix:///{name}?socket=/run/{name}.sock'"
     )?;
     writeln!(
         out,
