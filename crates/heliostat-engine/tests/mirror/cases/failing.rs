@@ -1,0 +1,239 @@
+//! Legs that fail, are full or fall silent.
+
+use heliostat_engine::{Event, FaultReason};
+use heliostat_types::{Duration, ErrorKind, LegId, OpKind};
+
+use super::{
+    DONE, answer, block, blocks, deliver_all, end, legs_with, rotating, world, write_under_way,
+};
+use crate::world::{Outcome, Reply};
+
+#[test]
+fn a_failed_read_goes_to_the_next_leg_and_is_mended() {
+    let mut world = world(3);
+    world.legs[0].bad.insert(1);
+    world.legs[1].bad.insert(0);
+    let read = world.read(blocks(0, 2));
+    world.pump();
+    assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
+    world.settle();
+    assert!(world.legs[0].bad.is_empty() && world.legs[1].bad.is_empty());
+    assert_eq!(world.in_sync(), [0, 1, 2]);
+    let mended = |event: &&Event| matches!(event, Event::ReadRepaired { .. });
+    assert_eq!(world.events.iter().filter(mended).count(), 2);
+}
+
+#[test]
+fn a_read_fails_only_if_all_legs_fail_it() {
+    let mut world = world(3);
+    for leg in 0..3 {
+        world.legs[leg].bad.insert(0);
+    }
+    let read = world.read(block(0));
+    let beside = world.read(block(1));
+    world.pump();
+    assert_eq!(answer(&world, read), Some(&Err(ErrorKind::Io)));
+    assert!(matches!(answer(&world, beside), Some(Ok(Reply::Data(_)))));
+    let write = world.write(block(0));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+    assert_eq!(world.in_sync(), [0, 1, 2]);
+}
+
+#[test]
+fn a_write_that_one_leg_failed_is_answered_when_its_fault_is_durable() {
+    let mut world = world(2);
+    let write = write_under_way(&mut world, block(0));
+    end(&mut world, 0, OpKind::Write, Outcome::Bad(ErrorKind::Io));
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    assert!(answer(&world, write).is_none());
+    assert_eq!(world.in_sync(), [1]);
+    world.read(block(0));
+    assert_eq!(legs_with(&world, OpKind::Read), [1]);
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_write_that_all_legs_failed_leaves_one_leg() {
+    for keep in 0..3 {
+        let mut world = rotating(3);
+        let write = write_under_way(&mut world, block(0));
+        for leg in [keep, (keep + 1) % 3, (keep + 2) % 3] {
+            end(&mut world, leg, OpKind::Write, Outcome::Bad(ErrorKind::Io));
+        }
+        deliver_all(&mut world);
+        assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+        assert_eq!(world.in_sync().len(), 1);
+        world.settle();
+    }
+}
+
+#[test]
+fn two_writes_that_fail_crosswise_leave_a_leg_that_has_what_was_answered() {
+    let mut world = world(3);
+    let first = write_under_way(&mut world, block(0));
+    let second = world.write(block(9));
+    let full = Outcome::Bad(ErrorKind::NoSpace);
+    let script = [
+        (1, 0, Outcome::Good),
+        (2, 0, full),
+        (1, 9, full),
+        (2, 9, Outcome::Good),
+        // This ends the first write, and takes with it what leg 0 still has of the second.
+        (0, 0, full),
+    ];
+    for (leg, number, outcome) in script {
+        let found = world
+            .find(|pending| pending.op.leg.index() == leg && pending.op.extent == block(number));
+        world.complete(found[0], outcome);
+    }
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, first), DONE);
+    assert_eq!(answer(&world, second), Some(&Err(ErrorKind::NoSpace)));
+    assert_eq!(world.in_sync(), [1]);
+    world.settle();
+}
+
+#[test]
+fn no_space_on_all_legs_is_nobodys_fault() {
+    let mut world = rotating(3);
+    let write = write_under_way(&mut world, blocks(0, 8));
+    for leg in 0..3 {
+        end(
+            &mut world,
+            leg,
+            OpKind::Write,
+            Outcome::Bad(ErrorKind::NoSpace),
+        );
+    }
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::NoSpace)));
+    assert_eq!(world.in_sync(), [0, 1, 2]);
+    // What is there now is not said, but it stays: the checker sees to that.
+    for _ in 0..6 {
+        world.read(blocks(0, 8));
+        world.pump();
+    }
+    let clean = world.engine.record().generation;
+    world.advance(Duration::from_secs(5));
+    world.pump();
+    assert!(world.engine.record().dirty, "the legs may differ");
+    assert_eq!(world.engine.record().generation, clean);
+    let again = world.write(blocks(0, 8));
+    world.pump();
+    assert_eq!(answer(&world, again), DONE);
+    world.settle();
+    assert!(!world.engine.record().dirty);
+}
+
+#[test]
+fn the_last_leg_is_kept() {
+    let mut world = world(2);
+    for leg in [0, 0, 1, 1] {
+        world.fail_leg(LegId::new(leg), FaultReason::ByHand);
+    }
+    assert_eq!(world.in_sync(), [1]);
+    let kept = |event: &&Event| matches!(event, Event::LastLegKept { .. });
+    assert_eq!(
+        world.events.iter().filter(kept).count(),
+        1,
+        "it is said once"
+    );
+    let write = world.write(block(0));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_silent_leg_is_taken_out_and_its_buffers_stay() {
+    let mut world = rotating(2);
+    let read = world.read(block(5));
+    let late = world.read(block(5));
+    let write = write_under_way(&mut world, block(0));
+    world.legs[1].silent = true;
+    world.pump();
+    assert!(answer(&world, write).is_none());
+    world.advance(Duration::from_secs(29));
+    assert_eq!(world.in_sync(), [0, 1]);
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.in_sync(), [0]);
+    assert!(answer(&world, write).is_none(), "its fault is not durable");
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    for request in [read, late] {
+        assert!(matches!(answer(&world, request), Some(Ok(Reply::Data(_)))));
+    }
+    assert_eq!(
+        world.pending.len(),
+        2,
+        "a read and a write of the silent leg"
+    );
+    assert!(world.engine.is_idle());
+    assert_eq!(world.engine.buffers().used_bytes(), 2 * 4096);
+    let other = world.write(block(0));
+    for at in 0..world.pending.len() {
+        world.stir(at);
+    }
+    world.pump();
+    assert_eq!(answer(&world, other), DONE);
+    world.settle();
+}
+
+#[test]
+fn two_silent_legs_are_taken_out_one_after_the_other() {
+    let mut world = world(3);
+    let write = write_under_way(&mut world, block(0));
+    world.legs[1].silent = true;
+    world.legs[2].silent = true;
+    world.pump();
+    let mut turns = 0;
+    while answer(&world, write).is_none() && turns < 10 {
+        let before = world.in_sync().len();
+        let deadline = world.engine.next_deadline().expect("legs are silent");
+        let wait = deadline.saturating_since(world.now);
+        world.advance(wait);
+        assert!(world.in_sync().len() + 1 >= before, "one at a time");
+        world.pump();
+        turns += 1;
+    }
+    assert_eq!(answer(&world, write), DONE);
+    assert_eq!(world.in_sync(), [0]);
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_answers_something_is_not_silent() {
+    let mut world = rotating(2);
+    for number in 0..8 {
+        world.read(block(number));
+    }
+    for _ in 0..3 {
+        world.advance(Duration::from_secs(20));
+        end(&mut world, 0, OpKind::Read, Outcome::Good);
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+    }
+    assert_eq!(world.in_sync(), [0, 1]);
+    world.settle();
+}
+
+#[test]
+fn all_legs_silent_leave_the_last_one_in() {
+    let mut world = world(2);
+    let write = write_under_way(&mut world, block(0));
+    world.legs[0].silent = true;
+    world.legs[1].silent = true;
+    for _ in 0..10 {
+        world.advance(Duration::from_secs(31));
+        deliver_all(&mut world);
+    }
+    assert_eq!(world.in_sync().len(), 1);
+    assert!(answer(&world, write).is_none());
+    let left = world.in_sync()[0];
+    world.legs[left].silent = false;
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}

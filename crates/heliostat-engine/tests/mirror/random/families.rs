@@ -1,0 +1,204 @@
+//! Kinds of random runs, by what goes wrong in them.
+
+use super::{CALM, FULL, LARGE, Odds, attack};
+
+#[test]
+fn calm() {
+    attack("calm", 200, CALM, FULL);
+}
+
+#[test]
+fn reads_fail() {
+    let odds = Odds {
+        read_error: 100,
+        ..CALM
+    };
+    attack("reads_fail", 200, odds, FULL);
+}
+
+#[test]
+fn writes_fail() {
+    let odds = Odds {
+        write_error: 8,
+        flush_error: 8,
+        unsupported: 100,
+        ..CALM
+    };
+    attack("writes_fail", 200, odds, FULL);
+}
+
+#[test]
+fn flushes_fail() {
+    let odds = Odds {
+        flush_error: 150,
+        write_error: 30,
+        ..CALM
+    };
+    attack("flushes_fail", 200, odds, FULL);
+}
+
+#[test]
+fn legs_fall_silent() {
+    let odds = Odds {
+        silence: 200,
+        read_error: 10,
+        by_hand: 5,
+        ..CALM
+    };
+    attack("legs_fall_silent", 200, odds, FULL);
+}
+
+#[test]
+fn legs_are_full() {
+    let odds = Odds { full: 200, ..CALM };
+    attack("legs_are_full", 200, odds, FULL);
+}
+
+#[test]
+fn memory_is_short() {
+    let odds = Odds {
+        read_error: 20,
+        silence: 200,
+        ..CALM
+    };
+    attack("memory_is_short", 4, odds, LARGE);
+}
+
+#[test]
+fn all_goes_wrong() {
+    let odds = Odds {
+        read_error: 30,
+        write_error: 4,
+        flush_error: 4,
+        short: 2,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("all_goes_wrong", 200, odds, FULL);
+}
+
+#[test]
+fn metadata_calm() {
+    let odds = Odds {
+        metadata: true,
+        ..CALM
+    };
+    attack("metadata_calm", 60, odds, FULL);
+}
+
+#[test]
+fn metadata_with_legs_that_fail() {
+    let odds = Odds {
+        metadata: true,
+        read_error: 30,
+        write_error: 8,
+        flush_error: 8,
+        short: 2,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("metadata_with_legs_that_fail", 60, odds, FULL);
+}
+
+#[test]
+fn metadata_with_legs_that_come_back() {
+    let odds = Odds {
+        metadata: true,
+        comes_back: 700,
+        background: 300,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        by_hand: 200,
+        silence: 50,
+        unsupported: 50,
+        ..CALM
+    };
+    attack("metadata_with_legs_that_come_back", 60, odds, FULL);
+}
+
+#[test]
+fn power_fails_again_and_again() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 8,
+        ..CALM
+    };
+    attack("power_fails_again_and_again", 60, odds, FULL);
+}
+
+#[test]
+fn power_and_legs_fail() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        write_error: 8,
+        flush_error: 8,
+        by_hand: 10,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("power_and_legs_fail", 60, odds, FULL);
+}
+
+#[test]
+fn legs_come_back() {
+    let odds = Odds {
+        by_hand: 300,
+        comes_back: 700,
+        ..CALM
+    };
+    attack("legs_come_back", 300, odds, FULL);
+}
+
+#[test]
+fn the_background_works_beside_clients() {
+    let odds = Odds {
+        background: 500,
+        by_hand: 10,
+        comes_back: 300,
+        read_error: 5,
+        unclean: 30,
+        ..CALM
+    };
+    attack("the_background_works_beside_clients", 300, odds, FULL);
+}
+
+#[test]
+fn all_goes_wrong_and_legs_come_back() {
+    let odds = Odds {
+        read_error: 10,
+        write_error: 4,
+        flush_error: 20,
+        short: 2,
+        by_hand: 50,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        comes_back: 600,
+        background: 300,
+        unclean: 20,
+        ..CALM
+    };
+    attack("all_goes_wrong_and_legs_come_back", 300, odds, FULL);
+}
+
+#[test]
+fn memory_is_short_for_the_background_too() {
+    let odds = Odds {
+        by_hand: 100,
+        comes_back: 700,
+        background: 300,
+        silence: 100,
+        ..CALM
+    };
+    attack("memory_is_short_for_the_background_too", 4, odds, LARGE);
+}

@@ -1,0 +1,224 @@
+//! What legs do, and what is done to them.
+
+use heliostat_engine::{AddRefusal, Event, FaultReason, Input, LegConfig, LegState, Missed};
+use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng, StatusRun};
+
+use super::{Asked, Outcome, Pending, Wanted, World};
+use crate::checker::{Fill, index};
+use crate::leg::{Failure, SECTOR};
+
+impl World {
+    /// The pending operations that are so, by place in `pending`.
+    pub(crate) fn find(&self, so: impl Fn(&Pending) -> bool) -> Vec<usize> {
+        (0..self.pending.len())
+            .filter(|&at| so(&self.pending[at]))
+            .collect()
+    }
+
+    /// Some sectors of a pending write reach the medium; a read's memory is scribbled over.
+    pub(crate) fn stir(&mut self, at: usize) {
+        let op = self.pending[at].op;
+        match op.kind {
+            OpKind::Read => {
+                let range = self.pending[at].range.clone().expect("a read has memory");
+                self.spoil(range);
+            }
+            OpKind::Write | OpKind::Trim | OpKind::WriteZeroes => self.store_some(at),
+            OpKind::Flush | OpKind::BlockStatus => {}
+        }
+    }
+
+    fn store_some(&mut self, at: usize) {
+        self.judge_snapshot(at);
+        let pending = &self.pending[at];
+        let of_eight = self.prng.below(9);
+        let leg = &mut self.legs[pending.op.leg.index()];
+        let first = index(pending.op.extent.offset()) / SECTOR;
+        for sector in 0..index(pending.op.extent.len()) / SECTOR {
+            if self.prng.below(8) < of_eight {
+                let bytes = (pending.snapshot.get(sector * SECTOR..(sector + 1) * SECTOR))
+                    .unwrap_or(&[0; SECTOR]);
+                leg.store_sector(first + sector, bytes);
+            }
+        }
+    }
+
+    /// Ends a pending operation.
+    pub(crate) fn complete(&mut self, at: usize, outcome: Outcome) {
+        self.tick += 1;
+        let op = self.pending[at].op;
+        self.say(|| format!("{} ends op {} {outcome:?}", op.leg, op.id.0));
+        let runs = self.carry_out(at, outcome);
+        let pending = self.pending.remove(at);
+        self.note_end(&pending);
+        let leg = &mut self.legs[op.leg.index()];
+        leg.quiet_since = self.now;
+        let error = match outcome {
+            Outcome::Good => None,
+            Outcome::Bad(error) => Some(error),
+            Outcome::Short => Some(ErrorKind::Io),
+        };
+        if let Some(error) = error {
+            leg.failures.push(Failure {
+                kind: op.kind,
+                extent: op.extent,
+                tick: self.tick,
+                error,
+            });
+        } else if op.kind == OpKind::Flush {
+            leg.flush(&pending.image, pending.sent);
+        }
+        if error.is_some() {
+            self.doom_writes();
+            if op.kind == OpKind::Read {
+                self.forget_failed();
+            }
+        }
+        let completion = if op.kind == OpKind::BlockStatus {
+            let result = error.map_or(Ok(runs), Err);
+            Input::StatusCompletion { op: op.id, result }
+        } else {
+            let result = error.map_or(Ok(()), Err);
+            Input::LegCompletion { op: op.id, result }
+        };
+        let short_first = self.prng.below(2) == 0;
+        if outcome == Outcome::Short && short_first {
+            self.fail_leg(op.leg, FaultReason::Short);
+        }
+        self.input(completion);
+        if outcome == Outcome::Short && !short_first {
+            self.fail_leg(op.leg, FaultReason::Short);
+        }
+    }
+
+    fn note_end(&mut self, pending: &Pending) {
+        let is_status = |asked: &Asked| matches!(asked.wanted, Wanted::Status(_));
+        if !self.asked.values().any(is_status) {
+            self.ended.clear();
+        } else if pending.stores_bytes() && self.legs[pending.op.leg.index()].is_in_sync() {
+            self.ended.push((pending.op, self.tick));
+        }
+    }
+
+    /// Moves the bytes of an operation that ends now.
+    fn carry_out(&mut self, at: usize, outcome: Outcome) -> Vec<StatusRun> {
+        let Pending {
+            op, sent, ghost, ..
+        } = self.pending[at];
+        let leg = op.leg.index();
+        match (op.kind, outcome) {
+            (OpKind::Read, Outcome::Good) if !ghost => {
+                let range = self.pending[at].range.clone().expect("a read has memory");
+                let bytes = self.legs[leg].bytes(op.extent);
+                self.arena.bytes_mut(range).copy_from_slice(bytes);
+            }
+            (OpKind::Read, _) => {
+                let range = self.pending[at].range.clone().expect("a read has memory");
+                self.spoil(range);
+            }
+            (OpKind::Write | OpKind::Trim | OpKind::WriteZeroes, Outcome::Good) => {
+                self.judge_snapshot(at);
+                let zeros = vec![0; index(op.extent.len())];
+                let bytes = if op.kind == OpKind::Write {
+                    &self.pending[at].snapshot
+                } else {
+                    &zeros
+                };
+                self.legs[leg].store(op.extent, bytes, sent);
+                if op.fua {
+                    self.legs[leg].harden(op.extent, self.tick);
+                }
+            }
+            (OpKind::Trim | OpKind::WriteZeroes, Outcome::Bad(ErrorKind::NotSupported)) => {}
+            (OpKind::Write | OpKind::Trim | OpKind::WriteZeroes, _) => self.store_some(at),
+            (OpKind::Flush, Outcome::Good) => {}
+            (OpKind::Flush, Outcome::Bad(ErrorKind::NotSupported)) => {
+                // It has no cache.
+                let all = Extent::new(0, self.legs[leg].data.len() as u64);
+                self.legs[leg].harden(all, self.tick);
+            }
+            (OpKind::Flush, _) => self.legs[leg].fail_flush(self.tick, &mut self.prng),
+            (OpKind::BlockStatus, _) => return self.runs(leg, op.extent),
+        }
+        Vec::new()
+    }
+
+    /// What a leg says of its zeros: the truth, but not always all of it.
+    fn runs(&mut self, leg: usize, extent: Extent) -> Vec<StatusRun> {
+        let block = index(u64::from(self.setup.block_bytes));
+        let shy = self.prng.below(4) == 0;
+        let mut runs: Vec<StatusRun> = Vec::new();
+        for chunk in self.legs[leg].bytes(extent).chunks(block) {
+            let zero = chunk.iter().all(|&byte| byte == 0);
+            let told = zero && !(shy && self.prng.below(2) == 0);
+            match runs.last_mut() {
+                Some(last) if last.zero == told => last.len_bytes += chunk.len() as u64,
+                _ => runs.push(StatusRun {
+                    len_bytes: chunk.len() as u64,
+                    hole: told,
+                    zero: told,
+                }),
+            }
+        }
+        runs
+    }
+
+    pub(crate) fn set_rates(&mut self, min_bytes_per_s: u64, max_bytes_per_s: u64) {
+        self.input(Input::SetBackgroundRates {
+            min_bytes_per_s,
+            max_bytes_per_s,
+        });
+    }
+
+    /// The power failed in the middle of writes everywhere: each leg holds something else. The
+    /// engine is told that everything is needed; whichever leg's bytes are read once, stay.
+    pub(crate) fn stop_uncleanly(&mut self) {
+        let all = Extent::new(0, self.setup.size_bytes);
+        for leg in 0..self.legs.len() {
+            let fill = Fill::Pattern(self.checker.next_write());
+            let write = (self.checker).write_asked(self.tick, all, fill, true);
+            let bytes = &mut self.legs[leg];
+            fill.write(0, &mut bytes.data);
+            bytes.durable.copy_from_slice(&bytes.data);
+            self.tick += 1;
+            self.checker.write_failed(self.tick, write);
+        }
+        self.checker.part_doomed(self.tick, all);
+        self.say(|| "an unclean stop".to_owned());
+        self.input(Input::StartResync { everything: true });
+    }
+
+    /// A leg that is out is there again: as it was, or with rubbish on it. Whether it was taken.
+    pub(crate) fn add_leg(&mut self, leg: LegId, rubbish: Option<u8>, missed: Missed) -> bool {
+        self.say(|| format!("add {leg}, rubbish {rubbish:?}, {missed:?}"));
+        let config = LegConfig {
+            state: LegState::InSync,
+            ..self.legs[leg.index()].config
+        };
+        let before = self.events.len();
+        let busy = self.pending.iter().any(|pending| pending.op.leg == leg);
+        let is_out = !self.legs[leg.index()].is_present();
+        let is_recorded = self.engine.add_refusal(leg) != Some(AddRefusal::Unrecorded);
+        if is_out && !busy && is_recorded {
+            self.legs[leg.index()].come_back(config, rubbish);
+        }
+        let superblock = self.superblock_on(leg).map(Box::new);
+        self.input(Input::AddLeg {
+            leg,
+            config,
+            missed,
+            superblock,
+        });
+        let added = self.events[before..].contains(&Event::LegAdded { leg });
+        self.check(added == (is_out && !busy && is_recorded), || {
+            format!("{leg}: added {added}, is out {is_out}, is busy {busy}")
+        });
+        added
+    }
+
+    pub(crate) fn fail_leg(&mut self, leg: LegId, reason: FaultReason) {
+        self.say(|| format!("fail {leg} {reason:?}"));
+        self.legs[leg.index()].told = true;
+        self.input(Input::FailLeg { leg, reason });
+    }
+}
