@@ -50,6 +50,8 @@ impl Config {
     pub const LEG_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
     /// As md's safemode delay.
     pub const CLEAN_DELAY_DEFAULT: Duration = Duration::from_ms(200);
+    /// The floor and the ceiling of background work in bytes per second: md's.
+    pub const BACKGROUND_RATES_DEFAULT: (u64, u64) = (1_000_000, 200_000_000);
 
     /// Whether the fields are what they say they are.
     ///

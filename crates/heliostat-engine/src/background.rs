@@ -280,6 +280,12 @@ impl Engine {
         })
     }
 
+    /// The floor and the ceiling of background work, in bytes per second.
+    #[must_use]
+    pub const fn background_rates(&self) -> (u64, u64) {
+        self.background.pace.rates()
+    }
+
     pub(crate) fn start_resync(&mut self, everything: bool) {
         if everything {
             let size = self.config.size_bytes;

@@ -10,6 +10,7 @@ use heliostat_policy::PolicyError;
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted};
 use crate::places::Places;
+use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Wanted(SyncSender<Option<Box<Wanted>>>),
     /// Make this a leg of the array; answered with what became of it.
     Add(Box<NewLeg>, SyncSender<Result<String, String>>),
+    /// Change the bounds of the rate of background work, or none; answered with those of now.
+    Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
     Scrub(ScrubAction, SyncSender<Result<String, String>>),
     /// Stop cleanly.
@@ -59,7 +62,7 @@ pub(crate) struct Commands {
 pub struct Handle {
     commands: SyncSender<Command>,
     waker: Arc<Waker>,
-    /// Locked while a policy is set, so that the one kept is the one that was set last.
+    /// Locked while something is set, so that what is kept is what was set last.
     settings: Arc<Mutex<Settings>>,
     places: Arc<Places>,
 }
@@ -120,6 +123,25 @@ impl Handle {
         let spec = told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
         settings.keep_policy(&spec)?;
         Ok(spec)
+    }
+
+    /// Changes the bounds of the rate of background work, and keeps them for the next start. Those
+    /// that there are now; a change of nothing only tells them.
+    ///
+    /// # Errors
+    /// Where nothing lies between them, or they cannot be kept, or the array is not served any
+    /// more.
+    pub fn change_rates(&self, change: RateChange) -> Result<Rates, RuntimeError> {
+        let settings = self
+            .settings
+            .lock()
+            .expect("nobody panics while holding it");
+        let told = self.ask(|reply| Command::Rates(change, reply))?;
+        let rates = told.map_err(RuntimeError)?;
+        if change != RateChange::default() {
+            settings.keep_rates(change)?;
+        }
+        Ok(rates)
     }
 
     /// How the array is.

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RuntimeError;
 use crate::commands::Handle;
+use crate::rates::{RateChange, Rates};
 use crate::stats::ArrayStats;
 use crate::status::{ArrayStatus, ScrubAction};
 
@@ -43,6 +44,15 @@ pub enum ControlRequest {
     SetPolicy {
         /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
         policy: String,
+    },
+    /// Change the bounds of the rate of background work, or tell them.
+    Rate {
+        /// The floor; the one that there is where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min_bytes_per_s: Option<u64>,
+        /// The ceiling.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_bytes_per_s: Option<u64>,
     },
     /// How is the array?
     Status,
@@ -82,6 +92,8 @@ pub enum ControlResponse {
     /// To [`ControlRequest::Policy`]: all of them, the active one in brackets. To
     /// [`ControlRequest::SetPolicy`]: the full form of the one that is active now.
     Policy(String),
+    /// To [`ControlRequest::Rate`]: those that there are now.
+    Rates(Rates),
     /// To [`ControlRequest::Status`].
     Status(Box<ArrayStatus>),
     /// To all others: what became of it.
@@ -206,6 +218,16 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy { policy } => {
             handle.set_policy(&policy).map(ControlResponse::Policy)
+        }
+        ControlRequest::Rate {
+            min_bytes_per_s,
+            max_bytes_per_s,
+        } => {
+            let change = RateChange {
+                min_bytes_per_s,
+                max_bytes_per_s,
+            };
+            handle.change_rates(change).map(ControlResponse::Rates)
         }
         ControlRequest::Status => handle
             .status()

@@ -26,6 +26,7 @@ mod notify;
 mod options;
 mod places;
 mod poller;
+mod rates;
 mod registry;
 #[cfg(test)]
 mod rig;
@@ -51,6 +52,7 @@ pub use control::{ControlRequest, ControlResponse, ask};
 pub use create::{CreateLeg, CreateOptions, Created, create};
 pub use options::{ArrayOptions, Trust};
 pub use places::{Places, check_name};
+pub use rates::{RateChange, Rates};
 pub use registry::{Registered, registered_names};
 pub use scan::scan;
 pub use server::{Server, Stopped};

@@ -12,6 +12,7 @@ use stdx::units::format_size;
 
 use crate::UsageError;
 use crate::places::{self, Places};
+use crate::rates::{RateChange, Rates};
 
 /// What is to be served, and how.
 #[derive(Clone, Debug)]
@@ -28,7 +29,9 @@ pub struct ArrayOptions {
     pub uuid: Option<String>,
     /// The read policy, as the user wrote it; the default where nothing was written.
     pub policy: Option<String>,
-    /// Whether a policy set live is kept for the next start.
+    /// Between which bounds background work goes, where not between the default ones.
+    pub rates: RateChange,
+    /// Whether what is set live is kept for the next start.
     pub keeps_settings: bool,
     /// Memory for requests.
     pub memory_bytes: u64,
@@ -55,6 +58,7 @@ impl ArrayOptions {
             degraded_ok: false,
             uuid: None,
             policy: None,
+            rates: RateChange::default(),
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
@@ -79,6 +83,7 @@ impl ArrayOptions {
         self.refuse_twins()?;
         self.source()?;
         self.memory()?;
+        Rates::default().changed(self.rates)?;
         parse_policy(self.policy.as_deref(), count)?;
         Ok(())
     }

@@ -27,7 +27,8 @@ use crate::memory_lock;
 use crate::notify::notify;
 use crate::options::{ArrayOptions, parse_policy};
 use crate::poller::Poller;
-use crate::settings::Settings;
+use crate::rates::Rates;
+use crate::settings::{Given, Settings};
 use crate::setup::{self, Prepared, Progress};
 use crate::signals::Signals;
 use crate::source::Source;
@@ -85,10 +86,14 @@ impl Server {
         progress: &mut dyn Progress,
     ) -> Result<Self, RuntimeError> {
         options.check()?;
-        let given = options.policy.clone();
+        let given = Given {
+            policy: options.policy.clone(),
+            rates: options.rates,
+        };
         let path = options.places.settings(&options.name);
         let settings = Settings::new(path, options.keeps_settings, given);
         let policy = first_policy(&settings, options.legs.len(), progress)?;
+        let rates = first_rates(&settings)?;
         // Before any thread is started, which would not be part of the I/O path.
         let is_in_io_path = options.lock_memory && memory_lock::join_io_path();
         let mut interruptible = Interruptible {
@@ -126,6 +131,7 @@ impl Server {
         server
             .watch()
             .map_err(|error| failed("watch descriptors", &error))?;
+        server.set_rates(rates);
         server.take_up()?;
         server.start_exports()?;
         if options.lock_memory {
@@ -342,6 +348,7 @@ impl Server {
                 Command::Release(leg, reply) => drop(reply.try_send(self.release(&leg))),
                 Command::Wanted(reply) => drop(reply.try_send(self.wanted().map(Box::new))),
                 Command::Add(leg, reply) => drop(reply.try_send(self.add(*leg))),
+                Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
                 Command::Stop => self.stop.request(self.core.now()),
             }
@@ -587,6 +594,17 @@ fn first_policy(
     Ok(parse_policy(settings.given_policy(), leg_count)?)
 }
 
+/// The rates to begin with: those that were set live, or the command line's, or the default ones.
+fn first_rates(settings: &Settings) -> Result<Rates, RuntimeError> {
+    let rates = Rates::default().changed(settings.rates()?);
+    rates.map_err(|error| {
+        RuntimeError(format!(
+            "{error}; one of them was set with 'heliostat rate' before: give both, with \
+             --resync-min and --resync-max"
+        ))
+    })
+}
+
 fn build(
     options: &ArrayOptions,
     prepared: Prepared,
@@ -700,6 +718,7 @@ fn leg_config(leg: &OpenedLeg) -> LegConfig {
     }
 }
 
+mod background;
 mod manage;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What was set while the array was served, kept under its name.
 //!
-//! The policy set last wins: one set live beats the command line's, until somebody starts the
-//! daemon with another `--policy` than the one it had when the live one was set.
+//! What was set last wins: a value set live beats the command line's, until somebody starts the
+//! daemon with another value there than the one it had when the live one was set.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RuntimeError;
 use crate::durable;
+use crate::rates::RateChange;
 
 const VERSION: u32 = 1;
 
@@ -18,9 +19,40 @@ const VERSION: u32 = 1;
 struct SettingsFile {
     version: u32,
     /// The policy set live, as `NAME:VALUE`.
-    policy: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
     /// The command line's policy when it was set.
+    #[serde(default)]
     instead_of: Option<String>,
+    /// The bounds of the rate of background work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_min: Option<KeptRate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_max: Option<KeptRate>,
+}
+
+/// A rate that was set live.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptRate {
+    bytes_per_s: u64,
+    /// The command line's when it was set.
+    instead_of: Option<u64>,
+}
+
+impl KeptRate {
+    /// The rate, where it is to be used rather than the command line's.
+    fn unless_overruled(self, given: Option<u64>) -> Option<u64> {
+        let is_overruled = given.is_some() && given != self.instead_of;
+        (!is_overruled).then_some(self.bytes_per_s)
+    }
+}
+
+/// What the command line says of what can be set live.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) policy: Option<String>,
+    pub(crate) rates: RateChange,
 }
 
 /// Where settings of one array are kept.
@@ -29,13 +61,12 @@ pub(crate) struct Settings {
     path: PathBuf,
     /// Whether what is set from now on is kept.
     is_kept: bool,
-    /// The policy on the command line.
-    given: Option<String>,
+    given: Given,
 }
 
 impl Settings {
-    /// Those at `path`; `given` is the policy on the command line.
-    pub(crate) fn new(path: PathBuf, is_kept: bool, given: Option<String>) -> Self {
+    /// Those at `path`; `given` is what the command line says.
+    pub(crate) fn new(path: PathBuf, is_kept: bool, given: Given) -> Self {
         Self {
             path,
             is_kept,
@@ -45,7 +76,7 @@ impl Settings {
 
     /// The policy on the command line.
     pub(crate) fn given_policy(&self) -> Option<&str> {
-        self.given.as_deref()
+        self.given.policy.as_deref()
     }
 
     /// The policy that was set live before, where it is to be used rather than the command line's.
@@ -53,9 +84,92 @@ impl Settings {
     /// # Errors
     /// Where the file cannot be read or makes no sense.
     pub(crate) fn kept_policy(&self) -> Result<Option<String>, RuntimeError> {
+        let file = self.load()?;
+        let given = &self.given.policy;
+        let is_overruled = given.is_some() && *given != file.instead_of;
+        Ok(file.policy.filter(|_| !is_overruled))
+    }
+
+    /// The bounds of the rate of background work, where they are not the default ones.
+    ///
+    /// # Errors
+    /// As [`Self::kept_policy`].
+    pub(crate) fn rates(&self) -> Result<RateChange, RuntimeError> {
+        let file = self.load()?;
+        let chosen = |kept: Option<KeptRate>, given: Option<u64>| {
+            kept.and_then(|kept| kept.unless_overruled(given)).or(given)
+        };
+        let given = self.given.rates;
+        Ok(RateChange {
+            min_bytes_per_s: chosen(file.rate_min, given.min_bytes_per_s),
+            max_bytes_per_s: chosen(file.rate_max, given.max_bytes_per_s),
+        })
+    }
+
+    /// Keeps a policy that was set live, durably. Blocks.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn keep_policy(&self, policy: &str) -> Result<(), RuntimeError> {
+        self.keep("the policy is", |file| {
+            file.policy = Some(policy.to_owned());
+            file.instead_of.clone_from(&self.given.policy);
+        })
+    }
+
+    /// Keeps rates that were set live, durably; those that are `None` stay as they are. Blocks.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub(crate) fn keep_rates(&self, rates: RateChange) -> Result<(), RuntimeError> {
+        let kept = |rate: Option<u64>, given: Option<u64>| {
+            rate.map(|bytes_per_s| KeptRate {
+                bytes_per_s,
+                instead_of: given,
+            })
+        };
+        let given = self.given.rates;
+        self.keep("the rates are", |file| {
+            let min = kept(rates.min_bytes_per_s, given.min_bytes_per_s);
+            let max = kept(rates.max_bytes_per_s, given.max_bytes_per_s);
+            file.rate_min = min.or(file.rate_min);
+            file.rate_max = max.or(file.rate_max);
+        })
+    }
+
+    /// Changes the file; `what` is what would not be back after a restart otherwise.
+    fn keep(&self, what: &str, change: impl FnOnce(&mut SettingsFile)) -> Result<(), RuntimeError> {
+        if !self.is_kept {
+            return Ok(());
+        }
+        let kept = self.load().and_then(|mut file| {
+            change(&mut file);
+            let mut bytes = serde_json::to_vec_pretty(&file).expect("a plain struct is JSON");
+            bytes.push(b'\n');
+            let written = durable::replace(&self.path, &bytes);
+            written.map_err(|error| {
+                RuntimeError(format!("cannot write {}: {error}", self.path.display()))
+            })
+        });
+        kept.map_err(|error| {
+            RuntimeError(format!(
+                "{what} active now, but will not be back after a restart: {error}"
+            ))
+        })
+    }
+
+    fn load(&self) -> Result<SettingsFile, RuntimeError> {
         let path = &self.path;
         let bytes = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(SettingsFile {
+                    version: VERSION,
+                    policy: None,
+                    instead_of: None,
+                    rate_min: None,
+                    rate_max: None,
+                });
+            }
             other => other.map_err(|error| unreadable(path, &error))?,
         };
         let file: SettingsFile =
@@ -64,32 +178,7 @@ impl Settings {
             let problem = format!("it has version {}, and this program reads 1", file.version);
             return Err(unreadable(path, &problem));
         }
-        let is_overruled = self.given.is_some() && self.given != file.instead_of;
-        Ok((!is_overruled).then_some(file.policy))
-    }
-
-    /// Keeps a policy that was set live, durably. Blocks.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub(crate) fn keep_policy(&self, policy: &str) -> Result<(), RuntimeError> {
-        if !self.is_kept {
-            return Ok(());
-        }
-        let file = SettingsFile {
-            version: VERSION,
-            policy: policy.to_owned(),
-            instead_of: self.given.clone(),
-        };
-        let mut bytes = serde_json::to_vec_pretty(&file).expect("a plain struct is JSON");
-        bytes.push(b'\n');
-        durable::replace(&self.path, &bytes).map_err(|error| {
-            RuntimeError(format!(
-                "the policy is active now, but will not be back after a restart: cannot write {}: \
-                 {error}",
-                self.path.display()
-            ))
-        })
+        Ok(file)
     }
 }
 
@@ -102,15 +191,29 @@ fn unreadable(path: &Path, problem: &dyn std::fmt::Display) -> RuntimeError {
 
 #[cfg(test)]
 mod tests {
-    use super::Settings;
+    use super::{Given, Settings};
+    use crate::rates::RateChange;
     use crate::scratch::Scratch;
+
+    fn given(policy: Option<&str>) -> Given {
+        Given {
+            policy: policy.map(str::to_owned),
+            ..Given::default()
+        }
+    }
+
+    fn rates(min: Option<u64>, max: Option<u64>) -> RateChange {
+        RateChange {
+            min_bytes_per_s: min,
+            max_bytes_per_s: max,
+        }
+    }
 
     #[test]
     fn the_policy_set_last_wins() {
         let scratch = Scratch::new();
         let path = scratch.path().join("disk.settings");
-        let settings =
-            |given: Option<&str>| Settings::new(path.clone(), true, given.map(str::to_owned));
+        let settings = |policy: Option<&str>| Settings::new(path.clone(), true, given(policy));
         let kept = |given| settings(given).kept_policy().unwrap();
         assert_eq!(kept(None), None);
         assert_eq!(kept(Some("pid")), None);
@@ -130,7 +233,7 @@ mod tests {
     fn what_is_set_in_passing_is_not_kept() {
         let scratch = Scratch::new();
         let path = scratch.path().join("disk.settings");
-        let settings = |is_kept| Settings::new(path.clone(), is_kept, None);
+        let settings = |is_kept| Settings::new(path.clone(), is_kept, Given::default());
         settings(true).keep_policy("pid").unwrap();
         settings(false).keep_policy("queue").unwrap();
         assert_eq!(
@@ -149,10 +252,45 @@ mod tests {
             "{\"version\": 9, \"policy\": \"pid\", \"instead_of\": null}",
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = Settings::new(path.clone(), true, None)
-                .kept_policy()
-                .unwrap_err();
+            let settings = Settings::new(path.clone(), true, Given::default());
+            let error = settings.kept_policy().unwrap_err();
             assert!(error.to_string().contains("disk.settings"), "{error}");
+            // Nor is it overwritten.
+            let error = settings.keep_policy("pid").unwrap_err();
+            assert!(error.to_string().contains("active now"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn rates_are_kept_one_by_one_and_beside_the_policy() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("disk.settings");
+        let settings = |min, max| {
+            let given = Given {
+                rates: rates(min, max),
+                ..Given::default()
+            };
+            Settings::new(path.clone(), true, given)
+        };
+        assert_eq!(
+            settings(None, Some(9)).rates().unwrap(),
+            rates(None, Some(9))
+        );
+        settings(None, None).keep_policy("pid").unwrap();
+        settings(None, Some(9))
+            .keep_rates(rates(None, Some(5)))
+            .unwrap();
+        settings(Some(2), None)
+            .keep_rates(rates(Some(1), None))
+            .unwrap();
+        let none = settings(None, None);
+        assert_eq!(none.rates().unwrap(), rates(Some(1), Some(5)));
+        assert_eq!(none.kept_policy().unwrap().as_deref(), Some("pid"));
+        // As on the command line when they were set, and then other ones.
+        let same = settings(Some(2), Some(9)).rates().unwrap();
+        assert_eq!(same, rates(Some(1), Some(5)));
+        let other = settings(Some(3), Some(8)).rates().unwrap();
+        assert_eq!(other, rates(Some(3), Some(8)));
     }
 }

@@ -7,6 +7,7 @@ use heliostat_types::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::events::work;
+use crate::rates::Rates;
 
 /// How an array is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub struct ArrayStatus {
     /// Its bitmap; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bitmap: Option<BitmapStatus>,
+    /// Between which bounds work goes in the background.
+    pub background_rates: Rates,
     /// What is done in the background; absent where nothing is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub background: Option<WorkStatus>,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{create, demo, examine, model, policy, serve, sim, stats, status, tune};
+use crate::{create, demo, examine, model, policy, rate, serve, sim, stats, status, tune};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -67,6 +67,8 @@ enum Command {
     Add(status::AddArgs),
     /// Compare the legs of an array, and make them equal where they differ.
     Scrub(status::ScrubArgs),
+    /// Show how fast resync, rebuild and scrub of an array may go, or change it while they run.
+    Rate(rate::RateArgs),
     /// Stop serving an array: what was accepted is answered and flushed.
     Stop(status::StopArgs),
     /// Show the read policy of an array that is being served, or switch it.
@@ -116,6 +118,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Scrub(args) => status::scrub(&args),
         Command::Remove(args) => status::remove(&args),
         Command::Add(args) => status::add(&args),
+        Command::Rate(args) => rate::run(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

@@ -6,6 +6,7 @@ mod demo;
 mod examine;
 mod model;
 mod policy;
+mod rate;
 mod serve;
 mod sim;
 mod stats;

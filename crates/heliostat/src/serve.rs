@@ -9,13 +9,15 @@ use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_nbd::uri::ExportUri;
 use heliostat_policy::PolicySpec;
 use heliostat_runtime::{
-    ArrayOptions, Export, Places, Progress, Registered, Server, Signals, Trust, UsageError,
+    ArrayOptions, Export, Places, Progress, RateChange, Registered, Server, Signals, Trust,
+    UsageError,
 };
 use heliostat_types::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use stdx::units::{format_size, parse_size, parse_time_ns};
 
 use crate::cli::ControlArgs;
+use crate::rate;
 
 /// What `heliostat serve` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -61,6 +63,12 @@ pub(crate) struct ServeArgs {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
+    /// What resync, rebuild and scrub do at least, whatever clients ask for [default: 1MB/s].
+    #[arg(long, value_name = "RATE", value_parser = rate::parse)]
+    resync_min: Option<u64>,
+    /// What they do at most [default: 200MB/s]; 'heliostat rate' changes both while they run.
+    #[arg(long, value_name = "RATE", value_parser = rate::parse)]
+    resync_max: Option<u64>,
     /// Forget at the end what was set while it was served.
     #[arg(long)]
     transient: bool,
@@ -166,6 +174,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         degraded_ok: args.degraded_ok,
         uuid: array.map(|array| array.uuid),
         policy: args.policy,
+        rates: RateChange {
+            min_bytes_per_s: args.resync_min,
+            max_bytes_per_s: args.resync_max,
+        },
         keeps_settings: is_named && !args.transient,
         memory_bytes: args.memory,
         leg_timeout: args.leg_timeout,

@@ -11,6 +11,7 @@ use heliostat_runtime::{
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
+use crate::rate;
 use crate::stats::uptime;
 
 /// What `heliostat status` is told.
@@ -115,6 +116,7 @@ fn ask(args: &StatusArgs, name: &str) -> anyhow::Result<Box<ArrayStatus>> {
         ControlResponse::Status(status) => Ok(status),
         ControlResponse::Stats(_)
         | ControlResponse::Policy(_)
+        | ControlResponse::Rates(_)
         | ControlResponse::Done(_)
         | ControlResponse::Error(_) => {
             bail!("asked how it is, the daemon answered something else")
@@ -163,6 +165,10 @@ fn page(status: &ArrayStatus) -> String {
         format!("  leg {}: {}, {}{flag}", leg.role, leg.leg, leg.state)
     }));
     lines.extend(status.bitmap.iter().map(bitmap_line));
+    lines.push(format!(
+        "  resync, rebuild and scrub: {}",
+        rate::bounds(status.background_rates)
+    ));
     lines.extend(status.background.iter().map(work_line));
     lines.join("\n") + "\n"
 }

@@ -13,10 +13,8 @@
 
 use heliostat_types::{Duration, Instant};
 
-/// md's floor, in bytes per second.
-pub(crate) const RATE_MIN_DEFAULT: u64 = 1_000_000;
-/// md's ceiling, in bytes per second.
-pub(crate) const RATE_MAX_DEFAULT: u64 = 200_000_000;
+use crate::api::Config;
+
 /// The background has so much of its rate in flight: enough that two legs work at the same time and
 /// always have the next operation at hand, and no more than a client waits for without noticing.
 const AHEAD: Duration = Duration::from_ms(20);
@@ -87,8 +85,8 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new(legs: usize) -> Self {
         Self {
-            min: RATE_MIN_DEFAULT,
-            max: RATE_MAX_DEFAULT,
+            min: Config::BACKGROUND_RATES_DEFAULT.0,
+            max: Config::BACKGROUND_RATES_DEFAULT.1,
             rate: START_RATE,
             next_at: Instant::ZERO,
             floor_at: Instant::ZERO,
@@ -111,6 +109,11 @@ impl Pace {
         // What was paid at the old rates is forgiven.
         self.next_at = self.next_at.min(now);
         self.floor_at = now;
+    }
+
+    /// The floor and the ceiling.
+    pub(crate) const fn rates(&self) -> (u64, u64) {
+        (self.min, self.max)
     }
 
     /// What may be in flight.

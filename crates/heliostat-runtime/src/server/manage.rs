@@ -201,6 +201,7 @@ impl Server {
             legs_wanted: names.len(),
             legs: legs.collect(),
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),
+            background_rates: self.rates(),
             background: engine.background().map(WorkStatus::from),
         }
     }

@@ -2,7 +2,7 @@ use heliostat_types::{ErrorKind, Extent};
 
 use crate::rig::{Job, LEG_BYTES, Rig, file, file_options, memory_options, options, trusting};
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, Trust};
+use crate::{ArrayOptions, RateChange, Trust};
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 
@@ -54,6 +54,55 @@ fn service_times_of_legs_in_memory_are_not_nothing() {
     let leg = stats.legs.iter().find(|leg| leg.reads > 0).unwrap();
     assert!(leg.read_service_time_ns.max > 0);
     rig.stop();
+}
+
+#[test]
+fn rates_that_are_set_live_are_back_at_the_next_start() {
+    let scratch = Scratch::new();
+    let options = ArrayOptions {
+        rates: rates(None, Some(50_000_000)),
+        ..memory_options(&scratch)
+    };
+    let rig = Rig::start(&options).unwrap();
+    let told = |rig: &Rig| {
+        let rates = rig.handle.status().unwrap().background_rates;
+        (rates.min_bytes_per_s, rates.max_bytes_per_s)
+    };
+    assert_eq!(told(&rig), (1_000_000, 50_000_000));
+    let error = rig.handle.change_rates(rates(Some(60_000_000), None));
+    assert!(error.unwrap_err().to_string().contains("above the ceiling"));
+    rig.handle
+        .change_rates(rates(Some(2_000_000), Some(3_000_000)))
+        .unwrap();
+    assert_eq!(told(&rig), (2_000_000, 3_000_000));
+    rig.stop();
+    let rig = Rig::start(&options).unwrap();
+    assert_eq!(told(&rig), (2_000_000, 3_000_000));
+    rig.stop();
+    // The floor is the one that was set live, and the new ceiling lies below it.
+    let lower = ArrayOptions {
+        rates: rates(None, Some(1_000_000)),
+        ..options.clone()
+    };
+    let error = refusal(&lower);
+    assert!(error.contains("--resync-min"), "{error}");
+    let transient = ArrayOptions {
+        keeps_settings: false,
+        ..options
+    };
+    let rig = Rig::start(&transient).unwrap();
+    rig.handle.change_rates(rates(Some(0), Some(1))).unwrap();
+    rig.stop();
+    let rig = Rig::start(&transient).unwrap();
+    assert_eq!(told(&rig), (2_000_000, 3_000_000));
+    rig.stop();
+}
+
+fn rates(min: Option<u64>, max: Option<u64>) -> RateChange {
+    RateChange {
+        min_bytes_per_s: min,
+        max_bytes_per_s: max,
+    }
 }
 
 #[test]

@@ -94,6 +94,7 @@ impl Server {
         match self.ask(&ControlRequest::Stats)? {
             ControlResponse::Stats(stats) => Ok(stats.legs),
             other @ (ControlResponse::Policy(_)
+            | ControlResponse::Rates(_)
             | ControlResponse::Status(_)
             | ControlResponse::Done(_)
             | ControlResponse::Error(_)) => {
