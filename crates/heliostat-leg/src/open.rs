@@ -124,10 +124,7 @@ impl Subject {
     fn open_file(&self, access: Access) -> Result<(LegFile, LegInfo), LegError> {
         let what = Identity::of(&self.path);
         self.refuse(what.and_then(|what| kernel_use(&self.host, what)))?;
-        self.refuse(what.and_then(|what| writer_use(&self.host, what)))?;
-        if patiently(|| refuse_writer(&self.path)).is_err() {
-            return Err(self.in_use_unseen("somebody has it open for writing"));
-        }
+        self.refuse_writer(what)?;
         let fd = self.open_fd(OFlags::empty())?;
         match patiently(|| flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
             Ok(()) => {}
@@ -315,6 +312,20 @@ impl Subject {
         }
     }
 
+    /// An error where anybody has the file open for writing. All processes are looked at only
+    /// where the kernel does not say that there is nobody.
+    fn refuse_writer(&self, what: Option<Identity>) -> Result<(), LegError> {
+        if writers(&self.path) == Writers::None {
+            return Ok(());
+        }
+        self.refuse(what.and_then(|what| writer_use(&self.host, what)))?;
+        patiently(|| match writers(&self.path) {
+            Writers::Some => Err(Errno::AGAIN),
+            Writers::None | Writers::Unknown => Ok(()),
+        })
+        .map_err(|_| self.in_use_unseen("somebody has it open for writing"))
+    }
+
     /// An error about a user of whom only the traces are seen.
     fn in_use_unseen(&self, trace: &str) -> LegError {
         let path = self.path.display();
@@ -391,17 +402,27 @@ fn zeroes_ranges(fd: &OwnedFd) -> bool {
     fstatfs(fd).is_ok_and(|stat| MAGICS.contains(&stat.f_type))
 }
 
-/// An error where anybody has a file open for writing, this process included: where the kernel
-/// would refuse a read lease. None where it grants no leases here.
-fn refuse_writer(path: &Path) -> Result<(), Errno> {
+/// Who has a file open for writing, as the kernel tells by whether it grants a read lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writers {
+    /// Nobody.
+    None,
+    /// Somebody, perhaps this process.
+    Some,
+    /// It grants no leases on this file, or none to us.
+    Unknown,
+}
+
+fn writers(path: &Path) -> Writers {
     let Ok(fd) = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
-        return Ok(());
+        return Writers::Unknown;
     };
     // SAFETY: a lease on a descriptor of our own touches no memory; it ends with the descriptor.
     let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
     match Errno::from_io_error(&io::Error::last_os_error()) {
-        Some(Errno::AGAIN) if result == -1 => Err(Errno::AGAIN),
-        _ => Ok(()),
+        _ if result == 0 => Writers::None,
+        Some(Errno::AGAIN) => Writers::Some,
+        _ => Writers::Unknown,
     }
 }
 

@@ -372,11 +372,10 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        if self.flights.is_empty() {
-            // A ring is taken down behind our back some time later, and until then it would hold
-            // the files open that whoever comes next wants for itself.
-            let _closed_later = self.ring.submitter().unregister_files();
-        } else {
+        // A ring is taken down behind our back some time later, and until then it would hold the
+        // files open that whoever comes next wants for itself.
+        let _closed_later = self.ring.submitter().unregister_files();
+        if !self.flights.is_empty() {
             // The kernel may write to it at any later time: it is never given back.
             mem::forget(Arc::clone(&self.arena));
         }
