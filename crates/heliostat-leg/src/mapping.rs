@@ -45,7 +45,7 @@ impl Mapping {
             )
         }?;
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at zero");
-        let mapping = Self { start, len_bytes };
+        let mut mapping = Self { start, len_bytes };
         if pages == Pages::AtOnce {
             mapping.populate()?;
         }
@@ -54,10 +54,11 @@ impl Mapping {
 
     /// Has the kernel find all pages now; huge ones where it has them, which takes it a fraction of
     /// the time.
-    fn populate(&self) -> io::Result<()> {
+    fn populate(&mut self) -> io::Result<()> {
         let start = self.start.as_ptr().cast();
+        let len_bytes = self.len_bytes;
         // SAFETY: the range is this mapping, and advice changes no byte of it.
-        let advise = |advice| unsafe { madvise(start, self.len_bytes, advice) };
+        let advise = |advice| unsafe { madvise(start, len_bytes, advice) };
         // Not every kernel has them; without them it is slower and the same.
         let _ = advise(Advice::LinuxHugepage);
         match advise(Advice::LinuxPopulateWrite) {
@@ -71,10 +72,9 @@ impl Mapping {
     }
 
     /// Writes a zero into every page, before anybody else knows of the mapping.
-    fn touch(&self) {
-        for offset in (0..self.len_bytes).step_by(4096) {
-            // SAFETY: the byte lies inside the mapping, which nobody else has an address of yet.
-            unsafe { self.start.add(offset).write_volatile(0) };
+    fn touch(&mut self) {
+        for byte in self.bytes_mut().iter_mut().step_by(4096) {
+            *byte = 0;
         }
     }
 
