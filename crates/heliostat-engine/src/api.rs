@@ -9,7 +9,7 @@ use heliostat_types::{
 use stdx::histogram::Histogram;
 
 use crate::background::{
-    AddRefusal, BackgroundEnd, BackgroundKind, Comparison, Missed, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, Comparison, Mismatches, Missed, RepairSource,
 };
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::map::Map;
@@ -254,6 +254,13 @@ pub enum Input {
         /// Whether what differs is made equal.
         repair: bool,
     },
+    /// The same, from some address on: what lies before was compared earlier.
+    GoOnWithScrub {
+        /// Whether what differs is made equal.
+        repair: bool,
+        /// The first byte of the array that is to be compared.
+        from_bytes: u64,
+    },
     /// Begin no further background work. What is under way ends soon.
     PauseBackground,
     /// Go on with background work that was paused, or was incomplete.
@@ -444,8 +451,10 @@ pub enum Event {
         end: BackgroundEnd,
         /// What was written to legs, once for all of them.
         copied_bytes: u64,
-        /// By a scrub: how many sectors of 512 bytes differed.
-        mismatch_sectors: u64,
+        /// How much was gone through; all of it, unless it was stopped or incomplete.
+        done_bytes: u64,
+        /// By a scrub: what differed.
+        mismatches: Mismatches,
     },
     /// A scrub found legs that differ. Told of the first ones only; all are counted.
     Mismatch {

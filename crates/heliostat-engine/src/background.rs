@@ -27,7 +27,8 @@ mod scrub;
 mod window;
 
 pub use api::{
-    AddRefusal, BackgroundEnd, BackgroundKind, BackgroundStatus, Comparison, Missed, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, BackgroundStatus, Comparison, Mismatches, Missed,
+    RepairSource,
 };
 
 use pace::{Go, Pace, rate_of, time_for};
@@ -59,7 +60,7 @@ struct Job {
     total_bytes: u64,
     done_bytes: u64,
     copied_bytes: u64,
-    mismatch_sectors: u64,
+    mismatches: Mismatches,
     mismatches_told: u64,
     unreadable_told: u64,
     tenths_told: u64,
@@ -68,6 +69,13 @@ struct Job {
     is_stopping: bool,
     has_joined: bool,
     meter: Meter,
+}
+
+/// A scrub that somebody asked for.
+#[derive(Clone, Copy, Debug)]
+struct WantedScrub {
+    repair: bool,
+    from_bytes: u64,
 }
 
 /// How fast a job is.
@@ -88,7 +96,7 @@ pub(crate) struct Background {
     wants_resync: bool,
     /// A rebuild was incomplete, and is tried again when somebody says so.
     is_rebuild_held: bool,
-    wants_scrub: Option<bool>,
+    wants_scrub: Option<WantedScrub>,
     is_paused: bool,
     pace: Pace,
     wake_at: Option<Instant>,
@@ -209,7 +217,7 @@ impl Job {
             total_bytes,
             done_bytes: 0,
             copied_bytes: 0,
-            mismatch_sectors: 0,
+            mismatches: Mismatches::default(),
             mismatches_told: 0,
             unreadable_told: 0,
             tenths_told: 0,
@@ -275,7 +283,13 @@ impl Engine {
             done_bytes: job.done_bytes.min(job.total_bytes),
             total_bytes: job.total_bytes,
             bytes_per_s: job.meter.rate,
-            mismatch_sectors: job.mismatch_sectors,
+            settled_bytes: if is_rebuild {
+                0
+            } else {
+                self.settled_up_to(job)
+            },
+            copied_bytes: job.copied_bytes,
+            mismatches: job.mismatches,
             time_left: (job.meter.rate > 0).then(|| time_for(left_bytes, job.meter.rate)),
         })
     }
@@ -286,6 +300,15 @@ impl Engine {
         self.background.pace.rates()
     }
 
+    /// Whether a scrub waits until something else is done, and whether it repairs.
+    #[must_use]
+    pub fn waiting_scrub(&self) -> Option<bool> {
+        let wanted = self.background.wants_scrub.map(|wanted| wanted.repair);
+        let aside = self.background.aside.as_ref();
+        let aside = aside.filter(|_| self.background.job.is_some());
+        wanted.or_else(|| aside.map(|job| job.kind == BackgroundKind::Scrub { repair: true }))
+    }
+
     pub(crate) fn start_resync(&mut self, everything: bool) {
         if everything {
             let size = self.config.size_bytes;
@@ -294,9 +317,22 @@ impl Engine {
         self.background.wants_resync = true;
     }
 
-    pub(crate) fn start_scrub(&mut self, repair: bool) {
+    pub(crate) fn start_scrub(&mut self, repair: bool, from_bytes: u64) {
         self.stop_scrub();
-        self.background.wants_scrub = Some(repair);
+        let block_bytes = u64::from(self.config.block_bytes);
+        self.background.wants_scrub = Some(WantedScrub {
+            repair,
+            from_bytes: from_bytes.min(self.config.size_bytes) / block_bytes * block_bytes,
+        });
+    }
+
+    /// Below this address the job has nothing to do any more.
+    fn settled_up_to(&self, job: &Job) -> u64 {
+        let windows = self.background.windows.iter().map(|(_, window)| window);
+        let ours = windows.filter(|window| window.kind == job.kind);
+        let retries = job.retries.iter().map(|extent| extent.offset());
+        let open = ours.map(|window| window.extent.offset()).chain(retries);
+        open.min().unwrap_or(job.cursor).min(job.cursor)
     }
 
     pub(crate) fn stop_scrub(&mut self) {
@@ -397,10 +433,14 @@ impl Engine {
         }
         self.background.job = self.background.aside.take();
         if self.background.job.is_none()
-            && let Some(repair) = self.background.wants_scrub.take()
+            && let Some(wanted) = self.background.wants_scrub.take()
         {
+            let WantedScrub { repair, from_bytes } = wanted;
             let kind = BackgroundKind::Scrub { repair };
             self.begin_job(kind, self.config.size_bytes, now);
+            let job = self.background.job_of(kind);
+            (job.cursor, job.done_bytes) = (from_bytes, from_bytes);
+            job.meter.bytes = from_bytes;
         }
     }
 
@@ -423,7 +463,8 @@ impl Engine {
                 kind: job.kind,
                 end,
                 copied_bytes: job.copied_bytes,
-                mismatch_sectors: job.mismatch_sectors,
+                done_bytes: job.done_bytes.min(job.total_bytes),
+                mismatches: job.mismatches,
             }));
     }
 

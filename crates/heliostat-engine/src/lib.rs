@@ -36,7 +36,8 @@ pub use api::{
 };
 pub use assembled::{Assembled, AssembledError, layout_word, shape_of};
 pub use background::{
-    AddRefusal, BackgroundEnd, BackgroundKind, BackgroundStatus, Comparison, Missed, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, BackgroundStatus, Comparison, Mismatches, Missed,
+    RepairSource,
 };
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;

@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
 use crate::status::{ArrayStatus, ScrubAction};
 use crate::waker::Waker;
+use crate::work::ScrubRun;
 
 /// How many commands may wait. Whoever comes later is told to come back.
 const COMMANDS_MAX: usize = 16;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
     Scrub(ScrubAction, SyncSender<Result<String, String>>),
+    /// What did the last scrubs find?
+    ScrubRuns(SyncSender<Vec<ScrubRun>>),
     /// Stop cleanly.
     Stop,
 }
@@ -212,6 +215,14 @@ impl Handle {
     pub fn scrub(&self, action: ScrubAction) -> Result<String, RuntimeError> {
         self.ask(|reply| Command::Scrub(action, reply))?
             .map_err(RuntimeError)
+    }
+
+    /// What the last scrubs found, oldest first.
+    ///
+    /// # Errors
+    /// Where it is not served any more, or too busy.
+    pub fn scrub_runs(&self) -> Result<Vec<ScrubRun>, RuntimeError> {
+        self.ask(Command::ScrubRuns)
     }
 
     /// Begins a clean stop.

@@ -22,6 +22,7 @@ use crate::commands::Handle;
 use crate::rates::{RateChange, Rates};
 use crate::stats::ArrayStats;
 use crate::status::{ArrayStatus, ScrubAction};
+use crate::work::ScrubRun;
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
@@ -79,6 +80,8 @@ pub enum ControlRequest {
         /// Which.
         action: ScrubAction,
     },
+    /// What did the last scrubs find?
+    ScrubRuns,
     /// Stop cleanly.
     Stop,
 }
@@ -96,6 +99,8 @@ pub enum ControlResponse {
     Rates(Rates),
     /// To [`ControlRequest::Status`].
     Status(Box<ArrayStatus>),
+    /// To [`ControlRequest::ScrubRuns`]: oldest first.
+    ScrubRuns(Vec<ScrubRun>),
     /// To all others: what became of it.
     Done(String),
     /// It cannot be done, for this reason.
@@ -236,6 +241,7 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
         ControlRequest::Add { leg, force } => handle.add(&leg, force).map(ControlResponse::Done),
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
+        ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
         ControlRequest::Stop => {
             handle.stop();
             Ok(ControlResponse::Done("it stops".to_owned()))

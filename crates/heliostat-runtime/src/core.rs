@@ -24,6 +24,7 @@ use crate::export::{ArrayInfo, ClientKey, Interest};
 use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::poller::Poller;
+use crate::work::WorkLog;
 
 /// How many bits of a request's number are the export's own; the rest says which export.
 const TAG_BITS: u32 = 56;
@@ -60,6 +61,7 @@ pub(crate) struct Core {
     pub(crate) keeper: Keeper,
     pub(crate) policy: PolicyControl,
     pub(crate) log: Log,
+    pub(crate) work: WorkLog,
     leg_names: Vec<String>,
     clients: BTreeMap<(usize, ClientKey), ClientId>,
     next_client: u64,
@@ -88,6 +90,7 @@ pub(crate) struct Parts {
     pub(crate) keeper: Keeper,
     pub(crate) policy: PolicyControl,
     pub(crate) log: Log,
+    pub(crate) work: WorkLog,
     pub(crate) leg_names: Vec<String>,
 }
 
@@ -106,6 +109,7 @@ impl Core {
             keeper: parts.keeper,
             policy: parts.policy,
             log: parts.log,
+            work: parts.work,
             leg_names: parts.leg_names,
             clients: BTreeMap::new(),
             next_client: 0,
@@ -193,7 +197,10 @@ impl Core {
                         self.hub.retire(leg);
                     }
                     self.keeper.note_event(&event);
-                    self.log.line(events::describe(&event, &self.leg_names));
+                    self.work.note_event(self.now, &event);
+                    if !self.log.shows(&event) {
+                        self.log.line(events::describe(&event, &self.leg_names));
+                    }
                 }
                 Output::MemoryFreed => self.was_memory_freed = true,
             }

@@ -1,9 +1,10 @@
 //! The engine's events in words, for the log and for what is remembered.
 
 use heliostat_engine::{
-    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, Mismatches, RepairSource,
 };
 use heliostat_types::LegId;
+use stdx::units::format_size;
 
 /// A line for people.
 pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
@@ -46,18 +47,24 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
 fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String {
     match *event {
         Event::BackgroundStarted { kind, total_bytes } => {
-            format!("{} of {total_bytes} bytes begins", work(kind))
+            format!("{} of {} begins", work(kind), format_size(total_bytes))
         }
         Event::BackgroundProgress {
             kind,
             done_bytes,
             total_bytes,
-        } => format!("{}: {done_bytes} of {total_bytes} bytes done", work(kind)),
+        } => format!(
+            "{}: {} of {} done",
+            work(kind),
+            format_size(done_bytes),
+            format_size(total_bytes)
+        ),
         Event::BackgroundEnded {
             kind,
             end,
             copied_bytes,
-            mismatch_sectors,
+            mismatches,
+            ..
         } => {
             let end = match end {
                 BackgroundEnd::Done => "done".to_owned(),
@@ -70,12 +77,12 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
                     "done, but that cannot be put on record: the last good leg fails".to_owned()
                 }
             };
-            let found = if matches!(kind, BackgroundKind::Scrub { .. }) {
-                format!("{mismatch_sectors} sectors differed, ")
-            } else {
-                String::new()
+            let found = match kind {
+                BackgroundKind::Scrub { .. } => found(mismatches) + ", ",
+                BackgroundKind::Resync | BackgroundKind::Rebuild => String::new(),
             };
-            format!("{}: {end}; {found}{copied_bytes} bytes written", work(kind))
+            let written = format_size(copied_bytes);
+            format!("{}: {end}; {found}{written} written", work(kind))
         }
         Event::Mismatch {
             extent,
@@ -103,6 +110,29 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
         | Event::AddRefused { .. }
         | Event::LegInSync { .. } => unreachable!("told by the caller"),
     }
+}
+
+/// What a scrub found.
+fn found(mismatches: Mismatches) -> String {
+    let Mismatches {
+        sectors,
+        runs,
+        undecided_sectors,
+    } = mismatches;
+    let places = match runs {
+        0 => return "no sector differs".to_owned(),
+        1 => "1 place".to_owned(),
+        runs => format!("{runs} places"),
+    };
+    let sectors = match sectors {
+        1 => "1 sector differs".to_owned(),
+        sectors => format!("{sectors} sectors differ"),
+    };
+    let undecided = match undecided_sectors {
+        0 => String::new(),
+        undecided => format!(", {undecided} of them without a majority that says what is right"),
+    };
+    format!("{sectors}, in {places}{undecided}")
 }
 
 /// Background work in a word.

@@ -26,6 +26,7 @@ mod notify;
 mod options;
 mod places;
 mod poller;
+mod progress_line;
 mod rates;
 mod registry;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod status;
 mod stop;
 mod waker;
 mod wall_time;
+mod work;
 
 pub use commands::Handle;
 pub use context::Context;
@@ -52,6 +54,7 @@ pub use control::{ControlRequest, ControlResponse, ask};
 pub use create::{CreateLeg, CreateOptions, Created, create};
 pub use options::{ArrayOptions, Trust};
 pub use places::{Places, check_name};
+pub use progress_line::ProgressLine;
 pub use rates::{RateChange, Rates};
 pub use registry::{Registered, registered_names};
 pub use scan::scan;
@@ -59,7 +62,8 @@ pub use server::{Server, Stopped};
 pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
-pub use status::{ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus};
+pub use status::{ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus, clock_time};
+pub use work::{EndedWork, ScrubRun};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
 pub use heliostat_leg::LegSpec;

@@ -118,6 +118,11 @@ impl Places {
     pub(crate) fn settings(&self, name: &str) -> PathBuf {
         self.state.join(format!("{name}.settings"))
     }
+
+    /// What scrubs of the array called `name` found.
+    pub(crate) fn scrubs(&self, name: &str) -> PathBuf {
+        self.state.join(format!("{name}.scrubs"))
+    }
 }
 
 /// Whether `name` may be the name of an array.

@@ -35,6 +35,7 @@ use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
 use crate::stats::{LegSnapshot, Snapshot};
 use crate::stop::{Phase, Stop};
+use crate::work::WorkLog;
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
 /// memory complete at once, so that a turn could go on for as long as clients have requests; but
@@ -55,6 +56,10 @@ pub struct Server {
     uuid: Option<String>,
     block_bytes: u32,
     started: Instant,
+    /// When it was last shown how far background work is; `None` where nobody looks.
+    shown_at: Option<Instant>,
+    /// Whether that is shown now.
+    shows_work: bool,
     memory_bytes: u64,
     commands: Commands,
     handle: Handle,
@@ -113,6 +118,8 @@ impl Server {
         let control = ControlServer::start(options.places.socket(&options.name), handle.clone())?;
         let mut server = Self {
             started: core.now(),
+            shown_at: core.log.is_watched().then(|| core.now()),
+            shows_work: false,
             core,
             exports,
             name: options.name.clone(),
@@ -252,7 +259,7 @@ impl Server {
     pub fn run(mut self) -> Result<Stopped, RuntimeError> {
         clock::wake_in_time();
         notify("READY=1");
-        self.core.input(Input::StartResync { everything: false });
+        self.resume_work();
         loop {
             // First, since starting an export was a turn already: it may have something to send.
             if let Some(stopped) = self.end_turn() {
@@ -272,6 +279,7 @@ impl Server {
     /// Does what follows from what was handled. How the array ended, when it has.
     fn end_turn(&mut self) -> Option<Stopped> {
         self.settle();
+        self.look_at_work();
         self.core.kick();
         if !self.are_exports_closed {
             self.each_export(|export, context| export.on_turn_end(context));
@@ -292,6 +300,7 @@ impl Server {
             .chain(self.core.engine().next_deadline())
             .chain(self.core.hub().next_deadline())
             .chain(self.stop.next_deadline())
+            .chain(self.next_look_at_work())
             .min()?;
         Some(deadline.saturating_since(self.core.now()))
     }
@@ -349,6 +358,7 @@ impl Server {
                 Command::Wanted(reply) => drop(reply.try_send(self.wanted().map(Box::new))),
                 Command::Add(leg, reply) => drop(reply.try_send(self.add(*leg))),
                 Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
+                Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
                 Command::Stop => self.stop.request(self.core.now()),
             }
@@ -465,6 +475,9 @@ impl Server {
         }
         let is_clean = self.is_on_record_as_clean();
         if self.is_quiet() || self.stop.is_late(now) {
+            self.core
+                .work
+                .checkpoint(now, self.core.engine().background());
             self.tell_end(is_clean);
             return Some(Stopped { is_clean });
         }
@@ -660,6 +673,15 @@ fn build(
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
     let log = Log::start(options.name.clone());
+    let uuid = prepared
+        .described
+        .as_ref()
+        .map(|described| described.uuid.to_string());
+    let scrubs = options
+        .keeps_settings
+        .then(|| options.places.scrubs(&options.name));
+    let work = WorkLog::open(scrubs, uuid);
+    let (work, note) = work.map_err(|error| failed("start a thread", &error))?;
     let core = Core::new(Parts {
         engine: Engine::new(config, built, record),
         hub,
@@ -671,8 +693,12 @@ fn build(
         keeper,
         policy: PolicyControl::new(policy),
         log: log.map_err(|error| failed("start a thread", &error))?,
+        work,
         leg_names,
     });
+    if let Some(note) = note {
+        core.log.line(note);
+    }
     Ok((core, prepared.lock))
 }
 

@@ -2,12 +2,13 @@
 //! bitmap does. The structs are wire formats: their fields are what `heliostat status --json`
 //! prints.
 
-use heliostat_engine::{BackgroundStatus, BitmapFigures, LegState};
+use heliostat_engine::{BackgroundKind, BackgroundStatus, BitmapFigures, LegState};
 use heliostat_types::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::events::work;
 use crate::rates::Rates;
+use crate::work::{EndedWork, ScrubRun};
 
 /// How an array is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,15 @@ pub struct ArrayStatus {
     /// What is done in the background; absent where nothing is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub background: Option<WorkStatus>,
+    /// `check` or `repair`, where one waits for that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scrub_waiting: Option<String>,
+    /// The check or repair that ended last: its `mismatch_sectors` are what is known of the array.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_scrub: Option<ScrubRun>,
+    /// How the last few jobs in the background ended since the start, oldest first.
+    #[serde(default)]
+    pub ended: Vec<EndedWork>,
 }
 
 /// How a leg is.
@@ -67,9 +77,39 @@ pub struct WorkStatus {
     pub bytes_per_s: u64,
     /// By a check or a repair: how many sectors of 512 bytes differed.
     pub mismatch_sectors: u64,
+    /// What was written to legs, once for all of them.
+    pub written_bytes: u64,
     /// For how long it will go on at this rate; absent where that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub time_left_ns: Option<u64>,
+}
+
+impl WorkStatus {
+    /// How much of it is done, in percent; 100 only when nothing is left.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        let (done, total) = (u128::from(self.done_bytes), u128::from(self.total_bytes));
+        let percent = (done * 100).checked_div(total).unwrap_or(100);
+        u64::try_from(percent.min(100)).expect("at most 100")
+    }
+
+    /// For how long it will go on at this rate, as in `1d 04:05:06`, where that can be told.
+    #[must_use]
+    pub fn time_left(&self) -> Option<String> {
+        self.time_left_ns.map(clock_time)
+    }
+}
+
+/// `3d 04:05:06`, for lengths of time that three digits of seconds do not suit.
+#[must_use]
+pub fn clock_time(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    match days {
+        0 => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}d {hours:02}:{minutes:02}:{seconds:02}"),
+    }
 }
 
 impl From<BackgroundStatus> for WorkStatus {
@@ -80,7 +120,8 @@ impl From<BackgroundStatus> for WorkStatus {
             done_bytes: status.done_bytes,
             total_bytes: status.total_bytes,
             bytes_per_s: status.bytes_per_s,
-            mismatch_sectors: status.mismatch_sectors,
+            mismatch_sectors: status.mismatches.sectors,
+            written_bytes: status.copied_bytes,
             time_left_ns: status.time_left.map(Duration::as_ns),
         }
     }
@@ -132,6 +173,11 @@ impl From<BitmapFigures> for BitmapStatus {
     }
 }
 
+/// A scrub in one word.
+pub(crate) fn scrub_word(repair: bool) -> String {
+    work(BackgroundKind::Scrub { repair }).to_owned()
+}
+
 /// A state in one word.
 pub(crate) const fn word_of(state: LegState) -> &'static str {
     match state {
@@ -139,5 +185,16 @@ pub(crate) const fn word_of(state: LegState) -> &'static str {
         LegState::Rebuilding => "rebuilding",
         LegState::Faulted => "faulted",
         LegState::Missing => "missing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock_time;
+
+    #[test]
+    fn times() {
+        assert_eq!(clock_time(3_661_999_999_999), "01:01:01");
+        assert_eq!(clock_time(90_000_000_000_000), "1d 01:00:00");
     }
 }

@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
-use crate::{create, demo, examine, model, policy, rate, serve, sim, stats, status, tune};
+use crate::{
+    create, demo, examine, model, policy, rate, scrub, serve, sim, stats, status, tune, wait,
+};
 
 /// The exit code where the command line makes no sense, the same as clap's.
 const USAGE: u8 = 2;
@@ -66,7 +68,11 @@ enum Command {
     /// One that was away gets what it missed, as the bitmap knows it, and a new one everything.
     Add(status::AddArgs),
     /// Compare the legs of an array, and make them equal where they differ.
-    Scrub(status::ScrubArgs),
+    Scrub(scrub::ScrubArgs),
+    /// Wait until resync, rebuild and scrub of an array have ended.
+    ///
+    /// Shows how far they are. The exit code is 1 where something could not be done, or legs differ.
+    Wait(wait::WaitArgs),
     /// Show how fast resync, rebuild and scrub of an array may go, or change it while they run.
     Rate(rate::RateArgs),
     /// Stop serving an array: what was accepted is answered and flushed.
@@ -115,9 +121,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Fail(args) => status::fail(&args),
-        Command::Scrub(args) => status::scrub(&args),
+        Command::Scrub(args) => return end(scrub::run(&args)),
         Command::Remove(args) => status::remove(&args),
-        Command::Add(args) => status::add(&args),
+        Command::Add(args) => return end(status::add(&args)),
+        Command::Wait(args) => return end(wait::run(&args)),
         Command::Rate(args) => rate::run(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),

@@ -7,11 +7,13 @@ mod examine;
 mod model;
 mod policy;
 mod rate;
+mod scrub;
 mod serve;
 mod sim;
 mod stats;
 mod status;
 mod tune;
+mod wait;
 
 use std::process::ExitCode;
 

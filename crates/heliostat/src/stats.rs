@@ -4,7 +4,9 @@ use std::io::{Write as _, stdout};
 
 use anyhow::bail;
 use comfy_table::{CellAlignment, Table, presets};
-use heliostat_runtime::{ArrayStats, ControlRequest, ControlResponse, Distribution, LegFigures};
+use heliostat_runtime::{
+    ArrayStats, ControlRequest, ControlResponse, Distribution, LegFigures, clock_time,
+};
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
@@ -51,24 +53,13 @@ fn page(stats: &ArrayStats) -> String {
         stats.name,
         format_size(stats.size_bytes),
         stats.policy,
-        uptime(stats.uptime_ns),
+        clock_time(stats.uptime_ns),
         format_size(stats.memory_used_bytes),
         format_size(stats.memory_bytes),
         stats.backend,
         counts(stats),
         service_times(stats),
     )
-}
-
-/// `3d 04:05:06`, for lengths of time that three digits of seconds do not suit.
-pub(crate) fn uptime(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
-    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
-    match days {
-        0 => format!("{hours:02}:{minutes:02}:{seconds:02}"),
-        _ => format!("{days}d {hours:02}:{minutes:02}:{seconds:02}"),
-    }
 }
 
 /// A table without lines but under its head, numbers to the right.
@@ -137,15 +128,4 @@ fn service_times(stats: &ArrayStats) -> String {
         ]
     });
     table(&head, rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::uptime;
-
-    #[test]
-    fn uptimes() {
-        assert_eq!(uptime(3_661_999_999_999), "01:01:01");
-        assert_eq!(uptime(90_000_000_000_000), "1d 01:00:00");
-    }
 }

@@ -1,18 +1,19 @@
-//! `heliostat status`, `fail`, `remove`, `add`, `scrub` and `stop`: how an array is, and what is
-//! done to it by hand.
+//! `heliostat status`, `fail`, `remove`, `add` and `stop`: how an array is, and what is done to it
+//! by hand.
 
 use std::io::{Write as _, stdout};
+use std::process::ExitCode;
 
 use anyhow::bail;
 use heliostat_runtime::{
-    ArrayStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubAction, WorkStatus,
+    ArrayStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubRun, WorkStatus,
     registered_names,
 };
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
 use crate::rate;
-use crate::stats::uptime;
+use crate::wait::Waiting;
 
 /// What `heliostat status` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,40 +48,11 @@ pub(crate) struct AddArgs {
     /// Destroy what lies on it.
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    control: ControlArgs,
-}
-
-/// What `heliostat scrub` is told.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ScrubArgs {
-    /// The array.
-    name: String,
-    /// What is to be done.
-    #[arg(value_enum)]
-    action: Scrub,
-    /// Of `status`: one object on one line, and nothing else.
+    /// Wait until it is in sync.
     #[arg(long)]
-    json: bool,
+    wait: bool,
     #[command(flatten)]
     control: ControlArgs,
-}
-
-/// What is to be done about a scrub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Scrub {
-    /// Read all legs and compare.
-    Check,
-    /// The same, and make equal what differs: as most copies are, where there are three.
-    Repair,
-    /// Begin nothing more in the background.
-    Pause,
-    /// Go on.
-    Resume,
-    /// Give the scrub up.
-    Cancel,
-    /// Show how far it is.
-    Status,
 }
 
 /// What `heliostat stop` is told.
@@ -96,13 +68,13 @@ pub(crate) struct StopArgs {
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     if let Some(name) = &args.name {
-        let status = ask(args, name)?;
+        let status = ask(&args.control, name)?;
         show(&mut out, args, &status)?;
         return Ok(());
     }
     let places = args.control.places()?;
     for name in registered_names(&places) {
-        match ask(args, &name) {
+        match ask(&args.control, &name) {
             Ok(status) => show(&mut out, args, &status)?,
             Err(_) if args.json => {}
             Err(_) => writeln!(out, "{name}: not served")?,
@@ -111,17 +83,12 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ask(args: &StatusArgs, name: &str) -> anyhow::Result<Box<ArrayStatus>> {
-    match args.control.ask(name, &ControlRequest::Status)? {
-        ControlResponse::Status(status) => Ok(status),
-        ControlResponse::Stats(_)
-        | ControlResponse::Policy(_)
-        | ControlResponse::Rates(_)
-        | ControlResponse::Done(_)
-        | ControlResponse::Error(_) => {
-            bail!("asked how it is, the daemon answered something else")
-        }
-    }
+/// Asks how an array is.
+pub(crate) fn ask(control: &ControlArgs, name: &str) -> anyhow::Result<Box<ArrayStatus>> {
+    let ControlResponse::Status(status) = control.ask(name, &ControlRequest::Status)? else {
+        bail!("asked how it is, the daemon answered something else");
+    };
+    Ok(status)
 }
 
 fn show(
@@ -170,6 +137,13 @@ fn page(status: &ArrayStatus) -> String {
         rate::bounds(status.background_rates)
     ));
     lines.extend(status.background.iter().map(work_line));
+    lines.extend(
+        status
+            .scrub_waiting
+            .iter()
+            .map(|kind| format!("  {kind}: waits until that is done")),
+    );
+    lines.extend(status.last_scrub.iter().map(last_scrub_line));
     lines.join("\n") + "\n"
 }
 
@@ -189,29 +163,39 @@ fn bitmap_line(bitmap: &BitmapStatus) -> String {
     )
 }
 
-fn work_line(work: &WorkStatus) -> String {
-    let percent = work
-        .done_bytes
-        .saturating_mul(100)
-        .checked_div(work.total_bytes);
+/// How far background work is.
+pub(crate) fn work_line(work: &WorkStatus) -> String {
     let mut line = format!(
         "  {}: {} of {} ({} %), {} per second",
         work.kind,
         format_size(work.done_bytes),
         format_size(work.total_bytes),
-        percent.unwrap_or(100),
+        work.percent(),
         format_size(work.bytes_per_s)
     );
-    if let Some(ns) = work.time_left_ns {
-        line += &format!(", {} left", uptime(ns));
+    if work.paused {
+        line += ", paused";
+    } else if let Some(left) = work.time_left() {
+        line += &format!(", {left} left");
     }
     if work.mismatch_sectors > 0 {
         line += &format!(", {} sectors differ", work.mismatch_sectors);
     }
-    if work.paused {
-        line += ", paused";
-    }
     line
+}
+
+/// What is known of differences between copies.
+fn last_scrub_line(run: &ScrubRun) -> String {
+    let found = match run.mismatch_sectors {
+        0 => "no sector differed".to_owned(),
+        1 => "1 sector differed".to_owned(),
+        sectors => format!("{sectors} sectors differed"),
+    };
+    let end = match run.end.as_deref() {
+        Some("done") | None => String::new(),
+        Some(end) => format!(" ({end})"),
+    };
+    format!("  last {} of {}{end}: {found}", run.kind, run.began)
 }
 
 /// Takes a leg out by hand.
@@ -232,38 +216,19 @@ pub(crate) fn remove(args: &FailArgs) -> anyhow::Result<()> {
     )
 }
 
-/// Makes a leg part of an array.
-pub(crate) fn add(args: &AddArgs) -> anyhow::Result<()> {
+/// Makes a leg part of an array. The exit code says whether that is done, where it was waited for.
+pub(crate) fn add(args: &AddArgs) -> anyhow::Result<ExitCode> {
     // The daemon may run elsewhere in the file system.
     let path = std::fs::canonicalize(&args.leg).ok();
     let leg = path.map_or_else(|| args.leg.clone(), |path| path.display().to_string());
     let force = args.force;
+    let waiting = args.wait.then(|| Waiting::begin(&args.control, &args.name));
+    let waiting = waiting.transpose()?;
     tell(
         args.control
             .ask(&args.name, &ControlRequest::Add { leg, force })?,
-    )
-}
-
-/// Begins, pauses, ends or shows a scrub.
-pub(crate) fn scrub(args: &ScrubArgs) -> anyhow::Result<()> {
-    let action = match args.action {
-        Scrub::Check => ScrubAction::Check,
-        Scrub::Repair => ScrubAction::Repair,
-        Scrub::Pause => ScrubAction::Pause,
-        Scrub::Resume => ScrubAction::Resume,
-        Scrub::Cancel => ScrubAction::Cancel,
-        Scrub::Status => {
-            return run(&StatusArgs {
-                name: Some(args.name.clone()),
-                json: args.json,
-                control: args.control.clone(),
-            });
-        }
-    };
-    tell(
-        args.control
-            .ask(&args.name, &ControlRequest::Scrub { action })?,
-    )
+    )?;
+    waiting.map_or(Ok(ExitCode::SUCCESS), Waiting::until_idle)
 }
 
 /// Stops an array.
@@ -271,7 +236,8 @@ pub(crate) fn stop(args: &StopArgs) -> anyhow::Result<()> {
     tell(args.control.ask(&args.name, &ControlRequest::Stop)?)
 }
 
-fn tell(response: ControlResponse) -> anyhow::Result<()> {
+/// Prints what became of something.
+pub(crate) fn tell(response: ControlResponse) -> anyhow::Result<()> {
     let ControlResponse::Done(done) = response else {
         bail!("the daemon answered something else");
     };

@@ -378,9 +378,9 @@ fn new_leg(room: &Room) -> Result<()> {
     drop(file);
     let server = serve(room, &[])?;
     for (action, words) in [
-        ("check", "check: done; 1 sectors differed, 0 bytes"),
-        ("repair", "repair: done; 1 sectors differed"),
-        ("check", "check: done; 0 sectors differed"),
+        ("check", "check: done; 1 sector differs, in 1 place, 0 B"),
+        ("repair", "repair: done; 1 sector differs, in 1 place"),
+        ("check", "check: done; no sector differs"),
     ] {
         server.control(&["scrub", NAME, action])?;
         let start = Instant::now();

@@ -70,6 +70,19 @@ pub enum RepairSource {
     Pinned(LegId),
 }
 
+/// In how much of the array a scrub has found copies that differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mismatches {
+    /// Sectors of 512 bytes, each once, however many copies differ in it.
+    pub sectors: u64,
+    /// Runs of such sectors. What is compared at once is looked at alone: a run that goes on behind
+    /// it counts again.
+    pub runs: u64,
+    /// Of the sectors that a repair has made equal: those of pages in which no majority of copies
+    /// said, nor a write that failed before, what is right.
+    pub undecided_sectors: u64,
+}
+
 /// How far the background work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackgroundStatus {
@@ -87,8 +100,12 @@ pub struct BackgroundStatus {
     pub total_bytes: u64,
     /// What it did within the last seconds, per second.
     pub bytes_per_s: u64,
-    /// By a scrub: how many sectors of 512 bytes differ between legs.
-    pub mismatch_sectors: u64,
+    /// Below this address all is done, whatever is under way; of a rebuild 0.
+    pub settled_bytes: u64,
+    /// What was written to legs, once for all of them.
+    pub copied_bytes: u64,
+    /// By a scrub: what differs between legs.
+    pub mismatches: Mismatches,
     /// At this rate, for how long it will go on.
     pub time_left: Option<Duration>,
 }

@@ -22,8 +22,8 @@ struct Plan {
     right: Vec<(u64, u64, usize)>,
     /// Legs and what of the window they are to be written.
     runs: Vec<(LegId, Extent)>,
-    /// Whether every page had a majority.
-    is_by_majority: bool,
+    /// Sectors that differ in pages of which neither a majority nor a pin says what is right.
+    undecided_sectors: u64,
 }
 
 impl Engine {
@@ -133,15 +133,17 @@ impl Engine {
         let pinned = pin.and_then(|pin| window.readers.iter().position(|leg| *leg == pin));
         // The leg that is right could not be read: it is not known what is.
         let can_repair = repair && pin.is_some() == pinned.is_some();
-        let plan = can_repair.then(|| plan_repair(window, pinned));
+        let plan = can_repair.then(|| plan_repair(window, &sectors, pinned));
         let source = plan.as_ref().map(|plan| match pin {
             Some(pin) => RepairSource::Pinned(pin),
-            None if plan.is_by_majority => RepairSource::Majority,
+            None if plan.undecided_sectors == 0 => RepairSource::Majority,
             None => RepairSource::First(window.readers[0]),
         });
         let count = sectors.len() as u64;
         let job = self.background.job_of(kind);
-        job.mismatch_sectors += count;
+        job.mismatches.sectors += count;
+        job.mismatches.runs += runs_of(&sectors);
+        job.mismatches.undecided_sectors += plan.as_ref().map_or(0, |plan| plan.undecided_sectors);
         job.mismatches_told += 1;
         if job.mismatches_told <= TOLD_MAX {
             self.outputs.push_back(Output::Event(Event::Mismatch {
@@ -156,6 +158,7 @@ impl Engine {
         self.merge_copies(index, &plan);
         self.begin_changing(turn, index);
         let window = self.background.window_mut(index);
+        window.changed_bytes = Some(plan.right.iter().map(|(_, len, _)| len).sum());
         window.runs = plan.runs;
         window.stage = Stage::Holding;
         self.change_if_durable(turn, index);
@@ -175,13 +178,17 @@ impl Engine {
     }
 }
 
-/// Decides page by page which copy is right, or takes the pinned one.
-fn plan_repair(window: &Window, pinned: Option<usize>) -> Plan {
+/// How many runs there are of sectors that follow each other.
+fn runs_of(sectors: &[u32]) -> u64 {
+    let breaks = sectors.windows(2).filter(|pair| pair[0] + 1 != pair[1]);
+    breaks.count() as u64 + u64::from(!sectors.is_empty())
+}
+
+/// Decides page by page which copy is right, or takes the pinned one. `differing` are all sectors
+/// in which any copies differ, in order.
+fn plan_repair(window: &Window, differing: &[u32], pinned: Option<usize>) -> Plan {
     let copies = window.readers.len();
-    let mut plan = Plan {
-        is_by_majority: copies > 2,
-        ..Plan::default()
-    };
+    let mut plan = Plan::default();
     let mut ends: Vec<Option<usize>> = vec![None; copies];
     let mut at = 0;
     while at < window.extent.len() {
@@ -202,7 +209,10 @@ fn plan_repair(window: &Window, pinned: Option<usize>) -> Plan {
         };
         if (1..copies).any(|other| !is_equal(0, other)) {
             let majority = (0..copies).find(|&copy| copies > 2 && alike(copy) * 2 > copies);
-            plan.is_by_majority &= majority.is_some();
+            if pinned.or(majority).is_none() {
+                let inside = |sector: &&u32| sectors.contains(&u64::from(**sector));
+                plan.undecided_sectors += differing.iter().filter(inside).count() as u64;
+            }
             let right = pinned.or(majority).unwrap_or(0);
             plan.right.push((at, len, right));
             let page = Extent::new(window.extent.offset() + at, len);

@@ -63,6 +63,8 @@ pub(crate) struct Window {
     pub(super) differing: Vec<((usize, usize), Vec<u32>)>,
     /// And what is to be written to which leg.
     pub(super) runs: Vec<(LegId, Extent)>,
+    /// How much that is, once for all legs; `None` where it is all of the window.
+    pub(super) changed_bytes: Option<u64>,
 }
 
 impl Background {
@@ -122,6 +124,7 @@ impl Engine {
             admitted: extent,
             differing: Vec::new(),
             runs: Vec::new(),
+            changed_bytes: None,
         });
         let owner = LockOwner::Background(index);
         let (lock, is_held) = self.locks.acquire(extent, owner);
@@ -412,9 +415,11 @@ impl Engine {
                 }
             }
         }
+        let changed_bytes = self.background.window(index).changed_bytes;
+        let changed_bytes = changed_bytes.unwrap_or(extent.len());
         let job = self.background.job_of(kind);
         if !written.is_empty() {
-            job.copied_bytes += extent.len();
+            job.copied_bytes += changed_bytes;
         }
         if !kept.is_empty() {
             job.leave(extent);

@@ -1,10 +1,17 @@
-//! What is done in the background of an array while it is served: how fast.
+//! What is done in the background of an array while it is served: how fast, how far it is, and
+//! scrubs.
 
-use heliostat_engine::Input;
+use heliostat_engine::{BackgroundKind, Input};
+use heliostat_types::{Duration, Instant};
 use stdx::units::exact_rate;
 
 use super::Server;
 use crate::rates::{RateChange, Rates};
+use crate::status::{ScrubAction, WorkStatus};
+use crate::work::{ScrubRun, Unfinished};
+
+/// How often somebody at a terminal is shown how far background work is.
+const SHOWN_EVERY: Duration = Duration::from_ms(500);
 
 impl Server {
     /// Between which bounds background work goes.
@@ -37,5 +44,89 @@ impl Server {
             ));
         }
         Ok(rates)
+    }
+
+    /// Goes on with what earlier lives have left undone.
+    pub(super) fn resume_work(&mut self) {
+        self.core.input(Input::StartResync { everything: false });
+        if let Some(Unfinished { repair, from_bytes }) = self.core.work.unfinished() {
+            self.core.input(Input::GoOnWithScrub { repair, from_bytes });
+        }
+    }
+
+    /// Begins, pauses or ends a scrub.
+    pub(super) fn scrub(&mut self, action: ScrubAction) -> Result<String, String> {
+        let engine = self.core.engine();
+        let work = engine.background();
+        let is_scrub = work.is_some_and(|work| matches!(work.kind, BackgroundKind::Scrub { .. }));
+        let waits = engine.waiting_scrub().is_some();
+        let begins = match work.filter(|_| !is_scrub) {
+            Some(work) => format!("waits until the {} is done", WorkStatus::from(work).kind),
+            None => "begins; 'heliostat status' shows how far it is".to_owned(),
+        };
+        let (input, told) = match action {
+            ScrubAction::Check | ScrubAction::Repair if engine.in_sync().count() < 2 => {
+                return Err("there is nothing to compare: one leg is in sync".to_owned());
+            }
+            ScrubAction::Check => (
+                Input::StartScrub { repair: false },
+                format!("the check {begins}"),
+            ),
+            ScrubAction::Repair => (
+                Input::StartScrub { repair: true },
+                format!("the repair {begins}"),
+            ),
+            ScrubAction::Pause => (
+                Input::PauseBackground,
+                "no more is begun in the background; 'heliostat scrub NAME resume' goes on"
+                    .to_owned(),
+            ),
+            ScrubAction::Resume if work.is_none() => {
+                return Err("nothing is done in the background".to_owned());
+            }
+            ScrubAction::Resume => (Input::ResumeBackground, "it goes on".to_owned()),
+            ScrubAction::Cancel if !is_scrub && !waits => {
+                return Err("no scrub is under way".to_owned());
+            }
+            ScrubAction::Cancel => (Input::StopBackground, "the scrub is given up".to_owned()),
+        };
+        let replaces = matches!(input, Input::StartScrub { .. } | Input::StopBackground);
+        if replaces && !is_scrub {
+            // One that had not begun in this life ends without a word.
+            self.core.work.give_up_waiting();
+        }
+        self.core.input(input);
+        Ok(told)
+    }
+
+    /// What the last scrubs found, oldest first.
+    pub(super) fn scrub_runs(&self) -> Vec<ScrubRun> {
+        self.core.work.runs()
+    }
+
+    /// When something is to be written down or shown next.
+    pub(super) fn next_look_at_work(&self) -> Option<Instant> {
+        let shown = self.shown_at.map(|at| at + SHOWN_EVERY);
+        let shown = shown.filter(|_| self.core.engine().background().is_some());
+        shown
+            .into_iter()
+            .chain(self.core.work.next_checkpoint())
+            .min()
+    }
+
+    /// Writes down and shows how far background work is, where it is time.
+    pub(super) fn look_at_work(&mut self) {
+        let now = self.core.now();
+        let status = self.core.engine().background();
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.core.work.next_checkpoint()) {
+            self.core.work.checkpoint(now, status);
+        }
+        let has_ended = status.is_none() && self.shows_work;
+        if is_due(self.shown_at.map(|at| at + SHOWN_EVERY)) || has_ended {
+            self.shown_at = Some(now);
+            self.shows_work = status.is_some();
+            self.core.log.show(status.map(WorkStatus::from));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is done to the legs of an array by hand while it is served, and how it is.
 
-use heliostat_engine::{AddRefusal, BackgroundKind, FaultReason, Input, LegConfig, Missed};
+use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, Missed};
 use heliostat_format::{DeviceFlags, Role};
 use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
@@ -10,7 +10,7 @@ use super::{Server, leg_config};
 use crate::add::{NewLeg, Wanted};
 use crate::events;
 use crate::source::Source;
-use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus};
+use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus, WorkStatus};
 
 impl Server {
     /// Which leg is meant: a role, or a leg as it was written.
@@ -152,34 +152,6 @@ impl Server {
         Ok(format!("{name} is leg {} now: {told}", leg.index()))
     }
 
-    /// Begins, pauses or ends a scrub.
-    pub(super) fn scrub(&mut self, action: ScrubAction) -> Result<String, String> {
-        let engine = self.core.engine();
-        let work = engine.background();
-        let is_scrub = work.is_some_and(|work| matches!(work.kind, BackgroundKind::Scrub { .. }));
-        let nothing = || Err("nothing is done in the background".to_owned());
-        let (input, told) = match action {
-            ScrubAction::Check | ScrubAction::Repair if engine.in_sync().count() < 2 => {
-                return Err("there is nothing to compare: one leg is in sync".to_owned());
-            }
-            ScrubAction::Check => (
-                Input::StartScrub { repair: false },
-                "the check begins; 'heliostat status' shows how far it is",
-            ),
-            ScrubAction::Repair => (
-                Input::StartScrub { repair: true },
-                "the repair begins; 'heliostat status' shows how far it is",
-            ),
-            ScrubAction::Pause => (Input::PauseBackground, "no more is begun in the background"),
-            ScrubAction::Resume if work.is_none() => return nothing(),
-            ScrubAction::Resume => (Input::ResumeBackground, "it goes on"),
-            ScrubAction::Cancel if !is_scrub => return nothing(),
-            ScrubAction::Cancel => (Input::StopBackground, "the scrub is given up"),
-        };
-        self.core.input(input);
-        Ok(told.to_owned())
-    }
-
     /// How the array is.
     pub(super) fn status(&self) -> ArrayStatus {
         let engine = self.core.engine();
@@ -203,6 +175,9 @@ impl Server {
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),
             background_rates: self.rates(),
             background: engine.background().map(WorkStatus::from),
+            scrub_waiting: engine.waiting_scrub().map(status::scrub_word),
+            last_scrub: self.core.work.last_ended_run(),
+            ended: self.core.work.ended(),
         }
     }
 }

@@ -95,6 +95,7 @@ impl Server {
             ControlResponse::Stats(stats) => Ok(stats.legs),
             other @ (ControlResponse::Policy(_)
             | ControlResponse::Rates(_)
+            | ControlResponse::ScrubRuns(_)
             | ControlResponse::Status(_)
             | ControlResponse::Done(_)
             | ControlResponse::Error(_)) => {

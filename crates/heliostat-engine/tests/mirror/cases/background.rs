@@ -2,7 +2,7 @@
 
 use heliostat_engine::{
     AddRefusal, BackgroundEnd, BackgroundKind, CopyOrder, Event, FaultReason, Input, Layout,
-    LegState, Map, Missed, Raid10, RepairSource,
+    LegState, Map, Mismatches, Missed, Raid10, RepairSource,
 };
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
@@ -44,10 +44,11 @@ fn all_ended(world: &World) -> Vec<(BackgroundKind, BackgroundEnd, u64, u64)> {
             kind,
             end,
             copied_bytes,
-            mismatch_sectors,
+            mismatches,
+            ..
         } = *event
         {
-            all.push((kind, end, copied_bytes, mismatch_sectors));
+            all.push((kind, end, copied_bytes, mismatches.sectors));
         }
     }
     all
@@ -398,6 +399,66 @@ fn a_repair_of_three_copies_takes_the_majority_page_by_page() {
     };
     assert_eq!(by(RepairSource::Majority), 1);
     assert_eq!(by(RepairSource::First(leg(0))), 1);
+}
+
+#[test]
+fn what_differs_is_counted_in_sectors_and_in_runs() {
+    let mut setup = Setup::legs(3);
+    setup.size_bytes = 8 * MIB;
+    let mut world = unpaced(World::new(setup, Box::new(First)));
+    corrupt(&mut world, 1, blocks(16, 2), 1);
+    corrupt(&mut world, 2, blocks(17, 2), 2);
+    corrupt(&mut world, 2, blocks(24, 1), 3);
+    let (_, _, copied_bytes, _) = scrub(&mut world, true);
+    assert_eq!(
+        copied_bytes, 8192,
+        "two pages, and not the window around them"
+    );
+    let found = world.events.iter().rev().find_map(|event| match event {
+        Event::BackgroundEnded { mismatches, .. } => Some(*mismatches),
+        _ => None,
+    });
+    // In the first page all three copies differ from each other, and in the second one two agree.
+    let expected = Mismatches {
+        sectors: 4,
+        runs: 2,
+        undecided_sectors: 3,
+    };
+    assert_eq!(found, Some(expected));
+    world.corrupted.clear();
+    assert_eq!(scrub(&mut world, false).3, 0);
+}
+
+#[test]
+fn a_scrub_goes_on_where_an_earlier_one_was() {
+    let mut setup = Setup::legs(2);
+    setup.size_bytes = 8 * MIB;
+    let mut world = World::new(setup, Box::new(First));
+    world.set_rates(0, 16 * MIB);
+    corrupt(&mut world, 1, blocks(0, 1), 1);
+    corrupt(&mut world, 1, blocks(16_000, 1), 2);
+    world.input(Input::StartScrub { repair: false });
+    world.pump();
+    let status = world.engine.background().unwrap();
+    assert!(status.settled_bytes > 0 && status.settled_bytes < 4 * MIB);
+    assert!(status.settled_bytes <= status.position_bytes);
+    assert_eq!(status.mismatches.sectors, 1);
+    world.input(Input::StopBackground);
+    world.pump();
+    world.set_rates(u64::MAX, u64::MAX);
+    let from_bytes = status.settled_bytes;
+    world.input(Input::GoOnWithScrub {
+        repair: false,
+        from_bytes,
+    });
+    world.finish_background();
+    let (_, end, _, sectors) = ended(&world);
+    assert_eq!((end, sectors), (BackgroundEnd::Done, 1), "the second one");
+    let done = world.events.iter().rev().find_map(|event| match event {
+        Event::BackgroundEnded { done_bytes, .. } => Some(*done_bytes),
+        _ => None,
+    });
+    assert_eq!(done, Some(8 * MIB));
 }
 
 #[test]
