@@ -14,6 +14,8 @@ use stdx::units::format_size;
 
 use crate::{RuntimeError, found, md};
 
+mod known;
+
 /// A leg that is to be added.
 #[derive(Debug)]
 pub(crate) struct Addition {
@@ -34,6 +36,8 @@ pub(crate) struct Wanted {
     pub(crate) like: Superblock,
     /// The legs that are out.
     pub(crate) out: LegSet,
+    /// What legs that are at this count of events or beyond have missed, the bitmap knows.
+    pub(crate) known_since: Option<u64>,
 }
 
 impl Wanted {

@@ -171,6 +171,24 @@ impl Handle {
     /// Where it cannot be a leg of this array, or holds something that is not to be lost, or no leg
     /// is missing.
     pub fn add(&self, leg: &str, force: bool) -> Result<String, RuntimeError> {
+        self.add_if(leg, force, |_, _| Ok(()))
+    }
+
+    /// Makes a leg that was away part of the array again, where the bitmap knows what it missed.
+    /// What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// As [`Self::add`], or where all of the array would have to be copied.
+    pub fn re_add(&self, leg: &str) -> Result<String, RuntimeError> {
+        self.add_if(leg, false, Addition::expect_known)
+    }
+
+    fn add_if(
+        &self,
+        leg: &str,
+        force: bool,
+        expect: impl FnOnce(&Addition, &Wanted) -> Result<(), String>,
+    ) -> Result<String, RuntimeError> {
         let Some(wanted) = self.ask(Command::Wanted)? else {
             return Err(RuntimeError(
                 "the legs of this array are raw: one that was out comes back with 'heliostat serve \
@@ -180,7 +198,9 @@ impl Handle {
         };
         // It may be one of ours that was faulted and is still open.
         let _ = self.ask(|reply| Command::Release(leg.to_owned(), reply))?;
-        let ready = Addition::open(leg, force)?.prepare(&wanted);
+        let addition = Addition::open(leg, force)?;
+        let expected = expect(&addition, &wanted);
+        let ready = expected.and_then(|()| addition.prepare(&wanted));
         let ready = Box::new(ready.map_err(RuntimeError)?);
         let uuid = ready.superblock.set_uuid;
         let told = self.ask(|reply| Command::Add(ready, reply))?;

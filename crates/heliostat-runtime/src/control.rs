@@ -75,6 +75,11 @@ pub enum ControlRequest {
         #[serde(default)]
         force: bool,
     },
+    /// Make a leg that was away part of the array again, where the bitmap knows what it missed.
+    ReAdd {
+        /// What it is, as for `serve`.
+        leg: String,
+    },
     /// Begin, pause or end a scrub.
     Scrub {
         /// Which.
@@ -240,6 +245,7 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Fail { leg } => handle.fail(&leg).map(ControlResponse::Done),
         ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
         ControlRequest::Add { leg, force } => handle.add(&leg, force).map(ControlResponse::Done),
+        ControlRequest::ReAdd { leg } => handle.re_add(&leg).map(ControlResponse::Done),
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
         ControlRequest::Stop => {

@@ -35,7 +35,6 @@ use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
 use crate::stats::{LegSnapshot, Snapshot};
 use crate::stop::{Phase, Stop};
-use crate::work::WorkLog;
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
 /// memory complete at once, so that a turn could go on for as long as clients have requests; but
@@ -626,6 +625,7 @@ fn build(
     let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
     let memory_bytes = options.memory()?;
     let leg_names = leg_names(&prepared);
+    let (work, note) = background::open_work(options, &prepared)?;
     let info = ArrayInfo {
         size_bytes: prepared.size_bytes,
         block_preferred_bytes: BLOCK_PREFERRED_MIN_BYTES.max(prepared.block_physical_bytes),
@@ -673,15 +673,6 @@ fn build(
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
     let log = Log::start(options.name.clone());
-    let uuid = prepared
-        .described
-        .as_ref()
-        .map(|described| described.uuid.to_string());
-    let scrubs = options
-        .keeps_settings
-        .then(|| options.places.scrubs(&options.name));
-    let work = WorkLog::open(scrubs, uuid);
-    let (work, note) = work.map_err(|error| failed("start a thread", &error))?;
     let core = Core::new(Parts {
         engine: Engine::new(config, built, record),
         hub,
@@ -696,9 +687,7 @@ fn build(
         work,
         leg_names,
     });
-    if let Some(note) = note {
-        core.log.line(note);
-    }
+    note.into_iter().for_each(|note| core.log.line(note));
     Ok((core, prepared.lock))
 }
 

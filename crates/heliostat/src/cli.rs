@@ -67,11 +67,15 @@ enum Command {
     ///
     /// One that was away gets what it missed, as the bitmap knows it, and a new one everything.
     Add(status::AddArgs),
+    /// Make a leg that was away part of its array again, if the bitmap knows what it missed.
+    ///
+    /// Refuses it where all of the array would have to be copied: 'add' does that.
+    ReAdd(status::ReAddArgs),
     /// Compare the legs of an array, and make them equal where they differ.
     Scrub(scrub::ScrubArgs),
     /// Wait until resync, rebuild and scrub of an array have ended.
     ///
-    /// Shows how far they are. The exit code is 1 where something could not be done, or legs differ.
+    /// Shows how far they are. The exit code is 1 where something could not be done or legs differ.
     Wait(wait::WaitArgs),
     /// Show how fast resync, rebuild and scrub of an array may go, or change it while they run.
     Rate(rate::RateArgs),
@@ -126,6 +130,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Add(args) => return end(status::add(&args)),
         Command::Wait(args) => return end(wait::run(&args)),
         Command::Rate(args) => rate::run(&args),
+        Command::ReAdd(args) => return end(status::re_add(&args)),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

@@ -22,8 +22,8 @@ pub(crate) struct ScrubArgs {
     /// What is to be done.
     #[arg(value_enum)]
     action: Scrub,
-    /// Wait until the check or repair has ended. The exit code is 1 where it found or left legs that
-    /// differ, or has not gone through all of the array.
+    /// Wait until the check or repair has ended. The exit code is 1 where a check found legs that
+    /// differ, or not all of the array was gone through.
     #[arg(long)]
     wait: bool,
     /// Of `status`: one object on one line, and nothing else.

@@ -55,6 +55,20 @@ pub(crate) struct AddArgs {
     control: ControlArgs,
 }
 
+/// What `heliostat re-add` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReAddArgs {
+    /// The array.
+    name: String,
+    /// The leg that was away.
+    leg: String,
+    /// Wait until it is in sync.
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
 /// What `heliostat stop` is told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StopArgs {
@@ -218,17 +232,34 @@ pub(crate) fn remove(args: &FailArgs) -> anyhow::Result<()> {
 
 /// Makes a leg part of an array. The exit code says whether that is done, where it was waited for.
 pub(crate) fn add(args: &AddArgs) -> anyhow::Result<ExitCode> {
-    // The daemon may run elsewhere in the file system.
-    let path = std::fs::canonicalize(&args.leg).ok();
-    let leg = path.map_or_else(|| args.leg.clone(), |path| path.display().to_string());
+    let leg = absolute(&args.leg);
     let force = args.force;
-    let waiting = args.wait.then(|| Waiting::begin(&args.control, &args.name));
-    let waiting = waiting.transpose()?;
-    tell(
-        args.control
-            .ask(&args.name, &ControlRequest::Add { leg, force })?,
-    )?;
+    let request = ControlRequest::Add { leg, force };
+    add_by(&args.control, &args.name, &request, args.wait)
+}
+
+/// Makes a leg that was away part of an array again.
+pub(crate) fn re_add(args: &ReAddArgs) -> anyhow::Result<ExitCode> {
+    let leg = absolute(&args.leg);
+    let request = ControlRequest::ReAdd { leg };
+    add_by(&args.control, &args.name, &request, args.wait)
+}
+
+fn add_by(
+    control: &ControlArgs,
+    name: &str,
+    request: &ControlRequest,
+    waits: bool,
+) -> anyhow::Result<ExitCode> {
+    let waiting = waits.then(|| Waiting::begin(control, name)).transpose()?;
+    tell(control.ask(name, request)?)?;
     waiting.map_or(Ok(ExitCode::SUCCESS), Waiting::until_idle)
+}
+
+/// A leg as the daemon can find it, which may run elsewhere in the file system.
+fn absolute(leg: &str) -> String {
+    let path = std::fs::canonicalize(leg).ok();
+    path.map_or_else(|| leg.to_owned(), |path| path.display().to_string())
 }
 
 /// Stops an array.

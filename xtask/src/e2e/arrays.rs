@@ -312,7 +312,7 @@ fn readd(room: &Room) -> Result<()> {
     wait_for_status(&server, ": 0 of ")?;
     server.control(&["fail", NAME, "1"])?;
     fio::verify(room, &server.uri(), &part)?;
-    let said = server.control(&["add", NAME, &legs[1]])?;
+    let said = server.control(&["re-add", NAME, &legs[1], "--wait"])?;
     ensure!(said.contains("2 MiB that it missed are copied"), "{said}");
     wait_for_status(&server, "3 of 3 legs in sync")?;
     server.terminate()?;
@@ -341,6 +341,12 @@ fn split(room: &Room) -> Result<()> {
         "{}",
         refused.stderr
     );
+    let refused = server.listen(&["re-add", NAME, &legs[1]])?;
+    ensure!(
+        refused.stderr.contains("may have been written to without"),
+        "{}",
+        refused.stderr
+    );
     let said = server.control(&["add", NAME, &legs[1], "--force"])?;
     ensure!(said.contains("all of it is copied"), "{said}");
     wait_for_status(&server, "2 of 2 legs in sync")?;
@@ -359,6 +365,13 @@ fn new_leg(room: &Room) -> Result<()> {
     let refused = server.listen(&["add", NAME, &spare])?;
     ensure!(refused.stderr.contains("not needed"), "{}", refused.stderr);
     server.control(&["fail", NAME, "1"])?;
+    let refused = server.listen(&["re-add", NAME, &spare])?;
+    let words = ["was no leg of this array", "heliostat add"];
+    ensure!(
+        words.iter().all(|word| refused.stderr.contains(word)),
+        "{}",
+        refused.stderr
+    );
     let raw = room.path_text("other.img");
     fs::write(&raw, vec![7; 64 << 20])?;
     let refused = server.listen(&["add", NAME, &raw])?;

@@ -113,6 +113,13 @@ impl Engine {
         }
     }
 
+    /// What legs that are at this count of events or beyond have missed, the bitmap knows.
+    #[must_use]
+    pub fn known_since(&self) -> Option<u64> {
+        let bits = self.intent.bits();
+        bits.map(|bits| bits.super_block().events_cleared)
+    }
+
     /// Where on a leg the bitmap begins.
     pub(super) fn bitmap_address(&self, leg: LegId) -> u64 {
         let superblock = self.keeper().superblocks[leg.index()].as_ref();

@@ -5,13 +5,28 @@ use heliostat_engine::{BackgroundKind, Input};
 use heliostat_types::{Duration, Instant};
 use stdx::units::exact_rate;
 
-use super::Server;
+use super::{Server, failed};
+use crate::RuntimeError;
+use crate::options::ArrayOptions;
 use crate::rates::{RateChange, Rates};
+use crate::setup::Prepared;
 use crate::status::{ScrubAction, WorkStatus};
-use crate::work::{ScrubRun, Unfinished};
+use crate::work::{ScrubRun, Unfinished, WorkLog};
 
 /// How often somebody at a terminal is shown how far background work is.
 const SHOWN_EVERY: Duration = Duration::from_ms(500);
+
+/// What is remembered of background work, and a line where that cannot be read.
+pub(super) fn open_work(
+    options: &ArrayOptions,
+    prepared: &Prepared,
+) -> Result<(WorkLog, Option<String>), RuntimeError> {
+    let described = prepared.described.as_ref();
+    let uuid = described.map(|described| described.uuid.to_string());
+    let path = options.places.scrubs(&options.name);
+    let opened = WorkLog::open(options.keeps_settings.then_some(path), uuid);
+    opened.map_err(|error| failed("start a thread", &error))
+}
 
 impl Server {
     /// Between which bounds background work goes.

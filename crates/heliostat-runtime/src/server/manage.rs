@@ -85,6 +85,7 @@ impl Server {
         Some(Wanted {
             like: engine.array_superblock()?,
             out: all.difference(engine.writable()),
+            known_since: engine.known_since(),
         })
     }
 

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use heliostat_engine::{BackgroundEnd, BackgroundKind, BackgroundStatus, Event, Mismatches};
 use heliostat_types::{Duration, Instant, LegSet};
@@ -9,8 +9,8 @@ use crate::scratch::Scratch;
 const CHECK: BackgroundKind = BackgroundKind::Scrub { repair: false };
 const REPAIR: BackgroundKind = BackgroundKind::Scrub { repair: true };
 
-fn open(path: &PathBuf, uuid: &str) -> WorkLog {
-    let (log, note) = WorkLog::open(Some(path.clone()), Some(uuid.to_owned())).unwrap();
+fn open(path: &Path, uuid: &str) -> WorkLog {
+    let (log, note) = WorkLog::open(Some(path.to_owned()), Some(uuid.to_owned())).unwrap();
     assert_eq!(note, None);
     log
 }

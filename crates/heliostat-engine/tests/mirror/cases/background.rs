@@ -401,6 +401,21 @@ fn a_repair_of_three_copies_takes_the_majority_page_by_page() {
     assert_eq!(by(RepairSource::First(leg(0))), 1);
 }
 
+/// How much the last job went through, and what differed.
+fn figures(world: &World) -> Option<(u64, Mismatches)> {
+    world.events.iter().rev().find_map(|event| {
+        if let Event::BackgroundEnded {
+            done_bytes,
+            mismatches,
+            ..
+        } = *event
+        {
+            return Some((done_bytes, mismatches));
+        }
+        None
+    })
+}
+
 #[test]
 fn what_differs_is_counted_in_sectors_and_in_runs() {
     let mut setup = Setup::legs(3);
@@ -414,10 +429,7 @@ fn what_differs_is_counted_in_sectors_and_in_runs() {
         copied_bytes, 8192,
         "two pages, and not the window around them"
     );
-    let found = world.events.iter().rev().find_map(|event| match event {
-        Event::BackgroundEnded { mismatches, .. } => Some(*mismatches),
-        _ => None,
-    });
+    let found = figures(&world).map(|(_, mismatches)| mismatches);
     // In the first page all three copies differ from each other, and in the second one two agree.
     let expected = Mismatches {
         sectors: 4,
@@ -454,10 +466,7 @@ fn a_scrub_goes_on_where_an_earlier_one_was() {
     world.finish_background();
     let (_, end, _, sectors) = ended(&world);
     assert_eq!((end, sectors), (BackgroundEnd::Done, 1), "the second one");
-    let done = world.events.iter().rev().find_map(|event| match event {
-        Event::BackgroundEnded { done_bytes, .. } => Some(*done_bytes),
-        _ => None,
-    });
+    let done = figures(&world).map(|(done_bytes, _)| done_bytes);
     assert_eq!(done, Some(8 * MIB));
 }
 
