@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_format::Uuid;
 use heliostat_policy::PolicyError;
@@ -24,6 +24,13 @@ const COMMANDS_MAX: usize = 16;
 /// How long the loop may take to answer. It answers within a turn, unless the machine stands still.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
+/// How long something is tried again that is refused for the moment: a leg that was just faulted
+/// has to be on record as such, and its last operations have to end.
+const REFUSED_MAX: Duration = Duration::from_secs(3);
+
+/// How often.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+
 /// One command, with where the answer goes.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -38,7 +45,7 @@ pub(crate) enum Command {
     /// Fault the leg of this role or text; answered with what became of it.
     Fail(String, SyncSender<Result<String, String>>),
     /// Let go of the leg of this role or text, where it is out; answered with whether it was.
-    Release(String, SyncSender<Result<String, String>>),
+    Release(String, SyncSender<Result<String, Refused>>),
     /// What a leg that is added has to know; nothing where legs are raw.
     Wanted(SyncSender<Option<Box<Wanted>>>),
     /// Make this a leg of the array; answered with what became of it.
@@ -51,6 +58,21 @@ pub(crate) enum Command {
     ScrubRuns(SyncSender<Vec<ScrubRun>>),
     /// Stop cleanly.
     Stop,
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) why: String,
+    /// Whether it may be done in a moment.
+    pub(crate) passes: bool,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        let passes = false;
+        Self { why, passes }
+    }
 }
 
 /// The loop's end of the channel.
@@ -197,7 +219,7 @@ impl Handle {
             ));
         };
         // It may be one of ours that was faulted and is still open.
-        let _ = self.ask(|reply| Command::Release(leg.to_owned(), reply))?;
+        let _ = self.remove(leg);
         let addition = Addition::open(leg, force)?;
         let expected = expect(&addition, &wanted);
         let ready = expected.and_then(|()| addition.prepare(&wanted));
@@ -224,8 +246,16 @@ impl Handle {
     /// # Errors
     /// Where there is no such leg, it is in use, or its device has operations in hand.
     pub fn remove(&self, leg: &str) -> Result<String, RuntimeError> {
-        self.ask(|reply| Command::Release(leg.to_owned(), reply))?
-            .map_err(RuntimeError)
+        let patient_until = Instant::now() + REFUSED_MAX;
+        loop {
+            match self.ask(|reply| Command::Release(leg.to_owned(), reply))? {
+                Ok(told) => return Ok(told),
+                Err(refused) if refused.passes && Instant::now() < patient_until => {
+                    std::thread::sleep(TRY_EVERY);
+                }
+                Err(refused) => return Err(RuntimeError(refused.why)),
+            }
+        }
     }
 
     /// Begins, pauses or ends a scrub. What became of it, in a sentence.

@@ -12,7 +12,8 @@ use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
 use crate::{
-    create, demo, examine, model, policy, rate, scrub, serve, sim, stats, status, tune, wait,
+    create, demo, examine, host_config, model, policy, rate, scrub, serve, sim, stats, status,
+    tune, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -48,6 +49,10 @@ enum Command {
     /// heliostat serves it by name, and 'mdadm --assemble' takes it over at any time.
     /// docs/arrays.md says what is written where.
     Create(create::CreateArgs),
+    /// Keep this machine from assembling an array by itself when it sees its legs.
+    ///
+    /// Adds a line to mdadm.conf, or removes it again. 'create --host-config' does it at once.
+    HostConfig(host_config::HostConfigArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
     /// Show the md superblock, bitmap and bad blocks of legs, and whether they could be served.
@@ -116,6 +121,7 @@ impl ControlArgs {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Create(args) => create::run(&args),
+        Command::HostConfig(args) => host_config::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Examine(args) => return end(examine::run(&args)),
         Command::Model(args) => model::run(&args),

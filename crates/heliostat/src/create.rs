@@ -2,13 +2,18 @@
 //! over at any time.
 
 use std::io::{Write as _, stderr, stdout};
+use std::path::PathBuf;
 
+use anyhow::Context as _;
 use heliostat_engine::{Layout, Raid10};
 use heliostat_format::NewBitmap;
-use heliostat_runtime::{CreateLeg, CreateOptions, LegSpec, Progress, UsageError};
+use heliostat_runtime::{
+    CreateLeg, CreateOptions, HostConfig, LegSpec, Progress, UsageError, ignore_line,
+};
 use stdx::units::{format_size, parse_size};
 
 use crate::cli::ControlArgs;
+use crate::host_config;
 
 /// What `heliostat create` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,6 +47,10 @@ pub(crate) struct CreateArgs {
     /// Take the legs for equal: no resync at the first start.
     #[arg(long)]
     assume_clean: bool,
+    /// Keep this machine's mdadm from assembling the array by itself: adds a line to mdadm.conf, or
+    /// to FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    host_config: Option<Option<PathBuf>>,
     /// Destroy what lies on the legs.
     #[arg(long)]
     force: bool,
@@ -97,6 +106,10 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
         force: args.force,
         places: args.control.places()?,
     };
+    let host_config = args.host_config.as_ref();
+    let host_config = host_config.map(|file| HostConfig::choose(file.as_deref()));
+    // Before anything is made that would be incomplete without it.
+    host_config.as_ref().map_or(Ok(()), HostConfig::check)?;
     let created = heliostat_runtime::create(&options, &mut Lines)?;
     let name = &options.name;
     let mut out = stdout().lock();
@@ -123,13 +136,20 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
         out,
         "serve it: heliostat serve {name} --export 'nbd+unix:///{name}?socket=/run/{name}.sock'"
     )?;
-    writeln!(
-        out,
-        "This machine's mdadm may assemble the legs by itself when it sees them. To keep them for \
-         heliostat, put this line into /etc/mdadm/mdadm.conf:\nARRAY <ignore> UUID={}",
-        created.uuid
-    )?;
-    Ok(())
+    drop(out);
+    let uuid = created.uuid.to_string();
+    let Some(config) = host_config else {
+        writeln!(
+            stdout(),
+            "This machine's mdadm may assemble the legs by itself when it sees them. 'heliostat \
+             host-config {name}' keeps it from that, with this line in mdadm.conf:\n{}",
+            ignore_line(&uuid)
+        )?;
+        return Ok(());
+    };
+    let changes = config.ignore(name, &uuid);
+    let changes = changes.with_context(|| format!("{name} was made, but"))?;
+    host_config::tell(name, &changes, false)
 }
 
 fn layout(args: &CreateArgs) -> Result<Layout, UsageError> {

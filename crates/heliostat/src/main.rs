@@ -4,6 +4,7 @@ mod cli;
 mod create;
 mod demo;
 mod examine;
+mod host_config;
 mod model;
 mod policy;
 mod rate;

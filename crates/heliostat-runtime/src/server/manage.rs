@@ -8,6 +8,7 @@ use stdx::units::format_size;
 
 use super::{Server, leg_config};
 use crate::add::{NewLeg, Wanted};
+use crate::commands::Refused;
 use crate::events;
 use crate::source::Source;
 use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus, WorkStatus};
@@ -53,23 +54,24 @@ impl Server {
     }
 
     /// Lets go of a leg that is out: nothing of it is held open from now on.
-    pub(super) fn release(&mut self, text: &str) -> Result<String, String> {
+    pub(super) fn release(&mut self, text: &str) -> Result<String, Refused> {
         let leg = self.leg_called(text)?;
         let name = self.core.leg_names()[leg.index()].clone();
         match self.core.engine().add_refusal(leg) {
             None => {}
             Some(AddRefusal::Present) => {
-                return Err(format!(
+                return Err(Refused::from(format!(
                     "{name} is in use; 'heliostat fail {} {}' takes it out first",
                     self.name,
                     leg.index()
-                ));
+                )));
             }
             Some(refusal) => {
-                return Err(format!(
-                    "{name} cannot be removed: {}",
-                    events::why_not_added(refusal)
-                ));
+                let why = events::why_not_added(refusal);
+                return Err(Refused {
+                    why: format!("{name} cannot be removed: {why}"),
+                    passes: true,
+                });
             }
         }
         let absent = OpenedLeg::absent().map_err(|error| error.to_string())?;
