@@ -8,6 +8,7 @@ use heliostat_types::{ErrorKind, LegId, LegSet, RequestId};
 
 use crate::api::{Answer, FaultReason};
 use crate::engine::{Engine, Turn};
+use crate::intent::IdleChunk;
 use crate::legs::{NewOp, OpOwner};
 use crate::slab::Slab;
 
@@ -21,7 +22,7 @@ enum Waiter {
     },
     /// The bitmap, to clear the bits of these chunks.
     Clear {
-        chunks: Vec<u64>,
+        chunks: Vec<IdleChunk>,
     },
 }
 
@@ -73,7 +74,7 @@ impl Engine {
     }
 
     /// The bits of these chunks are to be cleared.
-    pub(crate) fn begin_clear_flush(&mut self, turn: &Turn<'_>, chunks: Vec<u64>) {
+    pub(crate) fn begin_clear_flush(&mut self, turn: &Turn<'_>, chunks: Vec<IdleChunk>) {
         self.flushes.next.push(Waiter::Clear { chunks });
         self.begin_round(turn);
     }

@@ -56,6 +56,15 @@ struct Use {
     changes: u32,
     /// Sweeps since the last one ended.
     idle_sweeps: u32,
+    /// The number of the last one, of all that ever began.
+    last_change: u64,
+}
+
+/// A chunk that a sweep has found idle, and what had last changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdleChunk {
+    pub(crate) chunk: u64,
+    last_change: u64,
 }
 
 /// See the module.
@@ -72,6 +81,8 @@ pub(crate) struct Intent {
     /// Chunks whose bit is on its way to be durable.
     committing: ChunkSet,
     uses: Vec<Option<Box<[Use; PAGE_CHUNKS]>>>,
+    /// How many changes ever began.
+    changes: u64,
     needed: ChunkSet,
     /// What was loaded may lack bits, and says so on the legs until all pages are durable.
     is_unproven: bool,
@@ -109,6 +120,7 @@ impl Intent {
             waiting: ChunkSet::new(chunks),
             committing: ChunkSet::new(chunks),
             uses: (0..pages).map(|_| None).collect(),
+            changes: 0,
             needed: ChunkSet::new(chunks),
             is_unproven: false,
             cleared_durable,
@@ -171,8 +183,11 @@ impl Intent {
 
     #[inline(never)]
     fn begin_chunks(&mut self, extent: Extent) {
+        self.changes += 1;
+        let last_change = self.changes;
         for chunk in self.chunks(extent) {
             let used = self.use_of(chunk);
+            used.last_change = last_change;
             used.changes += 1;
             used.idle_sweeps = 0;
             let bits = self.bits.as_mut().expect("the array has a bitmap");
@@ -321,7 +336,7 @@ impl Intent {
 
     /// Looks for chunks that have been idle for long enough. They may be cleared if all legs flush
     /// from now on and they are idle until then.
-    pub(crate) fn sweep(&mut self) -> Vec<u64> {
+    pub(crate) fn sweep(&mut self) -> Vec<IdleChunk> {
         let mut idle = Vec::new();
         let mut from = 0;
         while let Some(chunk) = self.next_set(from) {
@@ -335,7 +350,8 @@ impl Intent {
             }
             used.idle_sweeps = (used.idle_sweeps + 1).min(IDLE_SWEEPS);
             if used.idle_sweeps == IDLE_SWEEPS {
-                idle.push(chunk);
+                let last_change = used.last_change;
+                idle.push(IdleChunk { chunk, last_change });
             }
         }
         idle
@@ -363,13 +379,14 @@ impl Intent {
         self.next_set(0).is_some()
     }
 
-    /// Clears those of `chunks` that have been idle since the sweep that found them. Whether there
-    /// were any.
-    pub(crate) fn clear(&mut self, chunks: &[u64]) -> bool {
+    /// Clears those of `idle` that have been so since the sweep that found them: not those that
+    /// were changed and are idle again, because no flush may cover that. Whether there were any.
+    pub(crate) fn clear(&mut self, idle: &[IdleChunk]) -> bool {
         let mut any = false;
-        for &chunk in chunks {
+        for &IdleChunk { chunk, last_change } in idle {
             let used = *self.use_of(chunk);
-            if used.changes > 0 || used.idle_sweeps < IDLE_SWEEPS || self.needed.contains(chunk) {
+            let is_changed = used.changes > 0 || used.last_change != last_change;
+            if is_changed || self.needed.contains(chunk) {
                 continue;
             }
             let bits = self.bits.as_mut().expect("the array has a bitmap");
@@ -377,13 +394,13 @@ impl Intent {
             self.stale_pages.insert(bits.page_of(chunk));
             any = true;
         }
-        self.forget_idle_pages(chunks);
+        self.forget_idle_pages(idle);
         any
     }
 
     /// Gives memory back where nothing is counted any more.
-    fn forget_idle_pages(&mut self, chunks: &[u64]) {
-        let pages = chunks.iter().map(|&chunk| index(chunk) / PAGE_CHUNKS);
+    fn forget_idle_pages(&mut self, idle: &[IdleChunk]) {
+        let pages = idle.iter().map(|idle| index(idle.chunk) / PAGE_CHUNKS);
         let pages: BTreeSet<usize> = pages.collect();
         for page in pages {
             let (first, end) = (
@@ -497,7 +514,7 @@ impl Engine {
         self.sweep_at = None;
         if self.may_clear() {
             let mut idle = self.intent.sweep();
-            idle.retain(|&chunk| !self.divergence.overlaps(self.intent.extent_of(chunk)));
+            idle.retain(|idle| !self.divergence.overlaps(self.intent.extent_of(idle.chunk)));
             if !idle.is_empty() {
                 self.begin_clear_flush(turn, idle);
             }
@@ -506,7 +523,7 @@ impl Engine {
     }
 
     /// All legs have flushed since these chunks were found idle.
-    pub(crate) fn flushed_chunks(&mut self, chunks: Vec<u64>) {
+    pub(crate) fn flushed_chunks(&mut self, chunks: Vec<IdleChunk>) {
         let keeper = self.keeper.as_ref().expect("only metadata has a bitmap");
         let events = keeper.events();
         if self.intent.cleared_durable == events {
@@ -518,14 +535,16 @@ impl Engine {
     }
 
     /// Clears the bits of those of `chunks` that have been idle all the time.
-    pub(crate) fn clear_bits(&mut self, chunks: &[u64]) {
+    pub(crate) fn clear_bits(&mut self, chunks: &[IdleChunk]) {
         if !self.may_clear() {
             return;
         }
-        let chunks: Vec<u64> = chunks
+        let differs =
+            |idle: &&IdleChunk| (self.divergence).overlaps(self.intent.extent_of(idle.chunk));
+        let chunks: Vec<IdleChunk> = chunks
             .iter()
+            .filter(|idle| !differs(idle))
             .copied()
-            .filter(|&chunk| !self.divergence.overlaps(self.intent.extent_of(chunk)))
             .collect();
         if self.intent.clear(&chunks) {
             let keeper = self.keeper.as_mut().expect("only metadata has a bitmap");

@@ -11,6 +11,7 @@ use heliostat_types::{ErrorKind, Extent, Instant, LegId};
 
 use crate::api::{ArrayRecord, Output};
 use crate::engine::{Engine, Turn};
+use crate::intent::IdleChunk;
 
 /// What waits for a record.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ enum Held {
     /// A flush round may be answered.
     FlushAnswer(u32),
     /// The bits of these chunks may be cleared.
-    Clear(Vec<u64>),
+    Clear(Vec<IdleChunk>),
 }
 
 /// The record, how much of it is durable, and what waits for that.
@@ -186,7 +187,7 @@ impl Engine {
     }
 
     /// The bits of these chunks may be cleared once what is wanted now is durable.
-    pub(crate) fn clear_later(&mut self, chunks: Vec<u64>) {
+    pub(crate) fn clear_later(&mut self, chunks: Vec<IdleChunk>) {
         let keeper = self.keeper.as_mut().expect("only metadata has a bitmap");
         keeper.pages_changed();
         let generation = keeper.next();

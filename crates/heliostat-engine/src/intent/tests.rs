@@ -1,7 +1,7 @@
 use heliostat_format::{BitmapBits, BitmapSuper};
 use heliostat_types::Extent;
 
-use super::Intent;
+use super::{IdleChunk, Intent};
 
 const CHUNK: u64 = 4096;
 
@@ -17,6 +17,10 @@ fn intent(chunks: u64) -> Intent {
 
 fn chunk(number: u64) -> Extent {
     Extent::new(number * CHUNK, 512)
+}
+
+fn numbers(idle: &[IdleChunk]) -> Vec<u64> {
+    idle.iter().map(|idle| idle.chunk).collect()
 }
 
 #[test]
@@ -58,16 +62,38 @@ fn a_bit_goes_after_two_idle_sweeps() {
     intent.end(chunk(1));
     intent.end(chunk(39));
     assert!(intent.sweep().is_empty());
-    assert_eq!(intent.sweep(), [1, 39], "2 is in use");
+    let idle = intent.sweep();
+    assert_eq!(numbers(&idle), [1, 39], "2 is in use");
     intent.begin(chunk(39));
     intent.end(chunk(39));
-    assert!(intent.clear(&[1, 39]));
+    assert!(intent.clear(&idle));
     let bits: Vec<u64> = intent.bits().unwrap().iter_set().collect();
     assert_eq!(bits, [2, 39], "39 was used since the sweep");
     assert_eq!(intent.take_stale_pages(8), [0]);
     intent.begin(chunk(1));
     assert!(!intent.is_durable(chunk(1)));
-    assert!(!intent.clear(&[1]));
+    assert!(!intent.clear(&idle));
+}
+
+#[test]
+fn a_bit_stays_that_was_idle_used_and_idle_again() {
+    let mut intent = intent(40);
+    let change = |intent: &mut Intent| {
+        intent.begin(chunk(7));
+        intent.end(chunk(7));
+        intent.take_stale_pages(8);
+        intent.committed();
+        intent.sweep();
+        intent.sweep()
+    };
+    let flushed = change(&mut intent);
+    let not_flushed = change(&mut intent);
+    assert_eq!(
+        (numbers(&flushed), numbers(&not_flushed)),
+        (vec![7], vec![7])
+    );
+    assert!(!intent.clear(&flushed), "no flush covers the second change");
+    assert!(intent.clear(&not_flushed));
 }
 
 #[test]
@@ -100,7 +126,7 @@ fn what_needs_a_resync_is_told_by_runs_and_goes_by_whole_chunks() {
     intent.synced(Extent::new(69 * CHUNK, CHUNK / 2));
     assert!(!intent.is_any_needed());
     assert!(intent.sweep().is_empty());
-    assert_eq!(intent.sweep(), [2, 3, 64, 69]);
+    assert_eq!(numbers(&intent.sweep()), [2, 3, 64, 69]);
 }
 
 #[test]
