@@ -125,8 +125,8 @@ struct Commit {
     pages: Vec<usize>,
     /// The count of events in front of it, where it has superblocks.
     events_before: Option<u64>,
-    /// The last count of events that some leg may have heard of.
-    told: Option<u64>,
+    /// The last count of events that some leg may have heard of, and the roles it was told with.
+    told: Option<(u64, Vec<Role>)>,
     /// What the step on its way takes of memory.
     buffers: Vec<BufferId>,
     /// By leg, operations of this step that have not ended.
@@ -153,9 +153,6 @@ impl Commit {
 /// Why the first superblocks of an engine's life are written in several rounds.
 #[derive(Clone, Copy, Debug)]
 struct Start {
-    /// Some leg has missed the last event. It must hear of that one first: of the next one as well
-    /// it would be too far behind, should the power fail before it is told.
-    is_catching_up: bool,
     /// Some leg is not there, or known to have failed. It may be as fresh as the others, and must
     /// be behind them when they are written to.
     is_degraded: bool,
@@ -165,13 +162,12 @@ struct Start {
 }
 
 impl Start {
-    fn of(metadata: &Metadata, events: u64) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         let legs = metadata.superblocks.iter();
         let counts_on = metadata.roles.iter();
         let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
         Self {
             is_degraded: legs.clone().any(Option::is_none),
-            is_catching_up: legs.clone().flatten().any(|leg| leg.events < events),
             is_passing: counts_on.count() > legs.flatten().count(),
         }
     }
@@ -186,6 +182,9 @@ pub(crate) struct Keeper {
     unix_time: Duration,
     /// Until the first commit of an array whose legs do not all say the same.
     start: Option<Start>,
+    /// Some leg has missed the last event, which had these roles. It must hear of that one first:
+    /// of the next one as well it would be too far behind, should the power fail before it is told.
+    behind: Option<Vec<Role>>,
     commit: Option<Commit>,
     /// The number of the commit that is on its way, or was last.
     number: u64,
@@ -202,12 +201,13 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) fn new(metadata: Metadata) -> Self {
         let events = metadata.events();
-        let start = Start::of(&metadata, events);
-        let is_uneven = metadata.is_uneven
-            || metadata.is_unproven()
-            || start.is_catching_up
-            || start.is_degraded;
+        let start = Start::of(&metadata);
+        let legs = metadata.superblocks.iter().flatten();
+        let is_catching_up = legs.into_iter().any(|leg| leg.events < events);
+        let is_uneven =
+            metadata.is_uneven || metadata.is_unproven() || is_catching_up || start.is_degraded;
         Self {
+            behind: is_catching_up.then(|| metadata.roles.clone()),
             start: is_uneven.then_some(start),
             superblocks: metadata.superblocks,
             roles: metadata.roles,
@@ -302,7 +302,7 @@ impl Engine {
         let events_before = keeper.is_record_new.then_some(keeper.events);
         if let Some(before) = events_before {
             let start = keeper.start;
-            if start.is_some_and(|start| start.is_catching_up) {
+            if keeper.behind.is_some() {
                 superblocks.push((before, true));
             }
             superblocks.push((before + 1, false));
@@ -446,10 +446,11 @@ impl Engine {
             };
             self.commit().buffers.push(buffer);
         }
-        self.commit().told = Some(events);
+        let roles = self.roles_to_tell(is_catching_up);
+        self.commit().told = Some((events, roles.clone()));
         let buffers = self.commit().buffers.clone();
         for (leg, buffer) in targets.iter().zip(buffers) {
-            let superblock = self.superblock_of(turn.now, leg, events, is_catching_up);
+            let superblock = self.superblock_of(turn.now, leg, events, &roles);
             let from = superblock.super_offset_sectors * SECTOR_BYTES;
             let mut bytes = superblock.to_bytes();
             let block = self.config.block_bytes as usize;
@@ -609,19 +610,23 @@ impl Engine {
         }
         let Some(leg) = kept.lowest() else {
             self.intent.committed();
-            self.keeper_mut().start = None;
+            let keeper = self.keeper_mut();
+            (keeper.start, keeper.behind) = (None, None);
             self.persisted(turn, number);
             return true;
         };
         self.intent.commit_failed(&commit.pages);
         let keeper = self.keeper_mut();
-        // Not tried again before somebody asks: it is likely to fail again. The same event will do
-        // then, unless a leg that is out may have heard of it.
+        // Not tried again before somebody asks: it is likely to fail again. Then those that stay
+        // and have not heard of the last event hear of it first; that will not do for the next one,
+        // because a leg that is out by then may have heard of it.
         keeper.is_record_new |= commit.events_before.is_some();
         if let Some(before) = commit.events_before {
-            let told = commit.told.unwrap_or(before);
-            // The last one that was tried is tried again, and never one before it.
-            keeper.events = before.max(told - u64::from(is_whole && told > 0));
+            keeper.events = before;
+            if let Some((told, roles)) = commit.told.filter(|(told, _)| *told > before) {
+                keeper.events = told;
+                keeper.behind = Some(roles);
+            }
         }
         let kind = match reason(leg) {
             FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,

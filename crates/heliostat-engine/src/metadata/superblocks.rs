@@ -8,15 +8,34 @@ use crate::background::Missed;
 use crate::engine::Engine;
 
 impl Engine {
-    /// The superblock of a leg as the record has it now, or, to catch up, as the others have it.
+    /// The roles as the record has them now, or, to catch up, as they were told to the others.
+    pub(super) fn roles_to_tell(&self, is_catching_up: bool) -> Vec<Role> {
+        let keeper = self.keeper();
+        if is_catching_up {
+            let told = keeper.behind.clone();
+            return told.expect("some leg has missed an event");
+        }
+        let up_to_date = self.legs_with_metadata();
+        let is_there = |number: u16| {
+            let mut legs = up_to_date.iter();
+            legs.any(|leg| leg.index() == usize::from(number))
+        };
+        let roles = keeper.roles.iter().map(|&role| match role {
+            Role::Active(number) if !is_there(number) => Role::Faulty,
+            Role::Active(_) | Role::Spare | Role::Faulty | Role::Journal => role,
+        });
+        roles.collect()
+    }
+
+    /// The superblock of a leg with these roles.
     pub(super) fn superblock_of(
         &self,
         now: Instant,
         leg: LegId,
         events: u64,
-        is_catching_up: bool,
+        roles: &[Role],
     ) -> Superblock {
-        let keeper = self.keeper.as_ref().expect("the array has metadata");
+        let keeper = self.keeper();
         let known = keeper.superblocks[leg.index()].as_ref();
         let mut superblock = known.expect("a leg that is written to has one").clone();
         let time = (keeper.unix_time + now.saturating_since(Instant::ZERO)).as_ns() / 1000;
@@ -30,20 +49,7 @@ impl Engine {
         };
         let rebuilt = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
         superblock.features = superblock.features.without(rebuilt);
-        superblock.roles.clone_from(&keeper.roles);
-        if is_catching_up {
-            return superblock;
-        }
-        let up_to_date = self.legs_with_metadata();
-        for role in &mut superblock.roles {
-            if let Role::Active(number) = *role
-                && !up_to_date
-                    .iter()
-                    .any(|leg| leg.index() == usize::from(number))
-            {
-                *role = Role::Faulty;
-            }
-        }
+        superblock.roles = roles.to_vec();
         superblock
     }
 

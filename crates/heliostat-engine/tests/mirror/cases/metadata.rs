@@ -1,7 +1,9 @@
 //! Arrays with metadata on their legs, step by step.
 
-use heliostat_engine::{Event, FaultReason, LegConfig, LegState, Missed};
-use heliostat_format::Superblock;
+use heliostat_engine::{
+    CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Missed, Raid10,
+};
+use heliostat_format::{Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream};
 
 use super::{DONE, answer, at_leg, end};
@@ -221,6 +223,83 @@ fn the_last_leg_that_fails_a_commit_fails_the_write_and_nothing_else() {
     world.pump();
     assert_eq!(answer(&world, again), DONE);
     world.settle();
+}
+
+/// Ends steps of commits, all of them well, until legs are sent superblocks. Their events, by leg.
+fn next_superblocks(world: &mut World) -> Vec<Option<u64>> {
+    loop {
+        let legs = 0..world.legs.len();
+        let events = legs.map(|leg| Some(superblock_at(world, leg)?.events));
+        let events: Vec<Option<u64>> = events.collect();
+        if events.iter().any(Option::is_some) {
+            return events;
+        }
+        let found = world.find(|pending| world.is_metadata(&pending.op));
+        world.complete(
+            *found.first().expect("a commit is on its way"),
+            Outcome::Good,
+        );
+    }
+}
+
+#[test]
+fn legs_that_stay_are_never_two_events_apart() {
+    let raid10 = Raid10 {
+        order: CopyOrder::Near,
+        copies: 2,
+        chunk_bytes: CHUNK,
+    };
+    let setup = setup(4, 128);
+    let map = Map::for_size(Layout::Raid10(raid10), 4, setup.size_bytes).unwrap();
+    let mut world = new_world(Setup {
+        map: Some(map),
+        ..setup
+    });
+    // Without it, chunks depend on leg 0 alone.
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    world.pump();
+    world.write(chunk(1));
+    assert_eq!(
+        next_superblocks(&mut world),
+        [Some(12), None, Some(12), Some(12)]
+    );
+    end(&mut world, 2, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, IO);
+    end(&mut world, 3, OpKind::Write, IO);
+    assert_eq!(world.in_sync(), [0, 2]);
+    // Leg 0 must hear of event 12 before anybody hears of another one.
+    for _ in 0..2 {
+        world.write(chunk(2));
+        assert_eq!(
+            next_superblocks(&mut world),
+            [Some(12), None, Some(12), None]
+        );
+        let told = superblock_at(&world, 0).unwrap();
+        assert_eq!(told.roles[..4], [0, 1, 2, 3].map(role_of_four));
+        end(&mut world, 2, OpKind::Write, Outcome::Good);
+        end(&mut world, 0, OpKind::Write, IO);
+    }
+    let write = world.write(chunk(2));
+    next_superblocks(&mut world);
+    end(&mut world, 2, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    assert_eq!(
+        next_superblocks(&mut world),
+        [Some(13), None, Some(13), None]
+    );
+    assert_eq!(superblock_at(&world, 0).unwrap().roles[3], Role::Faulty);
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+/// The role of one of four legs when leg 1 was known to be out, and no other.
+fn role_of_four(leg: u16) -> Role {
+    if leg == 1 {
+        Role::Faulty
+    } else {
+        Role::Active(leg)
+    }
 }
 
 #[test]
