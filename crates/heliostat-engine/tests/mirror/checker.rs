@@ -465,7 +465,7 @@ impl Checker {
         let mut anew = BTreeMap::new();
         let mut cells = BTreeMap::new();
         for (start, cell) in std::mem::take(&mut self.cells) {
-            for part in parts_of(start, cell.end, bytes, legs) {
+            for part in parts_of(start, cell.end, bytes, legs.iter().chain(missing)) {
                 let range = index(part.offset())..index(part.end());
                 let mut found = |bytes: &[u8]| {
                     let bytes = &bytes[range.clone()];
@@ -635,7 +635,8 @@ impl Checker {
         self.cells_mut(extent).for_each(change);
     }
 
-    /// Joins cells that have become equal again.
+    /// Joins cells that have become equal again. Not inside of a sector of which legs may hold
+    /// several versions: one may hold one part of it from the first and one from the second.
     fn merge(&mut self, extent: Extent) {
         let starts: Vec<u64> = (self.cells.range(extent.offset()..=extent.end()))
             .map(|(&start, _)| start)
@@ -645,6 +646,9 @@ impl Checker {
                 continue;
             };
             let right = &self.cells[&start];
+            if right.kept.len() > 1 && !start.is_multiple_of(SECTOR_BYTES) {
+                continue;
+            }
             if left.versions == right.versions
                 && left.kept == right.kept
                 && left.others == right.others
@@ -661,7 +665,12 @@ impl Checker {
 
 /// What of a cell can be looked at as a whole: all of it where the legs agree and it is one sector
 /// or one write, else sector by sector.
-fn parts_of(start: u64, end: u64, bytes: &[u8], legs: &[Vec<u8>]) -> Vec<Extent> {
+fn parts_of<'a>(
+    start: u64,
+    end: u64,
+    bytes: &[u8],
+    mut legs: impl Iterator<Item = &'a Vec<u8>>,
+) -> Vec<Extent> {
     let mut parts: Vec<Extent> = Vec::new();
     let mut at = start;
     while at < end {
@@ -670,9 +679,7 @@ fn parts_of(start: u64, end: u64, bytes: &[u8], legs: &[Vec<u8>]) -> Vec<Extent>
         at = next;
     }
     let range = index(start)..index(end);
-    let is_equal = legs
-        .iter()
-        .all(|leg| leg[range.clone()] == bytes[range.clone()]);
+    let is_equal = legs.all(|leg| leg[range.clone()] == bytes[range.clone()]);
     if is_equal && parts.len() > 64 {
         let is_zero = |part: &Extent| bytes[index(part.offset())..index(part.end())] == [0; 512];
         if parts.iter().all(is_zero) {
