@@ -77,6 +77,12 @@ pub enum LeftOut {
     WentAlone,
     /// It was being made a replacement of the leg of this role.
     Replacement(u16),
+    /// It has a bitmap and the freshest has none, or the other way round: a bitmap was being given
+    /// to the array, or taken from it.
+    Bitmap {
+        /// Whether it has one.
+        is_there: bool,
+    },
 }
 
 /// An array as its legs describe it.
@@ -453,6 +459,12 @@ fn place(
     let is_other = superblock.dev_number != fresh.dev_number;
     if is_other && own != Role::Spare && !matches!(of_fresh, Some(Role::Active(_))) {
         return Ok(Placed::LeftOut(LeftOut::WentAlone));
+    }
+    let has_bitmap = |superblock: &Superblock| superblock.features.contains(Features::BITMAP);
+    if has_bitmap(superblock) != has_bitmap(fresh) {
+        return Ok(Placed::LeftOut(LeftOut::Bitmap {
+            is_there: has_bitmap(superblock),
+        }));
     }
     Ok(match told {
         // A spare that was just given a role says nothing of it, and has no data.

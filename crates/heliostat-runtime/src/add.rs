@@ -7,12 +7,16 @@ use std::fs::File;
 use std::io::Read;
 
 use heliostat_format::assembly::Candidate;
-use heliostat_format::{Features, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid};
+use heliostat_format::{Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid};
 use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_types::{LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
-use crate::{RuntimeError, found, md};
+use crate::md::{self, OnLeg};
+use crate::{RuntimeError, found};
+
+/// How much there is at the most from a superblock at the end of a leg to that end.
+const END_SECTORS: u64 = 24;
 
 mod known;
 
@@ -80,7 +84,10 @@ impl Addition {
             )));
         }
         // One that cannot be understood is as good as something unknown.
-        let candidate = md::read_candidate(&leg).ok().flatten();
+        let candidate = match md::look_at(&leg) {
+            OnLeg::Candidate(candidate) => Some(*candidate),
+            OnLeg::Nothing | OnLeg::Unfit(_) => None,
+        };
         let found = match &candidate {
             Some(_) => None,
             None => found::on_leg(&leg)?,
@@ -204,15 +211,22 @@ impl Addition {
     /// The superblock of a new leg.
     fn new_superblock(&self, like: &Superblock) -> Result<Superblock, String> {
         let size_bytes = self.leg.info().size_bytes;
-        let needed = (like.data_offset_sectors + like.size_sectors) * SECTOR_BYTES;
-        if size_bytes < needed {
+        let Some((super_offset_sectors, data_size_sectors)) = places(like, size_bytes) else {
+            // A leg of version 1.0 has more behind its data.
+            let behind = like.super_offset_sectors + END_SECTORS;
+            let behind = behind.saturating_sub(like.data_offset_sectors + like.data_size_sectors);
+            let needed = like.data_offset_sectors + like.size_sectors;
+            let needed = match like.super_offset_sectors < like.data_offset_sectors {
+                true => needed * SECTOR_BYTES,
+                false => (needed + behind) * SECTOR_BYTES,
+            };
             return Err(format!(
                 "{} has {}, and a leg of this array needs {} ({needed} bytes)",
                 self.leg.name(),
                 format_size(size_bytes),
                 format_size(needed)
             ));
-        }
+        };
         let unused = |role: &Role| *role == Role::Spare;
         let dev_number = like.roles.iter().position(unused);
         let dev_number = dev_number.unwrap_or(like.roles.len());
@@ -224,7 +238,8 @@ impl Addition {
             dev_number: u32::try_from(dev_number).expect("below 1920"),
             device_uuid: new_uuid().map_err(|error| error.to_string())?,
             device_flags: heliostat_format::DeviceFlags::default(),
-            data_size_sectors: size_bytes / SECTOR_BYTES - like.data_offset_sectors,
+            super_offset_sectors,
+            data_size_sectors,
             corrected_reads: 0,
             ..like.clone()
         };
@@ -263,10 +278,64 @@ impl Addition {
     }
 }
 
+/// Where the superblock of a leg of so many bytes lies in an array with legs like that, and how
+/// much of the leg is left for data; `None` where it is too small.
+fn places(like: &Superblock, leg_bytes: u64) -> Option<(u64, u64)> {
+    let sectors = leg_bytes / SECTOR_BYTES;
+    let at_start = [Minor::Start, Minor::Behind4K].into_iter().any(|minor| {
+        let place = minor.place(leg_bytes);
+        place.is_some_and(|place| place.sector == like.super_offset_sectors)
+    });
+    let (at, data_end) = if at_start {
+        (like.super_offset_sectors, sectors)
+    } else {
+        // At the end, and what lies beside it at the same distance from it.
+        let at = Minor::End.place(leg_bytes)?.sector;
+        let data_end = like.data_offset_sectors + like.data_size_sectors;
+        let behind = like.super_offset_sectors.checked_sub(data_end)?;
+        (at, at.checked_sub(behind)?)
+    };
+    let data_sectors = data_end.checked_sub(like.data_offset_sectors)?;
+    (data_sectors >= like.size_sectors).then_some((at, data_sectors))
+}
+
 /// A random identity.
 pub(crate) fn new_uuid() -> Result<Uuid, RuntimeError> {
     let mut bytes = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| RuntimeError(format!("cannot read /dev/urandom: {error}")))?;
     Ok(Uuid(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_format::Superblock;
+
+    use super::places;
+
+    #[test]
+    fn a_new_leg_has_its_superblock_where_its_own_size_says() {
+        let behind_4k = Superblock {
+            super_offset_sectors: 8,
+            data_offset_sectors: 2048,
+            data_size_sectors: 6144,
+            size_sectors: 6000,
+            ..Superblock::default()
+        };
+        assert_eq!(places(&behind_4k, 8192 * 512), Some((8, 6144)));
+        assert_eq!(places(&behind_4k, 8048 * 512), Some((8, 6000)));
+        assert_eq!(places(&behind_4k, 8047 * 512), None);
+        // Bitmap and log lie in the 24 sectors before it.
+        let at_end = Superblock {
+            super_offset_sectors: 8176,
+            data_offset_sectors: 0,
+            data_size_sectors: 8152,
+            size_sectors: 8000,
+            ..Superblock::default()
+        };
+        assert_eq!(places(&at_end, 8192 * 512), Some((8176, 8152)));
+        assert_eq!(places(&at_end, 9001 * 512), Some((8984, 8960)));
+        assert_eq!(places(&at_end, 8040 * 512), Some((8024, 8000)));
+        assert_eq!(places(&at_end, 8039 * 512), None);
+    }
 }

@@ -45,6 +45,7 @@ mod state_writer;
 mod stats;
 mod status;
 mod stop;
+mod unfit;
 mod waker;
 mod wall_time;
 mod work;

@@ -14,6 +14,7 @@ use stdx::units::format_size;
 
 use crate::RuntimeError;
 use crate::setup::Progress;
+use crate::unfit::Unfit;
 
 /// An array whose legs describe it.
 #[derive(Debug)]
@@ -29,47 +30,59 @@ pub(crate) struct Described {
     pub(crate) data_offsets: Vec<u64>,
 }
 
-/// What a leg says of its array; `None` where it has no superblock of md.
-///
-/// # Errors
-/// Where it has one that cannot be understood, or cannot be read.
-pub(crate) fn read_candidate(leg: &OpenedLeg) -> Result<Option<Candidate>, RuntimeError> {
-    let name = leg.name();
-    let refused = |why: &dyn std::fmt::Display| {
-        RuntimeError(format!(
-            "{name}: {why} (what lies there shows 'heliostat examine {name}')"
-        ))
-    };
+/// What was found on a leg.
+#[derive(Debug)]
+pub(crate) enum OnLeg {
+    /// No superblock of md.
+    Nothing,
+    /// What it says of its array.
+    Candidate(Box<Candidate>),
+    /// A superblock that cannot be understood or believed, or nothing that can be read.
+    Unfit(Unfit),
+}
+
+/// What a leg says of its array.
+pub(crate) fn look_at(leg: &OpenedLeg) -> OnLeg {
     let read = &mut |offset_bytes, len| -> Result<Vec<u8>, LegError> {
         let mut bytes = vec![0; len];
         leg.read_at(offset_bytes, &mut bytes)?;
         Ok(bytes)
     };
-    let search = Search::run(leg.info().size_bytes, read);
-    let search = search.map_err(|error| RuntimeError(error.to_string()))?;
+    let search = match Search::run(leg.info().size_bytes, read) {
+        Ok(search) => search,
+        Err(error) => return OnLeg::Unfit(Unfit::new(leg, &error, None)),
+    };
     if let Some((place, error)) = search.broken.first() {
-        return Err(refused(&format!(
+        let why = format!(
             "its md superblock of version {} cannot be used: {error}",
             place.minor
-        )));
+        );
+        return OnLeg::Unfit(Unfit::new(leg, &why, None));
     }
     let Some(found) = search.found.into_iter().next() else {
-        return Ok(None);
+        return OnLeg::Nothing;
     };
+    // With a wrong sum, nothing that it says can be believed.
+    let is_whole = found.checksum.0 == found.checksum.1;
+    let own = is_whole.then_some(&found.superblock);
+    let unfit = |why: &dyn std::fmt::Display| OnLeg::Unfit(Unfit::new(leg, why, own));
     if let Some(refusal) = &found.refusal {
-        return Err(refused(refusal));
+        return unfit(refusal);
     }
     let bitmap = match found.bitmap {
         // One that is understood, and not what is kept here.
-        Some(Err(refusal)) if found.bitmap_super.is_some() => return Err(refused(&refusal)),
+        Some(Err(refusal)) if found.bitmap_super.is_some() => return unfit(&refusal),
         bitmap => bitmap.and_then(Result::ok),
     };
-    let bad_blocks = found.bad_blocks.unwrap_or_else(|| Ok(BadBlocks::new(0)));
-    Ok(Some(Candidate {
-        name: name.to_owned(),
+    let bad_blocks = match found.bad_blocks.unwrap_or_else(|| Ok(BadBlocks::new(0))) {
+        Ok(bad_blocks) => bad_blocks,
+        Err(error) => return unfit(&error),
+    };
+    OnLeg::Candidate(Box::new(Candidate {
+        name: leg.name().to_owned(),
         superblock: found.superblock,
         bitmap,
-        bad_blocks: bad_blocks.map_err(|error| refused(&error))?,
+        bad_blocks,
     }))
 }
 
@@ -218,6 +231,17 @@ fn left_out_lines<'a>(
                 "{name} is left out: it and {fresh} say of each other that they failed, so each \
                  may hold changes that the other lacks"
             ),
+            LeftOut::Bitmap { is_there } => {
+                let [own, other] = if is_there {
+                    ["a", "none"]
+                } else {
+                    ["no", "one"]
+                };
+                format!(
+                    "{name} is left out: it has {own} bitmap, and {fresh} has {other}; let the \
+                     kernel assemble the array once, or add the leg again"
+                )
+            }
             LeftOut::Replacement(role) => format!(
                 "{name} is left out: it was being made a replacement of leg {role}; let the kernel \
                  finish that, or remove it with mdadm"

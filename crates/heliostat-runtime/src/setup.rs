@@ -16,10 +16,11 @@ use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
 use crate::copy::{self, CopyError};
 use crate::durable;
-use crate::md::{self, Described};
+use crate::md::{self, Described, OnLeg};
 use crate::options::{ArrayOptions, Trust};
 use crate::registry::Registered;
 use crate::state::{self, Found, LegRecord, StateFile};
+use crate::unfit::{self, Unfit};
 use crate::wall_time::WallTime;
 
 /// How much of every leg is compared at the start: enough for a partition table, a superblock or a
@@ -79,10 +80,11 @@ pub(crate) fn prepare(
     options.places.create()?;
     let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
     let legs = open_legs(options, progress)?;
-    let candidates = candidates(&legs)?;
-    if !candidates.is_empty() || options.uuid.is_some() {
-        return prepare_described(options, legs, &candidates, lock, progress);
+    let sorted = Sorted::of(legs, options.uuid.is_some())?;
+    if !sorted.candidates.is_empty() || options.uuid.is_some() {
+        return prepare_described(options, sorted, lock, progress);
     }
+    let legs = sorted.legs;
     for (index, leg) in legs.iter().enumerate() {
         progress.note(&format!("leg {index}: {}", leg.info().description));
     }
@@ -105,33 +107,53 @@ pub(crate) fn prepare(
     })
 }
 
-/// What the legs say of their array: all of them, or none.
-fn candidates(legs: &[OpenedLeg]) -> Result<Vec<Candidate>, RuntimeError> {
-    let mut with = None;
-    let mut without = None;
-    let mut candidates = Vec::new();
-    for leg in legs {
-        match md::read_candidate(leg)? {
-            Some(candidate) => {
-                with = Some(leg.name());
-                candidates.push(candidate);
-            }
-            None => without = Some(leg),
-        }
-    }
-    if let (Some(with), Some(without)) = (with, without) {
-        return Err(RuntimeError(format!(
-            "{with} is a leg of an md array, and {} is not; name the legs of the array alone",
-            without.name()
-        )));
-    }
-    if candidates.is_empty() {
-        refuse_old_superblocks(legs)?;
-    }
-    Ok(candidates)
+/// Legs by what lies on them.
+struct Sorted {
+    /// Those with a superblock that can be used, and of raw legs all.
+    legs: Vec<OpenedLeg>,
+    /// What they say of their array; nothing of raw legs.
+    candidates: Vec<Candidate>,
+    /// Those beside them that cannot be used.
+    unfit: Vec<Unfit>,
 }
 
-/// Refuses legs with a superblock of md that [`md::read_candidate`] does not know.
+impl Sorted {
+    /// Looks at what lies on the legs. `is_array`: whether they are legs of an array in any case.
+    fn of(legs: Vec<OpenedLeg>, is_array: bool) -> Result<Self, RuntimeError> {
+        let mut sorted = Self {
+            legs: Vec::new(),
+            candidates: Vec::new(),
+            unfit: Vec::new(),
+        };
+        let mut raw = Vec::new();
+        for leg in legs {
+            match md::look_at(&leg) {
+                OnLeg::Candidate(candidate) => {
+                    sorted.candidates.push(*candidate);
+                    sorted.legs.push(leg);
+                }
+                OnLeg::Unfit(unfit) => sorted.unfit.push(unfit),
+                OnLeg::Nothing => raw.push(leg),
+            }
+        }
+        if sorted.candidates.is_empty()
+            && let Some(unfit) = sorted.unfit.first()
+        {
+            return Err(unfit.error());
+        }
+        if sorted.candidates.is_empty() && !is_array {
+            refuse_old_superblocks(&raw)?;
+            sorted.legs = raw;
+            return Ok(sorted);
+        }
+        let why = "it has no md superblock, and cannot be a leg of an md array";
+        let without = raw.iter().map(|leg| Unfit::new(leg, &why, None));
+        sorted.unfit.extend(without);
+        Ok(sorted)
+    }
+}
+
+/// Refuses legs with a superblock of md that [`md::look_at`] does not know.
 fn refuse_old_superblocks(legs: &[OpenedLeg]) -> Result<(), RuntimeError> {
     let Some((leg, array)) = legs
         .iter()
@@ -193,11 +215,15 @@ fn refuse_other_array(
 /// Prepares an array that its legs describe.
 fn prepare_described(
     options: &ArrayOptions,
-    legs: Vec<OpenedLeg>,
-    candidates: &[Candidate],
+    sorted: Sorted,
     lock: ArrayLock,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, RuntimeError> {
+    let Sorted {
+        legs,
+        candidates,
+        unfit,
+    } = sorted;
     if options.trust != Trust::Record {
         return Err(RuntimeError(
             "these legs are those of an md array, and say themselves which of them are right: \
@@ -205,8 +231,9 @@ fn prepare_described(
                 .to_owned(),
         ));
     }
-    refuse_other_array(options, candidates)?;
-    let described = md::describe(candidates, options.degraded_ok, progress)?;
+    refuse_other_array(options, &candidates)?;
+    unfit::leave_out(&unfit, &candidates, options.degraded_ok, progress)?;
+    let described = md::describe(&candidates, options.degraded_ok, progress)?;
     let mut legs: Vec<Option<OpenedLeg>> = legs.into_iter().map(Some).collect();
     let mut by_role = Vec::new();
     for (role, candidate) in described.assembled.candidates.iter().enumerate() {

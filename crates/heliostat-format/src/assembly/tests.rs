@@ -82,6 +82,21 @@ fn legs_that_were_stopped_in_order_are_all_in_sync() {
 }
 
 #[test]
+fn legs_have_a_bitmap_or_have_none() {
+    let mut legs = mirror(3);
+    legs[1].superblock.features = Features::default();
+    legs[1].bitmap = None;
+    let assembly = Assembly::of(&legs).unwrap();
+    let why = LeftOut::Bitmap { is_there: false };
+    assert_eq!(assembly.left_out, [(1, why)]);
+    assert_eq!(assembly.roles_lacking().collect::<Vec<_>>(), [1]);
+    legs.swap(0, 1);
+    let assembly = Assembly::of(&legs).unwrap();
+    let why = LeftOut::Bitmap { is_there: true };
+    assert_eq!(assembly.left_out, [(1, why), (2, why)]);
+}
+
+#[test]
 fn one_event_behind_is_in_and_two_are_out() {
     let mut legs = mirror(3);
     set_events(&mut legs[1], 9);

@@ -260,25 +260,99 @@ fn a_faulted_leg_is_not_copied_over_a_good_one() {
     prepare(&trusting(&options, good), &mut Notes::default()).unwrap();
 }
 
-#[test]
-fn a_leg_is_remembered_by_one_name_unless_another_is_missing() {
-    let scratch = Scratch::new();
-    let by_path = file_options(&scratch, 2);
-    let legs = by_path.legs.iter().cloned().map(|spec| CreateLeg {
+/// Makes a mirror of the legs of these options, with a bitmap.
+fn make_array(options: &ArrayOptions) {
+    let legs = options.legs.iter().cloned().map(|spec| CreateLeg {
         spec: Some(spec),
         write_mostly: false,
     });
     let new = CreateOptions {
-        name: by_path.name.clone(),
+        name: options.name.clone(),
         host: None,
         layout: Layout::Mirror,
         legs: legs.collect(),
         bitmap: None,
         assume_clean: true,
         force: false,
-        places: by_path.places.clone(),
+        places: options.places.clone(),
     };
     create(&new, &mut Notes::default()).unwrap();
+}
+
+/// Changes a superblock of version 1.2 and makes its sum right.
+fn change_superblock(
+    scratch: &Scratch,
+    leg: usize,
+    change: impl FnOnce(&mut heliostat_format::Superblock),
+) {
+    let bytes = std::fs::read(file(scratch, leg)).unwrap();
+    let mut superblock = heliostat_format::Superblock::parse(&bytes[4096..8192]).unwrap();
+    change(&mut superblock);
+    put(scratch, leg, 4096, &superblock.to_bytes());
+}
+
+#[test]
+fn a_leg_with_a_damaged_superblock_is_done_without_where_that_is_allowed() {
+    let scratch = Scratch::new();
+    let mut options = file_options(&scratch, 3);
+    make_array(&options);
+    put(&scratch, 1, 4096 + 100, b"damage");
+    let error = refusal(&options);
+    assert!(
+        error.contains("leg1: sb_csum is") && error.contains("--degraded-ok"),
+        "{error}"
+    );
+    // One that lost it altogether is no better.
+    put(&scratch, 2, 4096, &[0; 256]);
+    let error = refusal(&options);
+    assert!(
+        error.contains("leg1: sb_csum is") && error.contains("leg2: it has no md superblock"),
+        "{error}"
+    );
+    options.degraded_ok = true;
+    let mut notes = Notes::default();
+    let prepared = prepare(&options, &mut notes).unwrap();
+    let described = prepared.described.as_ref().unwrap();
+    assert_eq!(described.assembled.candidates, [Some(0), None, None]);
+    drop(prepared);
+    let said = notes.0.join("\n");
+    assert!(
+        said.contains("leg1 is left out: sb_csum") && said.contains("leg2 is left out"),
+        "{said}"
+    );
+    // Nobody is left to go on with.
+    put(&scratch, 0, 4096 + 100, b"damage");
+    let error = refusal(&options);
+    assert!(error.contains("leg0: sb_csum is"), "{error}");
+}
+
+#[test]
+fn a_leg_that_is_newer_than_the_others_is_not_done_without() {
+    let scratch = Scratch::new();
+    let mut options = file_options(&scratch, 2);
+    make_array(&options);
+    options.degraded_ok = true;
+    let reshape = heliostat_format::Features::RESHAPE;
+    change_superblock(&scratch, 1, |superblock| {
+        superblock.features = superblock.features.with(reshape);
+    });
+    // It knows nothing that the other one does not.
+    prepare(&options, &mut Notes::default()).unwrap();
+    change_superblock(&scratch, 1, |superblock| superblock.events += 1);
+    let error = refusal(&options);
+    assert!(
+        error.contains("leg1: feature_map") && error.contains("name the other legs alone"),
+        "{error}"
+    );
+    options.legs.pop();
+    prepare(&options, &mut Notes::default()).unwrap();
+}
+
+#[test]
+fn a_leg_is_remembered_by_one_name_unless_another_is_missing() {
+    let scratch = Scratch::new();
+    let by_path = file_options(&scratch, 2);
+    make_array(&by_path);
     let known = || {
         Registered::load(&by_path.places, &by_path.name)
             .unwrap()
