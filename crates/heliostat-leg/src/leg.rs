@@ -15,7 +15,7 @@ use crate::identity;
 use crate::memory::MemoryStore;
 use crate::nbd::{NbdStore, open_export};
 use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
-use crate::spec::{CacheSpec, LegSpec, ModelSpec, SpecKind, Torn};
+use crate::spec::{CacheSpec, LegSpec, ModelSpec, NbdSpec, SpecKind, Torn};
 use crate::superblock;
 
 /// What a leg says of itself. Never changes while it is open.
@@ -90,17 +90,32 @@ impl LegSpec {
             SpecKind::Path(path) => open_file(name, path),
             SpecKind::Memory { size_bytes } => open_memory(name, *size_bytes),
             SpecKind::Model(model) => open_model(name, model),
-            SpecKind::Nbd(spec) => {
-                let (store, info) = open_export(&name, spec)?;
-                Ok(OpenedLeg {
-                    name,
-                    info,
-                    store: Store::Nbd(Box::new(store)),
-                    timing: None,
-                })
-            }
+            SpecKind::Nbd(spec) => open_nbd(name, spec, true),
         }
     }
+
+    /// Opens the export of an NBD server whose bytes are only to be looked at: it may be one that
+    /// is served for reading alone. `None` where the leg is something else.
+    ///
+    /// # Errors
+    /// Where nobody serves it, or in a way that cannot be used here.
+    #[must_use]
+    pub fn open_export_to_read(&self) -> Option<Result<OpenedLeg, LegError>> {
+        match &self.kind {
+            SpecKind::Nbd(spec) => Some(open_nbd(self.to_string(), spec, false)),
+            SpecKind::Path(_) | SpecKind::Memory { .. } | SpecKind::Model(_) => None,
+        }
+    }
+}
+
+fn open_nbd(name: String, spec: &NbdSpec, is_to_be_written: bool) -> Result<OpenedLeg, LegError> {
+    let (store, info) = open_export(&name, spec, is_to_be_written)?;
+    Ok(OpenedLeg {
+        name,
+        info,
+        store: Store::Nbd(Box::new(store)),
+        timing: None,
+    })
 }
 
 fn open_file(name: String, path: &Path) -> Result<OpenedLeg, LegError> {

@@ -15,6 +15,8 @@ use anyhow::{Context as _, bail};
 use heliostat_format::{
     BadBlocks, Field, FormatError, Found, Search, describe_bitmap, describe_superblock,
 };
+use heliostat_leg::LegSpec;
+use heliostat_runtime::UsageError;
 use stdx::units::format_size;
 
 /// How much is looked at where no superblock lies.
@@ -29,7 +31,8 @@ const MAGIC: u32 = 0xa92b_4efc;
 /// What `heliostat examine` is told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExamineArgs {
-    /// Files or block devices.
+    /// Files, block devices, or exports of NBD servers (nbd://HOST/EXPORT,
+    /// nbd+unix:///EXPORT?socket=PATH).
     #[arg(required = true)]
     legs: Vec<String>,
     /// One object on a line for each leg, and nothing else.
@@ -79,6 +82,9 @@ pub(crate) fn run(args: &ExamineArgs) -> anyhow::Result<ExitCode> {
         let examined = match examine(leg) {
             Ok(examined) => examined,
             Err(error) => {
+                if error.is::<UsageError>() {
+                    return Err(error);
+                }
                 // The others may be what somebody wants to see.
                 writeln!(stderr(), "error: {error:#}")?;
                 is_good = false;
@@ -103,14 +109,7 @@ pub(crate) fn run(args: &ExamineArgs) -> anyhow::Result<ExitCode> {
 
 /// Reads what lies on a leg.
 fn examine(leg: &str) -> anyhow::Result<Examined> {
-    let mut file = open(leg)?;
-    let size = file.seek(SeekFrom::End(0));
-    let device_bytes = size.with_context(|| format!("cannot find out how large {leg} is"))?;
-    let mut read = |offset: u64, len: usize| -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
-        file.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
-    };
+    let (device_bytes, mut read) = open(leg)?;
     let search = Search::run(device_bytes, &mut read);
     let search = search.with_context(|| format!("cannot read {leg}"))?;
     let instead = if search.is_empty() {
@@ -127,16 +126,48 @@ fn examine(leg: &str) -> anyhow::Result<Examined> {
     })
 }
 
-fn open(leg: &str) -> anyhow::Result<File> {
-    if leg.contains("://") || leg.starts_with("mem:") || leg.starts_with("model:") {
-        bail!("{leg} cannot be examined: name a file or a block device");
+/// Reads so many bytes from an offset on.
+type Read = Box<dyn FnMut(u64, usize) -> io::Result<Vec<u8>>>;
+
+/// How large a leg is, and how it is read.
+fn open(leg: &str) -> anyhow::Result<(u64, Read)> {
+    if leg.contains("://") {
+        return open_export(leg);
     }
-    let file = File::open(leg).with_context(|| format!("cannot open {leg}"))?;
+    if leg.starts_with("mem:") || leg.starts_with("model:") {
+        bail!(
+            "{leg} cannot be examined: name a file, a block device or the export of an NBD server"
+        );
+    }
+    let mut file = File::open(leg).with_context(|| format!("cannot open {leg}"))?;
     let kind = file.metadata()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         bail!("{leg} is neither a file nor a block device: name one of these");
     }
-    Ok(file)
+    let size = file.seek(SeekFrom::End(0));
+    let device_bytes = size.with_context(|| format!("cannot find out how large {leg} is"))?;
+    let read = move |offset: u64, len: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    };
+    Ok((device_bytes, Box::new(read)))
+}
+
+/// The same of what an NBD server exports.
+fn open_export(leg: &str) -> anyhow::Result<(u64, Read)> {
+    let spec = LegSpec::parse(leg).map_err(|error| UsageError(format!("leg {leg}: {error}")))?;
+    let export = spec.open_export_to_read();
+    let export = export.with_context(|| format!("{leg} is no export of an NBD server"))??;
+    let device_bytes = export.info().size_bytes;
+    let read = move |offset: u64, len: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        export
+            .read_at(offset, &mut bytes)
+            .map_err(io::Error::other)?;
+        Ok(bytes)
+    };
+    Ok((device_bytes, Box::new(read)))
 }
 
 /// What lies where a superblock could be: another version of one, zeros, or something.

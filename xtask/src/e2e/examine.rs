@@ -1,21 +1,28 @@
 //! What `heliostat examine` shows of legs, beside what mdadm shows of the same bytes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::Test;
 use super::legs::{self, LoopDevice};
 use super::room::Room;
+use crate::process::Background;
 
 pub(super) const TESTS: &[Test] = &[
     Test {
         name: "examine",
         about: "heliostat examine and mdadm --examine: the same of legs of new arrays",
         run: examine_new,
+    },
+    Test {
+        name: "examine_exports",
+        about: "legs that NBD servers export, for reading only as well: the same as of their files",
+        run: examine_exports,
     },
     Test {
         name: "examine_changed",
@@ -38,6 +45,9 @@ const ARRAYS: &[(&str, usize)] = &[
     ("--level raid10 --layout far=2 --chunk 64K", 4),
     ("--level raid10 --layout offset=3 --bitmap-chunk 4K", 5),
 ];
+
+/// How long another server may take until it listens.
+const SERVER_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Where the superblock lies on a leg of version 1.2.
 const SUPERBLOCK_AT: u64 = 4096;
@@ -77,6 +87,34 @@ fn examine_new(room: &Room) -> Result<()> {
             compare(room, &leg).with_context(|| format!("of create {words}"))?;
         }
     }
+    Ok(())
+}
+
+fn examine_exports(room: &Room) -> Result<()> {
+    room.require_tools(&["qemu-nbd"])?;
+    let leg = create(room, 0, "--level raid1", 2)?.remove(0);
+    let (of_file, code) = shown(room, &leg)?;
+    ensure!(code == 0, "{of_file}");
+    for options in [&["-t"][..], &["-t", "-r"][..]] {
+        let socket = room.path("leg.sock");
+        let path = socket.display().to_string();
+        let mut command = room.command("qemu-nbd", options);
+        command.args(["-f", "raw", "-x", "leg", "-k", &path, &leg]);
+        let mut server = Background::start(&mut command, &room.path("qemu-nbd.log"))?;
+        server.wait_for_socket(&socket, SERVER_TIME_MAX)?;
+        let uri = format!("nbd+unix:///leg?socket={path}");
+        let (of_export, code) = shown(room, &uri)?;
+        ensure!(code == 0, "{of_export}");
+        let expected = of_file.replace(&leg, &uri);
+        ensure!(of_export == expected, "{of_export}\n\nis not\n\n{expected}");
+        drop(server);
+        fs::remove_file(&socket).ok();
+    }
+    let nobody = format!("nbd+unix:///leg?socket={}", room.path_text("nobody.sock"));
+    let program = room.program.display().to_string();
+    let said = room.listen(&program, &["examine", &nobody])?;
+    let is_named = said.stderr.contains("nobody.sock");
+    ensure!(said.status.code() == Some(1) && is_named, "{}", said.stderr);
     Ok(())
 }
 

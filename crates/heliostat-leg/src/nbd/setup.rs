@@ -98,8 +98,12 @@ pub(crate) struct NbdStore {
     pub(crate) place: Place,
 }
 
-/// Connects to an export that can be a leg.
-pub(crate) fn open_export(name: &str, spec: &NbdSpec) -> Result<(NbdStore, LegInfo), LegError> {
+/// Connects to an export that can be a leg, or whose bytes are only to be looked at.
+pub(crate) fn open_export(
+    name: &str,
+    spec: &NbdSpec,
+    is_to_be_written: bool,
+) -> Result<(NbdStore, LegInfo), LegError> {
     let uri = canonical(&spec.uri);
     let target = Target::new(uri.clone());
     let first = target.dial().map_err(|error| LegError::Unfit {
@@ -115,7 +119,7 @@ pub(crate) fn open_export(name: &str, spec: &NbdSpec) -> Result<(NbdStore, LegIn
                   blocksize)"
             .to_owned(),
     })?;
-    if terms.details.flags & transmission::READ_ONLY != 0 {
+    if is_to_be_written && terms.details.flags & transmission::READ_ONLY != 0 {
         return Err(LegError::Unfit {
             leg: name.to_owned(),
             problem: "its server serves it for reading only".to_owned(),

@@ -173,7 +173,11 @@ fn what_lies_there_instead_is_said() {
     let expected = "zeros: no md superblock";
     check_said(&scratch, &["nowhere", "zeros"], expected);
     check_said(&scratch, &["/"], "neither a file nor a block device");
-    check_said(&scratch, &["mem:1G"], "name a file or a block device");
+    check_said(
+        &scratch,
+        &["mem:1G"],
+        "name a file, a block device or the export",
+    );
     assert_eq!(said(&scratch, &[]).0, 2);
 }
 
