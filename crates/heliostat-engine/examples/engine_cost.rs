@@ -123,6 +123,7 @@ impl Run {
             block_bytes: 512,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            write_behind: 0,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             accounting: true,
             legs: vec![leg; 3],

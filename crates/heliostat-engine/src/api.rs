@@ -31,6 +31,8 @@ pub struct Config {
     pub leg_timeout: Duration,
     /// An array that was written and then idle for this long is flushed and recorded as clean.
     pub clean_delay: Duration,
+    /// Of a mirror, how many writes write-mostly legs may be behind; 0: none.
+    pub write_behind: u32,
     /// Whether the plain counters and histograms of the legs are kept.
     pub accounting: bool,
     /// The legs in role order, as many as `map` has.

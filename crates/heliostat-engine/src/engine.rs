@@ -27,6 +27,7 @@ use crate::repair::Repair;
 use crate::slab::Slab;
 use crate::status::Status;
 use crate::write::{Write, ZEROS_BYTES, zeros_slice};
+use crate::write_behind::Behind;
 
 /// The moment at which an input is handled, and the randomness that its decisions may draw on.
 pub(crate) struct Turn<'a> {
@@ -66,6 +67,7 @@ pub struct Engine {
     /// How many pieces there ever were.
     pub(crate) pieces_begun: u64,
     pub(crate) writes: Slab<Write>,
+    pub(crate) behind: Behind,
     /// Changes that cross borders of chunks, each of several writes.
     pub(crate) changes: Slab<Change>,
     /// Write buffers that are with a client, by buffer index.
@@ -141,6 +143,7 @@ impl Engine {
             pieces: Slab::new(),
             pieces_begun: 0,
             writes: Slab::new(),
+            behind: Behind::new(&config),
             changes: Slab::new(),
             unsubmitted: Vec::new(),
             locks: Locks::new(),

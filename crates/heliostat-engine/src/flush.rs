@@ -2,7 +2,8 @@
 //!
 //! Flushes run in rounds: one to every leg that is written to. A write is answered only when every
 //! leg has completed it, so a round that begins after a flush arrived covers all that was answered
-//! before. Flushes that arrive while a round is on its way share the next one.
+//! before; of writes behind (see [`crate::write_behind`]) those that were answered before a flush
+//! are waited for first. Flushes that arrive while a round is on its way share the next one.
 
 use heliostat_types::{ErrorKind, LegId, LegSet, RequestId};
 
@@ -40,7 +41,8 @@ struct Round {
 pub(crate) struct FlushRounds {
     rounds: Slab<Round>,
     active: Option<u32>,
-    next: Vec<Waiter>,
+    /// With the last write behind that each has to wait for.
+    next: Vec<(u64, Waiter)>,
 }
 
 impl Default for FlushRounds {
@@ -62,30 +64,42 @@ impl FlushRounds {
 impl Engine {
     /// A client wants all that was answered before to be durable.
     pub(crate) fn begin_flush(&mut self, turn: &Turn<'_>, id: RequestId) {
-        self.flushes.next.push(Waiter::Client(id));
+        self.flushes
+            .next
+            .push((self.behind.last(), Waiter::Client(id)));
         self.begin_round(turn);
     }
 
     /// The record wants to become clean.
     pub(crate) fn begin_clean_flush(&mut self, turn: &Turn<'_>) {
         let changes = self.record.changes();
-        self.flushes.next.push(Waiter::Clean { changes });
+        self.flushes.next.push((0, Waiter::Clean { changes }));
         self.begin_round(turn);
     }
 
     /// The bits of these chunks are to be cleared.
     pub(crate) fn begin_clear_flush(&mut self, turn: &Turn<'_>, chunks: Vec<IdleChunk>) {
-        self.flushes.next.push(Waiter::Clear { chunks });
+        self.flushes.next.push((0, Waiter::Clear { chunks }));
         self.begin_round(turn);
     }
 
-    fn begin_round(&mut self, turn: &Turn<'_>) {
+    /// Begins the next round, for those who need not wait for writes behind any more.
+    pub(crate) fn begin_round(&mut self, turn: &Turn<'_>) {
         if self.flushes.active.is_some() || self.flushes.next.is_empty() {
+            return;
+        }
+        let next = std::mem::take(&mut self.flushes.next);
+        let (ready, next) = next
+            .into_iter()
+            .partition(|(last, _)| self.behind.is_drained(*last));
+        self.flushes.next = next;
+        let ready: Vec<(u64, Waiter)> = ready;
+        if ready.is_empty() {
             return;
         }
         let targets = self.legs.writable();
         let round = self.flushes.rounds.insert(Round {
-            waiters: std::mem::take(&mut self.flushes.next),
+            waiters: ready.into_iter().map(|(_, waiter)| waiter).collect(),
             outstanding: u32::try_from(targets.count()).expect("at most 16"),
             error: ErrorKind::Io,
             result: Ok(()),

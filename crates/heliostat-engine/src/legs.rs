@@ -532,7 +532,7 @@ impl Engine {
                     OpOwner::Piece(_) | OpOwner::Ghost => {}
                     OpOwner::Write(write)
                     | OpOwner::WriteFlush(write)
-                    | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write),
+                    | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write, leg),
                     OpOwner::Flush => self.flush_op_ended(turn),
                     OpOwner::Status { status, .. } => self.status_op_ended(status),
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),

@@ -29,6 +29,7 @@ mod repair;
 mod slab;
 mod status;
 mod write;
+mod write_behind;
 
 pub use api::{
     Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,
@@ -44,3 +45,4 @@ pub use engine::Engine;
 pub use intent::BitmapFigures;
 pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};
 pub use metadata::{Metadata, Unequal};
+pub use write_behind::WriteBehind;

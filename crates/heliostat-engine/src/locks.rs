@@ -25,6 +25,10 @@
 //! it were not there. When it begins to change legs in sync, that is for reads as if it were
 //! granted at that moment.
 //!
+//! A write that is *behind* (see [`crate::write_behind`]) was answered while some legs were late.
+//! For reads it is over, but for these legs, which are to them as if they had failed: nobody reads
+//! them before the release, and what they answered to a read that was sent earlier does not count.
+//!
 //! A read whose pinned leg cannot serve it, or has failed the write, or that overlaps locks with
 //! different pins, waits for them; no lock ever waits for a read.
 
@@ -58,6 +62,8 @@ struct Lock {
     /// Locks of later arrival that overlap.
     blocked: Vec<u32>,
     pin: Option<LegId>,
+    /// Its write was answered: all legs have the bytes but those in `failed`.
+    is_behind: bool,
     /// Legs that have failed a write under it: what they hold there is anybody's guess.
     failed: LegSet,
     /// Pieces of reads that wait for the release.
@@ -127,6 +133,7 @@ impl Locks {
             blockers: 0,
             blocked: Vec::new(),
             pin: None,
+            is_behind: false,
             failed: LegSet::EMPTY,
             readers: Vec::new(),
         });
@@ -190,6 +197,9 @@ impl Locks {
                 continue;
             }
             failed = failed.union(lock.failed);
+            if lock.is_behind {
+                continue;
+            }
             pin = match (pin, lock.pin) {
                 (Pin::None, None) => Pin::Open,
                 (pin, None) => pin,
@@ -206,6 +216,15 @@ impl Locks {
         self.locks[lock].changes = true;
     }
 
+    /// The write that holds a lock is answered, though some legs do not have it yet. Reads go to
+    /// any leg but them until its release; those that waited may try again.
+    pub(crate) fn go_behind(&mut self, lock: u32, late: LegSet) -> Vec<u32> {
+        let lock = &mut self.locks[lock];
+        lock.is_behind = true;
+        lock.failed = lock.failed.union(late);
+        std::mem::take(&mut lock.readers)
+    }
+
     /// A leg has failed a write under a lock.
     pub(crate) fn note_failed(&mut self, lock: u32, leg: LegId) {
         self.locks[lock].failed.insert(leg);
@@ -216,7 +235,7 @@ impl Locks {
         for at in self.overlapping(extent) {
             let index = self.order[at].2;
             let lock = &mut self.locks[index];
-            if Some(index) != own && lock.is_heeded() {
+            if Some(index) != own && lock.is_heeded() && !lock.is_behind {
                 lock.pin.get_or_insert(leg);
             }
         }

@@ -201,7 +201,8 @@ impl Engine {
 
     /// Whether a piece is free to go to any leg.
     fn is_free(&self, piece: &Piece) -> bool {
-        (self.locks.is_empty() || self.pin_of(piece).0 == Pin::None) && self.is_all_equal()
+        let is_unlocked = || self.pin_of(piece) == (Pin::None, LegSet::EMPTY);
+        (self.locks.is_empty() || is_unlocked()) && self.is_all_equal()
     }
 
     /// The leg that must be read where legs differ. In a range of several chunks, of which there
@@ -227,12 +228,18 @@ impl Engine {
     }
 
     /// The leg that is believed where legs may differ after a crash: as Linux md has it, the first
-    /// in sync, or of RAID10 the first copy that is.
+    /// in sync, or of RAID10 the first copy that is. Where write-mostly legs may be behind, they
+    /// may lack what others had when it was answered, and are believed last.
     pub(crate) fn resync_source(&self, extent: Extent) -> LegId {
         let places = self.config.map.places(extent.offset());
-        let mut legs = places.into_iter().map(|place| place.leg);
-        let source = legs.find(|leg| self.legs.in_sync.contains(*leg));
-        source.expect("every byte keeps a leg in sync")
+        let legs = places.into_iter().map(|place| place.leg);
+        let mut legs = legs.filter(|leg| self.legs.in_sync.contains(*leg));
+        let first = legs.next().expect("every byte keeps a leg in sync");
+        let may_be_behind = |leg| self.behind.is_allowed() && self.legs.write_mostly.contains(leg);
+        if !may_be_behind(first) {
+            return first;
+        }
+        legs.find(|leg| !may_be_behind(*leg)).unwrap_or(first)
     }
 
     /// What a piece must heed, and the legs that have failed a write beside it.
@@ -258,9 +265,9 @@ impl Engine {
         let tried = piece.tried.union(failed);
         let candidates = self.legs.readable(piece.holders, tried);
         let must_wait = match pin {
-            Pin::Leg(leg) => failed.contains(leg),
+            Pin::Leg(leg) if failed.contains(leg) => true,
             Pin::Conflict => true,
-            Pin::None | Pin::Open => candidates.is_empty() && !failed.is_empty(),
+            Pin::Leg(_) | Pin::None | Pin::Open => candidates.is_empty() && !failed.is_empty(),
         };
         if must_wait {
             return self.locks.wait(piece.extent, piece.own_lock, index);

@@ -24,6 +24,7 @@ use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
 use crate::locks::LockOwner;
 use crate::read::{Piece, PieceOwner};
+use crate::write_behind::Lead;
 
 /// A leg trims or zeroes at most this much at a time, so that a long one is not taken for silence.
 const SWEEP_MAX_BYTES: u64 = 64 << 20;
@@ -43,24 +44,28 @@ pub(crate) enum WriteOwner {
 #[derive(Debug)]
 pub(crate) struct Write {
     owner: WriteOwner,
-    kind: ChangeKind,
-    fua: bool,
+    pub(crate) kind: ChangeKind,
+    pub(crate) fua: bool,
     /// As the client asked.
     extent: Extent,
     /// In whole blocks; what is locked. In one chunk.
-    aligned: Extent,
+    pub(crate) aligned: Extent,
     /// The legs that hold it.
     holders: LegSet,
-    lock: u32,
+    pub(crate) lock: u32,
     /// What the legs are sent, but for what they zero or trim by themselves.
     data: Option<BufferSlice>,
     edges: [Option<Edge>; 2],
     edges_outstanding: u32,
     /// The legs that it was sent to.
-    targets: LegSet,
+    pub(crate) targets: LegSet,
+    /// Of them, those that have not ended it.
+    pub(crate) late: LegSet,
     /// Operations not answered yet.
     outstanding: u32,
-    failed: LegSet,
+    /// Whether it is answered before its end.
+    pub(crate) lead: Lead,
+    pub(crate) failed: LegSet,
     /// How each of them failed.
     reasons: [Option<FaultReason>; LEGS_MAX],
     /// Why an edge could not be read.
@@ -214,7 +219,7 @@ impl Engine {
     fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
         let write = &mut self.writes[index];
         let targets = self.legs.writable().intersection(write.holders);
-        write.targets = targets;
+        write.sent_to(targets);
         let (kind, fua, aligned) = (write.kind, write.fua, write.aligned);
         let (data, edges) = (write.data, write.edges);
         for leg in targets {
@@ -337,7 +342,7 @@ impl Engine {
             Err(kind) => !self.write_otherwise(turn, op, index, kind),
         };
         if is_done {
-            self.write_op_ended(turn, index);
+            self.write_op_ended(turn, index, op.leg);
         }
     }
 
@@ -429,11 +434,14 @@ impl Engine {
     }
 
     /// One operation of a change has ended, or was lost with its leg.
-    pub(crate) fn write_op_ended(&mut self, turn: &mut Turn<'_>, index: u32) {
+    pub(crate) fn write_op_ended(&mut self, turn: &mut Turn<'_>, index: u32, leg: LegId) {
         let write = &mut self.writes[index];
         write.outstanding -= 1;
+        write.leg_has_ended(leg);
         if write.outstanding == 0 {
             self.judge_write(turn, index);
+        } else {
+            self.answer_early(turn, index);
         }
     }
 
@@ -541,6 +549,10 @@ impl Engine {
             | FaultReason::ByHand => unreachable!("a write failed"),
         };
         self.writes[index].result = Err(kind);
+        if self.writes[index].is_answered() {
+            // The client was told that it is done: it hears of this at its next flush.
+            self.never_clean();
+        }
         let left = done.union(kept);
         let rebuilding = self.writes[index]
             .targets
@@ -575,18 +587,29 @@ impl Engine {
         self.release_shares(data, &edges);
         self.intent.end(aligned);
         self.change_ended(turn);
-        if self.may_answer_write(index) {
+        let was_behind = self.leave_behind(index);
+        if !was_behind && self.may_answer_write(index) {
             self.answer_write(turn, index);
         }
         self.unlock(turn, lock);
+        if was_behind {
+            self.room_behind(turn);
+        }
     }
 
-    /// Answers whoever waits for a write.
+    /// Answers whoever waits for a write, which has ended or is behind.
     pub(crate) fn answer_write(&mut self, turn: &mut Turn<'_>, index: u32) {
-        let write = self.writes.remove(index);
-        match write.owner {
-            WriteOwner::Client(id) => self.complete(id, write.result),
-            WriteOwner::Change(change) => self.part_ended(turn, change, write.result),
+        let write = &mut self.writes[index];
+        let result = std::mem::replace(&mut write.result, Ok(Answer::Done));
+        let owner = write.owner;
+        if let Lead::Behind { is_answered, .. } = &mut write.lead {
+            *is_answered = true;
+        } else {
+            self.writes.remove(index);
+        }
+        match owner {
+            WriteOwner::Client(id) => self.complete(id, result),
+            WriteOwner::Change(change) => self.part_ended(turn, change, result),
         }
     }
 
@@ -625,7 +648,9 @@ impl Write {
             edges: change.edges,
             edges_outstanding: 0,
             targets: LegSet::EMPTY,
+            late: LegSet::EMPTY,
             outstanding: 0,
+            lead: Lead::None,
             failed: LegSet::EMPTY,
             reasons: [None; LEGS_MAX],
             error: None,

@@ -30,6 +30,14 @@ pub(crate) struct Described {
     pub(crate) data_offsets: Vec<u64>,
 }
 
+impl Described {
+    /// How many writes write-mostly legs may be behind.
+    pub(crate) fn write_behind(&self) -> u32 {
+        let bitmap = self.assembled.metadata.bitmap.as_ref();
+        bitmap.map_or(0, |bits| bits.super_block().write_behind_max)
+    }
+}
+
 /// What was found on a leg.
 #[derive(Debug)]
 pub(crate) enum OnLeg {

@@ -23,6 +23,7 @@ use crate::core::{Core, Parts};
 use crate::export::{ArrayInfo, Export, Interest, Ready};
 use crate::keeper::Keeper;
 use crate::log::Log;
+use crate::md::Described;
 use crate::memory_lock;
 use crate::notify::notify;
 use crate::options::{ArrayOptions, parse_policy};
@@ -644,6 +645,7 @@ fn build(
         memory_bytes,
         leg_timeout: options.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
         accounting: true,
         legs: leg_configs(&prepared),
         metadata: prepared

@@ -127,6 +127,7 @@ fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
         legs,
         memory_bytes: Config::MEMORY_MIN_BYTES,
         leg_timeout: LEG_TIMEOUT,
+        write_behind: 0,
         hbas: Vec::new(),
         metadata: Some(MetadataSpec {
             data_offset_bytes: 65_536 << prng.below(5),

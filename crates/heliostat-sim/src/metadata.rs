@@ -125,6 +125,7 @@ impl Formatted {
                 sync_size_sectors: map.size_bytes() / SECTOR_BYTES,
                 chunk_bytes: u32::try_from(spec.bitmap_chunk_bytes).expect("it was checked"),
                 daemon_sleep_seconds: DAEMON_SLEEP_SECONDS,
+                write_behind_max: array.write_behind,
                 ..BitmapSuper::default()
             };
             let chunks = head.chunks().expect("it was checked");

@@ -83,6 +83,8 @@ pub struct ArraySpec {
     pub memory_bytes: usize,
     /// How long a leg may be silent.
     pub leg_timeout: Duration,
+    /// Of a mirror of all legs, how many writes write-mostly legs may be behind; 0: none.
+    pub write_behind: u32,
     /// Host adapters that legs name.
     pub hbas: Vec<HbaSpec>,
     /// The metadata that its legs carry; `None`: they hold data and nothing else.
@@ -133,6 +135,7 @@ impl Scenario {
                 legs: specs,
                 memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
                 leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
+                write_behind: 0,
                 hbas: Vec::new(),
                 metadata: None,
             },
@@ -269,6 +272,21 @@ impl ArraySpec {
             .map_or(0, |metadata| metadata.data_offset_bytes)
     }
 
+    /// The most writes that may be behind, as md counts them.
+    pub const WRITE_BEHIND_MAX: u32 = (1 << 14) - 1;
+
+    /// Whether the legs that may be behind are there.
+    fn check_write_behind(&self, map: &Map) -> Result<(), ScenarioError> {
+        let text = if self.write_behind > Self::WRITE_BEHIND_MAX {
+            "write_behind: it is 16383 at most"
+        } else if self.write_behind > 0 && !map.is_mirror() {
+            "write_behind: only legs that hold all of the array can be behind"
+        } else {
+            return Ok(());
+        };
+        Err(error("array", text))
+    }
+
     /// btrfs's largest chunk of data.
     pub const COPIES_CHUNK_DEFAULT_BYTES: u64 = 1 << 30;
 
@@ -318,6 +336,7 @@ impl ArraySpec {
         }
         let map = self.map()?;
         self.check_sharing(&map)?;
+        self.check_write_behind(&map)?;
         if let Some(metadata) = self.metadata {
             metadata
                 .check(map.size_bytes())

@@ -69,6 +69,9 @@ impl ArraySpec {
         }
         keys.push(("memory", exact_size(self.memory_bytes as u64)));
         keys.push(("leg_timeout", exact_time(self.leg_timeout.as_ns())));
+        if self.write_behind > 0 {
+            keys.push(("write_behind", self.write_behind.to_string()));
+        }
         add_table(text, "[array]", keys);
         let policy = format!("policies = [{}]\n", quoted(&policy.to_string()));
         text.push_str(&policy);

@@ -653,6 +653,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         memory_bytes: array.memory_bytes,
         leg_timeout: array.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        write_behind: array.write_behind,
         accounting: true,
         legs: specs
             .zip(&array.legs)

@@ -85,6 +85,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         legs,
         memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
         leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
+        write_behind: 0,
         hbas: Vec::new(),
         metadata: None,
     };

@@ -14,7 +14,7 @@ use super::unknown_key;
 use crate::contender::Contender;
 
 /// The keys of `[array]`.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 15] = [
     "level",
     "layout",
     "chunk",
@@ -27,6 +27,7 @@ pub(super) const KEYS: [&str; 14] = [
     "scheduler_on",
     "memory",
     "leg_timeout",
+    "write_behind",
     "data_offset",
     "bitmap_chunk",
 ];
@@ -62,6 +63,7 @@ impl Array {
             legs: Vec::new(),
             memory_bytes: Config::MEMORY_DEFAULT_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            write_behind: 0,
             hbas: parse_hbas(top)?,
             metadata: parse_metadata(&section)?,
         };
@@ -218,6 +220,11 @@ fn set(
                 return Err(wrong("no leg answers in no time".to_owned()));
             }
             array.leg_timeout = Duration::from_ns(ns);
+        }
+        "write_behind" => {
+            let writes = parse_count(key, &text, 0, u64::from(ArraySpec::WRITE_BEHIND_MAX));
+            let writes = writes.map_err(|error| section.error(entry, error))?;
+            array.write_behind = u32::try_from(writes).expect("within the bounds just checked");
         }
         "scheduler" if ["deadline", "fair"].contains(&text.as_str()) => {
             return Err(wrong(format!(

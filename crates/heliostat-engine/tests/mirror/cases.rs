@@ -12,6 +12,7 @@ mod failing;
 mod layouts;
 mod metadata;
 mod review;
+mod write_behind;
 
 const MIB: u64 = 1 << 20;
 

@@ -183,6 +183,11 @@ impl Checker {
         self.writes.len()
     }
 
+    /// Whether `bytes` at `offset` are those of a write.
+    pub(crate) fn is_of(&self, write: usize, offset: u64, bytes: &[u8]) -> bool {
+        self.writes[write].fill.matches(offset, bytes)
+    }
+
     /// A write, write-zeroes or (not `certain`) trim was asked for. Gives its number.
     pub(crate) fn write_asked(
         &mut self,

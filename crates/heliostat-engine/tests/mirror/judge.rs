@@ -311,6 +311,9 @@ impl World {
     }
 
     pub(crate) fn judge_answer(&mut self, asked: &Asked, reply: &Result<Reply, ErrorKind>) {
+        if self.has_lost_behind() {
+            return;
+        }
         match (asked.wanted, reply) {
             (Wanted::Nonsense, _) => {}
             (Wanted::Read(extent), Ok(Reply::Data(bytes))) => {
@@ -457,6 +460,7 @@ impl World {
         let mut excused: Vec<Extent> = under_way.collect();
         excused.extend(self.engine.divergent().map(|(extent, _)| extent));
         excused.extend(&self.corrupted);
+        excused.extend(self.behind.iter().map(|behind| behind.extent));
         let block = u64::from(self.setup.block_bytes);
         excused.iter().map(|part| part.aligned_out(block)).collect()
     }
@@ -542,6 +546,9 @@ impl World {
         }
         for leg in self.trusted(&self.delivered) {
             let leg_is = &self.legs[leg];
+            if self.is_behind(LegId::new(leg), asked) {
+                continue;
+            }
             for part in self.held(leg, extent) {
                 self.check(leg_is.written_since(part, asked.start), || {
                     format!("write {write} was answered, but not written to leg {leg}")
@@ -555,6 +562,7 @@ impl World {
                 self.judge_durable(leg, extent);
             }
         }
+        self.note_behind(asked);
     }
 
     pub(crate) fn judge_durable(&self, leg: usize, extent: Extent) {

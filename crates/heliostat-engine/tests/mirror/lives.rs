@@ -26,6 +26,8 @@ impl World {
         self.ended.clear();
         self.asked.clear();
         self.held.clear();
+        self.behind.clear();
+        self.stored.clear();
         self.allocated.clear();
         self.refused = false;
         self.events.clear();
@@ -61,8 +63,13 @@ impl World {
         let mut bytes = vec![0; index(self.setup.size_bytes)];
         for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
             let places = self.map.places(part.offset());
-            let source = places.iter().find(|place| trusted.contains(place.leg));
-            let source = source.expect("every byte has a leg that is trusted").leg;
+            let sources = || {
+                let legs = places.iter().map(|place| place.leg);
+                legs.filter(|leg| trusted.contains(*leg))
+            };
+            let source = sources().find(|leg| !self.may_be_behind(*leg));
+            let source = source.or_else(|| sources().next());
+            let source = source.expect("every byte has a leg that is trusted");
             let range = index(part.offset())..index(part.end());
             bytes[range].copy_from_slice(self.legs[source.index()].durable_bytes(part));
         }

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod arena;
 #[cfg(test)]
+mod behind;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod checker;

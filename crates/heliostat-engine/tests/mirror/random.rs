@@ -5,6 +5,7 @@
 
 mod families;
 mod setup;
+mod write_behind;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -40,6 +41,8 @@ struct Odds {
     background: u64,
     /// Of 100 runs, so many begin after an unclean stop.
     unclean: u64,
+    /// Write-mostly legs may be behind.
+    write_behind: bool,
 }
 
 const CALM: Odds = Odds {
@@ -56,6 +59,7 @@ const CALM: Odds = Odds {
     comes_back: 0,
     background: 0,
     unclean: 0,
+    write_behind: false,
 };
 
 /// How long a run is, for shrinking.
@@ -246,6 +250,10 @@ impl Run {
         if pending.ghost && self.dice.below(2) == 0 {
             return Outcome::Bad(ErrorKind::Io);
         }
+        // What it would lose, nobody has, and was answered: that is told in a case of its own.
+        if self.world.is_needed_behind(op.leg) && op.kind != OpKind::Read {
+            return Outcome::Good;
+        }
         if op.kind != OpKind::BlockStatus && self.chance(odds.short) {
             return Outcome::Short;
         }
@@ -431,6 +439,9 @@ impl Run {
             }
             for _ in 0..steps {
                 self.step();
+                if self.world.has_lost_behind() {
+                    return;
+                }
             }
             self.world.fail_power();
             let policy = policy(&mut self.dice, true);
@@ -439,6 +450,9 @@ impl Run {
         }
         for _ in 0..self.size.steps / (self.odds.power_cuts + 1) {
             self.step();
+            if self.world.has_lost_behind() {
+                return;
+            }
         }
         if self.dice.below(3) == 0 {
             self.world.cut_power();

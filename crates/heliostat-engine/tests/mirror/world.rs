@@ -22,6 +22,7 @@ use heliostat_types::{
 };
 
 use crate::arena::Arena;
+use crate::behind::Behind;
 use crate::checker::{Checker, Fill, Tick, index};
 use crate::leg::Leg;
 use crate::meta::{self, Meta, Readings};
@@ -38,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) memory_bytes: usize,
     pub(crate) leg_timeout: Duration,
     pub(crate) clean_delay: Duration,
+    pub(crate) write_behind: u32,
     pub(crate) accounting: bool,
     pub(crate) legs: Vec<LegConfig>,
     pub(crate) fill: Fill,
@@ -71,6 +73,7 @@ impl Setup {
             memory_bytes: Config::MEMORY_MIN_BYTES,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
+            write_behind: 0,
             accounting: true,
             legs: vec![LEG; count],
             fill: Fill::Pattern(0),
@@ -234,6 +237,10 @@ pub(crate) struct World {
     pub(crate) readings: Readings,
     /// How often legs were sent metadata.
     pub(crate) metadata_writes: usize,
+    /// Writes that were answered while legs did not have them yet.
+    pub(crate) behind: Vec<Behind>,
+    /// Which legs have ended which writes well.
+    pub(crate) stored: BTreeSet<(LegId, usize)>,
     /// When the engine had last nothing to do.
     pub(crate) at_rest: Tick,
     /// Some chunks are to be resynced.
@@ -260,6 +267,7 @@ pub(crate) fn new_engine(
         memory_bytes: setup.memory_bytes,
         leg_timeout: setup.leg_timeout,
         clean_delay: setup.clean_delay,
+        write_behind: setup.write_behind,
         accounting: setup.accounting,
         legs: setup.legs.clone(),
         metadata,
@@ -310,6 +318,8 @@ impl World {
             silent_faults: 0,
             readings: Readings::default(),
             metadata_writes: 0,
+            behind: Vec::new(),
+            stored: BTreeSet::new(),
             at_rest: 0,
             needs_resync: false,
             log: Some(Log::default()),
@@ -377,6 +387,7 @@ impl World {
             }
         }
         self.judge_states();
+        self.judge_behind();
         if self.engine.is_idle() {
             self.at_rest = self.tick;
         }
@@ -541,7 +552,8 @@ impl World {
                     .filter_map(|asked| asked.wanted.changes());
                 // What differs may be made equal while it is out.
                 let written = written.chain(self.checker.failed_extents());
-                let written: Vec<Extent> = written.collect();
+                let behind = self.behind.iter().map(|behind| behind.extent);
+                let written: Vec<Extent> = written.chain(behind).collect();
                 let was_in_sync = self.legs[leg.index()].is_in_sync();
                 self.legs[leg.index()].missed = was_in_sync.then_some(written);
                 self.legs[leg.index()].faulted = true;

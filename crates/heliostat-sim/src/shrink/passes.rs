@@ -118,11 +118,12 @@ fn remove_leg(scenario: &mut Scenario, gone: usize) {
 }
 
 fn plainer_array(trial: &Trial, _failure: &CheckFailure) -> Vec<Trial> {
-    let changes: [fn(&mut Scenario); 11] = [
+    let changes: [fn(&mut Scenario); 12] = [
         |scenario| {
             scenario.array.layout = Layout::Mirror;
             scenario.array.copies = 0;
         },
+        |scenario| scenario.array.write_behind = 0,
         |scenario| scenario.array.metadata = None,
         |scenario| {
             if let Some(metadata) = &mut scenario.array.metadata {

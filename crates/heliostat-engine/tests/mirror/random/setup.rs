@@ -40,9 +40,20 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
     let block_bytes = [512, 4096][index(dice.below(2))];
     let count = 1 + dice.below(size.legs);
     let mut legs: Vec<LegConfig> = (0..count).map(|_| random_leg(dice)).collect();
+    let write_behind = if odds.write_behind {
+        legs.iter_mut()
+            .for_each(|leg| leg.write_mostly = dice.below(2) == 0);
+        [1, 2, 7, 256][index(dice.below(4))]
+    } else {
+        0
+    };
     // Sometimes the last chunk is not whole.
     let size_bytes = size.array_bytes - dice.below(3) * u64::from(block_bytes);
-    let map = random_map(dice, legs.len(), size_bytes, odds.metadata);
+    let map = if odds.write_behind && dice.below(8) > 0 {
+        Map::mirror(legs.len(), size_bytes)
+    } else {
+        random_map(dice, legs.len(), size_bytes, odds.metadata)
+    };
     let mut faulted = LegSet::EMPTY;
     if count > 1 && dice.below(8) == 0 {
         let absent = index(dice.below(count));
@@ -72,6 +83,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
         memory_bytes: Config::MEMORY_MIN_BYTES,
         leg_timeout,
         clean_delay: Duration::from_us([100, 2_000, 200_000][index(dice.below(3))]),
+        write_behind,
         accounting: dice.below(2) == 0,
         legs,
         fill: [Fill::Zeros, Fill::Pattern(0)][index(dice.below(2))],

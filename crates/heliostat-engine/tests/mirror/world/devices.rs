@@ -67,6 +67,8 @@ impl World {
             });
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
+        } else {
+            self.note_stored(&op, &pending.snapshot);
         }
         if error.is_some() {
             self.doom_writes();
