@@ -1,6 +1,6 @@
 //! A result for programs. `docs/sim.md` says what each field means; fields are only ever added.
 
-use heliostat_sim::{Integrity, JobBound, LegResult, Moved, RunResult};
+use heliostat_sim::{BackgroundResult, Integrity, JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use serde::Serialize;
 use stdx::histogram::Histogram;
@@ -23,6 +23,7 @@ pub struct ResultJson<'a> {
     errors: u64,
     events: u64,
     integrity: IntegrityJson,
+    background: Option<BackgroundJson>,
     bound: Option<BoundJson>,
 }
 
@@ -62,6 +63,30 @@ struct HedgesJson {
     issued: u64,
     won: u64,
     extra_read_fraction: f64,
+}
+
+/// How far the work in the background came.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct BackgroundJson {
+    work: &'static str,
+    bytes: u64,
+    seconds: f64,
+    bw_bytes: f64,
+    done: bool,
+    mismatch_sectors: u64,
+}
+
+impl BackgroundJson {
+    fn new(result: BackgroundResult) -> Self {
+        Self {
+            work: result.work.name(),
+            bytes: result.bytes,
+            seconds: result.time.as_secs_f64(),
+            bw_bytes: result.bw_bytes(),
+            done: result.done,
+            mismatch_sectors: result.mismatch_sectors,
+        }
+    }
 }
 
 /// What injected faults of bytes, and power cuts, have done.
@@ -147,6 +172,7 @@ impl<'a> ResultJson<'a> {
             errors: result.errors,
             events: result.event_count,
             integrity: IntegrityJson::new(&result.integrity),
+            background: result.background.map(BackgroundJson::new),
             bound: None,
         }
     }

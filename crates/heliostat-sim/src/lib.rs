@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod background;
 mod bound;
 mod checks;
 mod contents;
@@ -46,6 +47,7 @@ mod streams;
 mod trace;
 mod trial;
 
+pub use background::{BackgroundResult, BackgroundSpec, BackgroundWork};
 pub use bound::{Bound, JobBound, Limit, bound};
 pub use contents::Fidelity;
 pub use faults::{Effect, Fault};

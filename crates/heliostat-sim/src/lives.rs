@@ -120,6 +120,7 @@ fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
     }
     let no_bitmap = prng.below(8) == 0;
     let array = ArraySpec {
+        background: None,
         size_bytes: (65_536 << prng.below(6)) + 4096 * prng.below(3),
         layout,
         copies: 0,

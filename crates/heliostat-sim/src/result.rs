@@ -3,6 +3,7 @@
 use heliostat_types::Duration;
 use stdx::histogram::Histogram;
 
+use crate::background::BackgroundResult;
 use crate::series::Series;
 
 /// The figures of one scenario under one policy. Counted is what completed in the measured time.
@@ -32,6 +33,8 @@ pub struct RunResult {
     pub errors: u64,
     /// What injected faults did to bytes, over the whole run.
     pub integrity: Integrity,
+    /// How far the work in the background came, where there was any.
+    pub background: Option<BackgroundResult>,
     /// Hash of everything that happened: equal for equal seed and commit, on every machine.
     pub trace_hash: u64,
     /// How many events that were.

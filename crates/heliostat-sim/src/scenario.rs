@@ -10,6 +10,7 @@ use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId};
 use heliostat_workload::{Job, OpenTrace};
 use stdx::units::exact_size;
 
+use crate::background::BackgroundSpec;
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
 use crate::leg_spec::{HbaSpec, LegSpec};
@@ -89,6 +90,8 @@ pub struct ArraySpec {
     pub hbas: Vec<HbaSpec>,
     /// The metadata that its legs carry; `None`: they hold data and nothing else.
     pub metadata: Option<MetadataSpec>,
+    /// What it does beside serving clients; of raw legs only.
+    pub background: Option<BackgroundSpec>,
 }
 
 /// Why a scenario makes no sense.
@@ -138,6 +141,7 @@ impl Scenario {
                 write_behind: 0,
                 hbas: Vec::new(),
                 metadata: None,
+                background: None,
             },
             jobs: Vec::new(),
             faults: Vec::new(),

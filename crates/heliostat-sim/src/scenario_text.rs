@@ -67,6 +67,11 @@ impl ArraySpec {
             keys.push(("data_offset", exact_size(metadata.data_offset_bytes)));
             keys.push(("bitmap_chunk", exact_size(metadata.bitmap_chunk_bytes)));
         }
+        if let Some(spec) = self.background {
+            keys.push(("background", spec.work.name().to_owned()));
+            keys.push(("resync_min", exact_rate(spec.rate_min)));
+            keys.push(("resync_max", exact_rate(spec.rate_max)));
+        }
         keys.push(("memory", exact_size(self.memory_bytes as u64)));
         keys.push(("leg_timeout", exact_time(self.leg_timeout.as_ns())));
         if self.write_behind > 0 {

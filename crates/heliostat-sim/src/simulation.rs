@@ -18,6 +18,7 @@ use heliostat_types::{
 use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
 
 use crate::arena::Arena;
+use crate::background::BackgroundWatch;
 use crate::contents::Fidelity;
 use crate::devices::build_legs;
 use crate::leg::{LegOps, SimLeg};
@@ -79,6 +80,7 @@ pub struct Simulation {
     /// What clients have seen of damaged bytes.
     pub(crate) integrity: Integrity,
     pub(crate) power: Power,
+    background: Option<BackgroundWatch>,
     /// Of an array with metadata.
     pub(crate) lives: Option<Box<Lives>>,
     /// A bug on purpose, and how often it could have shown.
@@ -229,7 +231,8 @@ impl Simulation {
             Duration::ZERO => Instant::MAX,
             seconds => begins_at + seconds,
         };
-        let has_writes = scenario.jobs.iter().any(Job::has_writes);
+        let background = array.background;
+        let has_writes = scenario.jobs.iter().any(Job::has_writes) || background.is_some();
         let clients = build_clients(scenario)?;
         let has_metadata = array.metadata.is_some();
         let has_cuts = scenario.has_power_cuts() || has_metadata;
@@ -271,11 +274,15 @@ impl Simulation {
             errors: 0,
             integrity: Integrity::default(),
             power: Power::new(scenario, clean),
+            background: background.map(|spec| BackgroundWatch::new(spec, array.size_bytes)),
             lives: has_metadata.then(|| Box::new(Lives::new(LegSet::first(array.legs.len())))),
             plant: None,
             plant_count: 0,
             failure: None,
         };
+        if let Some(spec) = background {
+            simulation.inbox.extend(spec.inputs());
+        }
         if has_metadata {
             simulation.start_life();
         }
@@ -329,7 +336,20 @@ impl Simulation {
             self.pump();
         }
         self.end_when_all_is_moved();
+        self.watch_background();
         true
+    }
+
+    /// Notes how far the work in the background is, and ends it with the measured time.
+    fn watch_background(&mut self) {
+        let Some(watch) = &mut self.background else {
+            return;
+        };
+        let measured = (self.measured.begins_at, self.measured.ends_at);
+        if watch.look(self.now, self.engine.background(), measured) {
+            self.inbox.push_back(Input::PauseBackground);
+            self.pump();
+        }
     }
 
     /// How much of the virtual time has passed, from 0 to 1.
@@ -374,6 +394,8 @@ impl Simulation {
             write.merge(&job.write);
         }
         let mut legs = Vec::new();
+        let begins_at = self.measured.begins_at;
+        let background = self.background.map(|watch| watch.result(begins_at));
         let mut integrity = self.integrity;
         integrity.power_cuts = self.power.cut_count;
         for (index, leg) in self.legs.into_iter().enumerate() {
@@ -398,6 +420,7 @@ impl Simulation {
             hedges: Hedges::default(),
             errors: self.errors,
             integrity,
+            background,
             trace_hash: self.trace.hash(),
             event_count: self.trace.count(),
         })
@@ -613,6 +636,9 @@ impl Simulation {
     }
 
     fn on_event(&mut self, event: Event) {
+        if let Some(watch) = &mut self.background {
+            watch.on_event(self.now, &event);
+        }
         if let Event::LegFaulted { leg, .. } = event {
             self.trace.record(TraceEvent {
                 at: self.now,

@@ -88,6 +88,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         write_behind: 0,
         hbas: Vec::new(),
         metadata: None,
+        background: None,
     };
     let is_new = seed >= FIRST_WITH_ALL_FAULTS;
     let mut failing = LegSet::first(small(leg_count));

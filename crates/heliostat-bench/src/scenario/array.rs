@@ -2,10 +2,10 @@
 
 use heliostat_engine::{Config, Layout, Map, Raid10};
 use heliostat_policy::find_policy;
-use heliostat_sim::{ArraySpec, MetadataSpec};
+use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
-use stdx::units::{parse_size, parse_time_ns};
+use stdx::units::{parse_rate, parse_size, parse_time_ns};
 use toml::de::DeValue;
 
 use super::legs::{Leg, parse_hbas, parse_legs};
@@ -14,7 +14,7 @@ use super::unknown_key;
 use crate::contender::Contender;
 
 /// The keys of `[array]`.
-pub(super) const KEYS: [&str; 15] = [
+pub(super) const KEYS: [&str; 18] = [
     "level",
     "layout",
     "chunk",
@@ -30,6 +30,9 @@ pub(super) const KEYS: [&str; 15] = [
     "write_behind",
     "data_offset",
     "bitmap_chunk",
+    "background",
+    "resync_min",
+    "resync_max",
 ];
 
 /// The section `[array]`.
@@ -66,6 +69,7 @@ impl Array {
             write_behind: 0,
             hbas: parse_hbas(top)?,
             metadata: parse_metadata(&section)?,
+            background: parse_background(&section)?,
         };
         let mut policies = Vec::new();
         let mut notes = Vec::new();
@@ -74,7 +78,8 @@ impl Array {
             match entry.key {
                 "legs" => legs = parse_legs(top, &section, entry)?,
                 "policies" => policies = parse_policies(&section, entry, &mut notes)?,
-                "level" | "layout" | "chunk" | "data_offset" | "bitmap_chunk" => {}
+                "level" | "layout" | "chunk" | "data_offset" | "bitmap_chunk" | "background"
+                | "resync_min" | "resync_max" => {}
                 _ => set(&mut spec, &section, entry)?,
             }
         }
@@ -152,6 +157,47 @@ fn parse_metadata(section: &Section<'_>) -> Result<Option<MetadataSpec>, Scenari
         data_offset_bytes,
         bitmap_chunk_bytes: bitmap_chunk_bytes.unwrap_or(MetadataSpec::BITMAP_CHUNK_DEFAULT_BYTES),
     }))
+}
+
+/// What `background`, `resync_min` and `resync_max` say together.
+fn parse_background(section: &Section<'_>) -> Result<Option<BackgroundSpec>, ScenarioFileError> {
+    let rate = |key| -> Result<Option<u64>, ScenarioFileError> {
+        let Some(entry) = section.entry(key) else {
+            return Ok(None);
+        };
+        let rate = parse_rate(&section.text(entry)?);
+        let rate = rate.map_err(|error| section.error(entry, format_args!("{key}: {error}")));
+        Ok(Some(rate?))
+    };
+    let (rate_min, rate_max) = (rate("resync_min")?, rate("resync_max")?);
+    let Some(entry) = section.entry("background") else {
+        let entries = ["resync_min", "resync_max"].map(|key| section.entry(key));
+        return match entries.into_iter().flatten().next() {
+            Some(entry) => {
+                let text = format_args!("{}: there is no background work to be so fast", entry.key);
+                Err(section.error(entry, text))
+            }
+            None => Ok(None),
+        };
+    };
+    let name = section.text(entry)?;
+    let work = BackgroundWork::ALL.iter().find(|work| work.name() == name);
+    let Some(&work) = work else {
+        let text = format_args!("background: '{name}' is neither resync nor check");
+        return Err(section.error(entry, text));
+    };
+    if section.entry("data_offset").is_some() {
+        let text = "background: of legs without data_offset only";
+        return Err(section.error(entry, text));
+    }
+    let mut spec = BackgroundSpec::new(work);
+    spec.rate_min = rate_min.unwrap_or(spec.rate_min);
+    spec.rate_max = rate_max.unwrap_or(spec.rate_max.max(spec.rate_min));
+    if spec.rate_max < spec.rate_min {
+        let text = "resync_max is less than resync_min";
+        return Err(section.error(entry, text));
+    }
+    Ok(Some(spec))
 }
 
 /// `layout` with chunks of the size that `chunk` says.

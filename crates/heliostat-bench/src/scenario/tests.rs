@@ -322,6 +322,16 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             ("legs =", "level = 'raid1'\nlayout = 'near'\nlegs ="),
             ("legs =", "memory = 1\nlegs ="),
             ("legs =", "copies_chunk = '3MiB'\nlegs ="),
+            ("legs =", "background = 'rebuild'\nlegs ="),
+            ("legs =", "resync_max = '1MB/s'\nlegs ="),
+            (
+                "legs =",
+                "background = 'resync'\nresync_min = '2MB/s'\nresync_max = '1MB/s'\nlegs =",
+            ),
+            (
+                "legs =",
+                "background = 'check'\ndata_offset = '1MiB'\nlegs =",
+            ),
             ("seconds = 1", "first_client = -1"),
             ("[[job]]", "[[hba]]\nname = 'a'\n[[job]]"),
             ("[[job]]", "[[hba]]\nname = 'a'\nbw = '0MB/s'\n[[job]]"),
@@ -348,6 +358,10 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:7: array: layout: near: '' is not a whole number from 2 to 16
             dir/mixed.toml:6: array: memory: '1' is not from 64MiB to 4GiB
             dir/mixed.toml:6: array: copies_chunk: '3MiB' is no power of two from 4KiB to 1TiB
+            dir/mixed.toml:6: array: background: 'rebuild' is neither resync nor check
+            dir/mixed.toml:6: array: resync_max: there is no background work to be so fast
+            dir/mixed.toml:6: array: resync_max is less than resync_min
+            dir/mixed.toml:6: array: background: of legs without data_offset only
             dir/mixed.toml:3: first_client: '-1' is not a whole number from 0 to 4294967295
             dir/mixed.toml:8: hba 'a': it has a name, which legs call it by, and bw, as in bw =
             "600MB/s"
@@ -480,7 +494,8 @@ fn check_written(trial: &Trial) {
 /// Keys that a scenario may have, most of them at the wrong place.
 const KEYS: &str = "name seconds warmup_seconds seed array level layout chunk size legs copies \
     policies scheduler job rw bs iodepth numjobs direct offset leg at until slow dead like model \
-    memory leg_timeout start stop rate_iops error bssplit family fio trace hba device bw";
+    memory leg_timeout start stop rate_iops error bssplit family fio trace hba device bw \
+    background resync_min resync_max data_offset";
 
 /// Values that they may have, parted by bars.
 const VALUES: &str = "1|-1|0|18446744073709551615|1e308|-0.0|nan|'4k'|'ram'|['ram', 'ram']|[[]]|\

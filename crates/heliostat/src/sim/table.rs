@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, Table, TableComponent, presets};
 use heliostat_bench::ScenarioFile;
 use heliostat_bench::report::format::{rate, wrapped};
-use heliostat_sim::{JobBound, LegResult, Moved, RunResult};
+use heliostat_sim::{BackgroundWork, JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
@@ -61,6 +61,13 @@ impl ScenarioTable {
         }
         if has_writes && !has_reads {
             columns = self.columns(&WRITES);
+        }
+        if let Some(work) = self.results.iter().find_map(|result| result.background) {
+            let head = match work.work {
+                BackgroundWork::Resync => "resync\nMiB/s",
+                BackgroundWork::Check => "check\nMiB/s",
+            };
+            columns.push(self.column(head, 0, background_rate));
         }
         if any(|result| result.errors) {
             columns.push(self.column("errors", 0, |result| result.errors.to_string()));
@@ -211,6 +218,13 @@ fn facts(file: &ScenarioFile) -> String {
         scenario.warmup_seconds.as_secs_f64(),
         scenario.seed
     )
+}
+
+/// How fast the background went, with a mark where it has done all.
+fn background_rate(result: &RunResult) -> String {
+    result.background.map_or_else(String::new, |work| {
+        rate(work.bw_bytes() / f64::from(1 << 20)) + if work.done { " (all)" } else { "" }
+    })
 }
 
 /// How many of 100 reads each leg has done.
