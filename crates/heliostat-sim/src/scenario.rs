@@ -130,19 +130,7 @@ impl Scenario {
             seconds: Duration::from_secs(10),
             warmup_seconds: Duration::from_secs(1),
             seed: 1,
-            array: ArraySpec {
-                size_bytes,
-                layout: Layout::Mirror,
-                copies: 0,
-                copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
-                legs: specs,
-                memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
-                leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
-                write_behind: 0,
-                hbas: Vec::new(),
-                metadata: None,
-                background: None,
-            },
+            array: ArraySpec::new(size_bytes, specs),
             jobs: Vec::new(),
             faults: Vec::new(),
             first_client: 0,
@@ -222,6 +210,24 @@ impl Scenario {
 }
 
 impl ArraySpec {
+    /// A mirror of raw legs.
+    #[must_use]
+    pub const fn new(size_bytes: u64, legs: Vec<LegSpec>) -> Self {
+        Self {
+            size_bytes,
+            layout: Layout::Mirror,
+            copies: 0,
+            copies_chunk_bytes: Self::COPIES_CHUNK_DEFAULT_BYTES,
+            legs,
+            memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
+            leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
+            write_behind: 0,
+            hbas: Vec::new(),
+            metadata: None,
+            background: None,
+        }
+    }
+
     /// The legs that lie on the same drive as leg number `leg`, in role order, and which part of it
     /// each of them is: whole MiB, one behind the other. A leg with a drive of its own has all.
     pub(crate) fn partitions(&self, map: &Map, leg: usize) -> Vec<(usize, Extent)> {

@@ -77,19 +77,8 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
     // Two of three scenarios leave one copy of everything healthy: then no client may notice
     // anything.
     let healthy = (prng.below(3) > 0).then(|| LegId::new(small(prng.below(leg_count))));
-    let mut array = ArraySpec {
-        size_bytes,
-        layout: Layout::Mirror,
-        copies: 0,
-        copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
-        legs,
-        memory_bytes: heliostat_engine::Config::MEMORY_MIN_BYTES,
-        leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
-        write_behind: 0,
-        hbas: Vec::new(),
-        metadata: None,
-        background: None,
-    };
+    let mut array = ArraySpec::new(size_bytes, legs);
+    array.memory_bytes = heliostat_engine::Config::MEMORY_MIN_BYTES;
     let is_new = seed >= FIRST_WITH_ALL_FAULTS;
     let mut failing = LegSet::first(small(leg_count));
     if let Some(leg) = healthy {

@@ -1,6 +1,6 @@
 //! The section `[array]`: what serves.
 
-use heliostat_engine::{Config, Layout, Map, Raid10};
+use heliostat_engine::{Layout, Map, Raid10};
 use heliostat_policy::find_policy;
 use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
@@ -58,19 +58,11 @@ impl Array {
             return Err(top.error(entry, "array: write [array] above its keys"));
         };
         let section = Section::new(top.source, "array", entry.at, table);
-        let mut spec = ArraySpec {
-            size_bytes: 0,
-            layout: parse_layout(&section)?,
-            copies: 0,
-            copies_chunk_bytes: ArraySpec::COPIES_CHUNK_DEFAULT_BYTES,
-            legs: Vec::new(),
-            memory_bytes: Config::MEMORY_DEFAULT_BYTES,
-            leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
-            write_behind: 0,
-            hbas: parse_hbas(top)?,
-            metadata: parse_metadata(&section)?,
-            background: parse_background(&section)?,
-        };
+        let mut spec = ArraySpec::new(0, Vec::new());
+        spec.layout = parse_layout(&section)?;
+        spec.hbas = parse_hbas(top)?;
+        spec.metadata = parse_metadata(&section)?;
+        spec.background = parse_background(&section)?;
         let mut policies = Vec::new();
         let mut notes = Vec::new();
         let mut legs = Vec::new();
@@ -192,7 +184,8 @@ fn parse_background(section: &Section<'_>) -> Result<Option<BackgroundSpec>, Sce
     }
     let mut spec = BackgroundSpec::new(work);
     spec.rate_min = rate_min.unwrap_or(spec.rate_min);
-    spec.rate_max = rate_max.unwrap_or(spec.rate_max.max(spec.rate_min));
+    let at_least = spec.rate_max.max(spec.rate_min);
+    spec.rate_max = rate_max.unwrap_or(at_least);
     if spec.rate_max < spec.rate_min {
         let text = "resync_max is less than resync_min";
         return Err(section.error(entry, text));
