@@ -1,5 +1,6 @@
 //! Speed of the program beside others, as figures with their environment; never an assertion.
 
+mod arrays;
 mod environment;
 mod nbd;
 mod servers;
@@ -8,7 +9,7 @@ mod table;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -80,6 +81,28 @@ pub(crate) fn sim(root: &Path, effort: Effort, save: bool) -> Result<()> {
     Ok(())
 }
 
+/// Measures arrays in the format of Linux md, prints the figures, and keeps them as [`nbd()`] does.
+///
+/// # Errors
+/// Where a server or fio fails.
+pub(crate) fn arrays(root: &Path, effort: Effort, save: bool) -> Result<()> {
+    let began = Instant::now();
+    let figures = arrays::run(&e2e::program(root)?, effort)?;
+    let summary = arrays::summary(&figures);
+    println!("\n{summary}");
+    if save {
+        let seconds = began.elapsed().as_secs_f64();
+        keep(
+            root,
+            "arrays",
+            (1, seconds),
+            &arrays::csv(&figures),
+            &summary,
+        )?;
+    }
+    Ok(())
+}
+
 /// Keeps the figures of a benchmark and where they come from below `bench/runs`.
 fn keep(
     root: &Path,
@@ -90,6 +113,7 @@ fn keep(
 ) -> Result<()> {
     let programs: &[_] = match what {
         "nbd" => &["fio", "nbdkit", "qemu-storage-daemon"],
+        "arrays" => &["fio"],
         _ => &[],
     };
     let environment = environment::read(root, programs)?;

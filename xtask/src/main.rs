@@ -34,6 +34,8 @@ usage: cargo xtask COMMAND
                        CPU time per request beside nbdkit and a QEMU quorum
   bench sim [--quick] [--save]
                        requests per second of the simulator, and virtual over real time
+  bench arrays [--quick] [--save]
+                       what a bitmap costs, and how soon an array is there
   e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
@@ -89,6 +91,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         ["ci", steps @ ..] => ci::run(&root(), steps)?,
         ["bench", "nbd", options @ ..] => bench(bench::nbd, options)?,
         ["bench", "sim", options @ ..] => bench(bench::sim, options)?,
+        ["bench", "arrays", options @ ..] => bench(bench::arrays, options)?,
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,

@@ -112,10 +112,14 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 
 /// A directory in memory; removed when dropped.
 #[derive(Debug)]
-struct Place(PathBuf);
+pub(super) struct Place(pub(super) PathBuf);
 
 impl Place {
-    fn new(name: &str) -> Result<Self> {
+    /// A new one; `name` tells it from others of this process.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub(super) fn new(name: &str) -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() {
             memory.to_owned()
