@@ -31,7 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
         .filter_map(|(index, leg)| candidate(index, leg))
         .collect();
     match Assembly::of(&candidates) {
-        Ok(assembly) => check(&assembly, &candidates),
+        Ok(mut assembly) => {
+            check(&assembly, &candidates);
+            assembly.take_back(&candidates);
+            check(&assembly, &candidates);
+        }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });
@@ -117,7 +121,9 @@ fn check(assembly: &Assembly, candidates: &[Candidate]) {
                 );
                 seen.push(candidate);
             }
-            Member::Rebuilding { candidate, .. } => seen.push(candidate),
+            Member::Rebuilding { candidate, .. } | Member::Returning { candidate, .. } => {
+                seen.push(candidate);
+            }
             Member::Missing => {}
         }
     }

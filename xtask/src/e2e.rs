@@ -17,6 +17,7 @@ mod fio;
 mod legs;
 mod nbd;
 mod power;
+mod rebuilds;
 pub(crate) mod room;
 pub(crate) mod server;
 mod stop;
@@ -51,6 +52,7 @@ const TESTS: &[&[Test]] = &[
     faults::TESTS,
     exports::TESTS,
     arrays::TESTS,
+    rebuilds::TESTS,
     examine::TESTS,
     filesystem::TESTS,
     power::TESTS,

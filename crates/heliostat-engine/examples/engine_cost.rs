@@ -87,6 +87,7 @@ fn metadata() -> Metadata {
         *role = Role::Active(number);
     }
     Metadata {
+        rebuilding: Vec::new(),
         superblocks: vec![Some(superblock.clone()); 3],
         roles: superblock.roles,
         bitmap: Some(BitmapBits::new(head, 1 << 10)),

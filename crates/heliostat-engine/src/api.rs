@@ -120,8 +120,8 @@ pub struct LegConfig {
 pub enum LegState {
     /// It holds every acknowledged write, and may be read.
     InSync,
-    /// It gets every write, while what it missed is copied to it; it is read by nobody. No leg
-    /// starts so: it is missing at first and then added ([`Input::AddLeg`]).
+    /// It gets every write, while what it missed is copied to it; it is read by nobody. A leg
+    /// starts so only where [`Metadata::rebuilding`] says what it lacks.
     Rebuilding,
     /// It failed a write or a flush, was silent, or shrank; it gets no operation until it is added
     /// again.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use heliostat_format::Superblock;
 use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
+use heliostat_format::{Role, Superblock};
 use heliostat_types::{Duration, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
+use crate::background::Missed;
 use crate::map::{CopyOrder, Layout, LayoutError, Map, Raid10};
 use crate::metadata::{Metadata, Unequal};
 
@@ -18,7 +19,7 @@ pub struct Assembled {
     pub size_bytes: u64,
     /// The layout, in words.
     pub layout: Layout,
-    /// By role, the candidate that has it; `None` where it is missing.
+    /// By role, the candidate that has it, in sync or not; `None` where it is missing.
     pub candidates: Vec<Option<usize>>,
     /// The legs that hold all their data.
     pub in_sync: LegSet,
@@ -139,7 +140,8 @@ pub const fn layout_word(layout: Layout) -> u32 {
 impl Assembled {
     /// What an engine is made of, from legs that were put together.
     ///
-    /// A leg that was being rebuilt counts as missing: it is added again when the engine runs.
+    /// The rebuild of a leg goes on where it has come to. A leg that was taken back must say itself
+    /// that it is incomplete before an engine begins.
     ///
     /// # Errors
     /// Where the array cannot be served.
@@ -150,25 +152,35 @@ impl Assembled {
     ) -> Result<Self, AssembledError> {
         let fresh = &candidates[assembly.freshest].superblock;
         let (map, layout) = shape_of(fresh)?;
-        let members: Vec<Option<usize>> = assembly
-            .members
-            .iter()
-            .map(|member| match member {
-                Member::InSync(candidate) => Some(*candidate),
-                Member::Rebuilding { .. } | Member::Missing => None,
-            })
-            .collect();
-        let in_sync = (0..members.len()).filter(|&role| members[role].is_some());
+        let members: Vec<Option<usize>> = assembly.members.iter().map(candidate_of).collect();
+        let is_in_sync = |member: &Member| matches!(member, Member::InSync(_));
+        let in_sync = (0..members.len()).filter(|&role| is_in_sync(&assembly.members[role]));
         let in_sync: LegSet = in_sync.map(LegId::new).collect();
         if !map.is_covered_by(in_sync) {
             let lacking = assembly.roles_lacking().collect();
             return Err(AssembledError::Incomplete(lacking));
         }
-        let superblocks = members.iter();
-        let superblocks = superblocks.map(|member| Some(candidates[(*member)?].superblock.clone()));
-        let metadata = Metadata {
-            superblocks: superblocks.collect(),
-            roles: fresh.roles.clone(),
+        Ok(Self {
+            size_bytes: map.size_bytes(),
+            map,
+            layout,
+            candidates: members,
+            in_sync,
+            metadata: Metadata::of(assembly, candidates, unix_time),
+        })
+    }
+}
+
+impl Metadata {
+    /// What an engine is told of legs that were put together.
+    #[must_use]
+    pub fn of(assembly: &Assembly, candidates: &[Candidate], unix_time: Duration) -> Self {
+        let members = assembly.members.iter();
+        let superblock = |member| Some(candidates[candidate_of(member)?].superblock.clone());
+        Self {
+            superblocks: members.map(superblock).collect(),
+            rebuilding: rebuilding(assembly),
+            roles: roles(assembly, candidates),
             bitmap: assembly.bitmap.clone(),
             unequal: match assembly.resync {
                 Resync::Nowhere => Unequal::Nowhere,
@@ -177,16 +189,68 @@ impl Assembled {
             },
             is_uneven: assembly.is_uneven,
             unix_time,
-        };
-        Ok(Self {
-            size_bytes: map.size_bytes(),
-            map,
-            layout,
-            candidates: members,
-            in_sync,
-            metadata,
-        })
+        }
     }
+}
+
+/// Who has a role, in sync or not.
+const fn candidate_of(member: &Member) -> Option<usize> {
+    match *member {
+        Member::InSync(candidate)
+        | Member::Rebuilding { candidate, .. }
+        | Member::Returning { candidate, .. } => Some(candidate),
+        Member::Missing => None,
+    }
+}
+
+/// The legs that are there and not in sync, with what they lack.
+fn rebuilding(assembly: &Assembly) -> Vec<(LegId, Missed)> {
+    let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
+    let has_bitmap = assembly.bitmap.is_some();
+    let members = assembly.members.iter().enumerate();
+    let missed = members.filter_map(|(role, member)| {
+        let missed = match *member {
+            Member::Rebuilding {
+                from_sectors,
+                by_bitmap,
+                ..
+            } if by_bitmap && has_bitmap => Missed::Bits {
+                from: bytes(from_sectors),
+                all_from: None,
+            },
+            Member::Rebuilding { from_sectors, .. } => Missed::From(bytes(from_sectors)),
+            Member::Returning { from_sectors, .. } => Missed::Bits {
+                from: 0,
+                all_from: from_sectors.map(bytes),
+            },
+            Member::InSync(_) | Member::Missing => return None,
+        };
+        Some((LegId::new(role), missed))
+    });
+    missed.collect()
+}
+
+/// The table of roles, in which legs that were taken back have theirs again.
+fn roles(assembly: &Assembly, candidates: &[Candidate]) -> Vec<Role> {
+    let fresh = &candidates[assembly.freshest].superblock;
+    let mut roles = fresh.roles.clone();
+    for (role, member) in (0..).zip(&assembly.members) {
+        let Member::Returning { candidate, .. } = *member else {
+            continue;
+        };
+        // Nobody who is there has that role, or this number.
+        let number = candidates[candidate].superblock.dev_number as usize;
+        if roles.len() <= number {
+            roles.resize(number + 1, Role::Spare);
+        }
+        for other in &mut roles {
+            if *other == Role::Active(role) {
+                *other = Role::Spare;
+            }
+        }
+        roles[number] = Role::Active(role);
+    }
+    roles
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::legs::{Op, OpOwner};
 use crate::slab::Slab;
 
 mod api;
+mod checkpoint;
 mod pace;
 mod rejoin;
 mod scrub;
@@ -151,8 +152,8 @@ impl Background {
 
     /// Nothing is locked or in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_joining = |rebuild: &LegRebuild| rebuild.is_joining();
-        self.windows.is_empty() && !self.rebuilds.iter().flatten().any(is_joining)
+        let mut rebuilds = self.rebuilds.iter().flatten();
+        self.windows.is_empty() && !rebuilds.any(LegRebuild::is_busy)
     }
 
     pub(crate) const fn wake_at(&self) -> Option<Instant> {
@@ -176,7 +177,11 @@ impl Background {
                 self.at_leg[leg] -= 1;
                 self.had_at[leg] = now;
             }
-            OpOwner::Ghost | OpOwner::Rejoin(_) | OpOwner::Repair(_) | OpOwner::Metadata => {}
+            OpOwner::Ghost
+            | OpOwner::Rejoin(_)
+            | OpOwner::Checkpoint(_)
+            | OpOwner::Repair(_)
+            | OpOwner::Metadata => {}
             OpOwner::Piece(_)
             | OpOwner::Write(_)
             | OpOwner::WriteFlush(_)
@@ -359,6 +364,7 @@ impl Engine {
         if let Some(job) = &mut self.background.job {
             job.measure(turn.now);
         }
+        self.save_rebuilds(turn);
         loop {
             self.choose_job(turn.now);
             let background = &self.background;

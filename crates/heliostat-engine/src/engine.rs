@@ -107,7 +107,7 @@ impl Engine {
     ///
     /// # Panics
     /// Where `config` breaks what its fields say, some bytes have no leg in sync, or a leg is being
-    /// rebuilt: that is told to the engine once it lives.
+    /// rebuilt and nothing is said of what it lacks.
     #[must_use]
     pub fn new(mut config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
         config.check();
@@ -121,6 +121,15 @@ impl Engine {
             "a leg on record as faulted is not in sync"
         );
         let metadata = config.metadata.take();
+        let rebuilding = metadata
+            .as_ref()
+            .map(|metadata| metadata.rebuilding.clone());
+        let rebuilding = rebuilding.unwrap_or_default();
+        assert_eq!(
+            legs.rebuilding,
+            rebuilding.iter().map(|(leg, _)| *leg).collect(),
+            "it is known what legs lack that are being rebuilt"
+        );
         let has_metadata = metadata.is_some();
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
         let needed = Needed::of(&intent, config.size_bytes);
@@ -132,7 +141,7 @@ impl Engine {
         let zeros = buffers
             .alloc_permanent(ZEROS_BYTES)
             .expect("an empty arena has room");
-        Self {
+        let mut engine = Self {
             observes: policy.observes(),
             policy,
             zeros_reserved: zeros_slice(zeros),
@@ -168,7 +177,9 @@ impl Engine {
             memory_freed: false,
             writes_turn: true,
             config,
-        }
+        };
+        engine.take_up_rebuilds(rebuilding);
+        engine
     }
 
     /// Goes on where `before` ended without a word, as in a power cut: its policy chooses on and
@@ -211,7 +222,7 @@ impl Engine {
                 config,
                 missed,
                 superblock,
-            } => self.add_leg(leg, &config, missed, superblock),
+            } => self.add_leg(turn.now, leg, &config, missed, superblock),
             Input::StartResync { everything } => self.start_resync(everything),
             Input::StartScrub { repair } => self.start_scrub(repair, 0),
             Input::GoOnWithScrub { repair, from_bytes } => self.start_scrub(repair, from_bytes),
@@ -523,6 +534,7 @@ impl Engine {
             OpOwner::Metadata => self.metadata_answered(turn, &op, result),
             OpOwner::Background(window) => self.window_answered(turn, window, &op, result),
             OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
+            OpOwner::Checkpoint(leg) => self.checkpoint_flushed(turn, leg, result),
             OpOwner::Ghost => {}
         }
     }

@@ -493,7 +493,7 @@ impl Engine {
     }
 
     /// Bits are looked at some time from now on, unless that is to be already.
-    fn sweep_later(&mut self, turn: &Turn<'_>) {
+    pub(crate) fn sweep_later(&mut self, turn: &Turn<'_>) {
         if self.sweep_at.is_none() && self.may_clear() && self.intent.has_bits() {
             let head = self.intent.bits().expect("there are bits").super_block();
             let seconds = u64::from(head.daemon_sleep_seconds.max(1));

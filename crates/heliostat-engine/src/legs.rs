@@ -59,6 +59,8 @@ pub(crate) enum OpOwner {
     Background(u32),
     /// The flush of a leg that was rebuilt.
     Rejoin(LegId),
+    /// The flush of a leg that is being rebuilt, before it says how far it is.
+    Checkpoint(LegId),
     /// Nobody's any more.
     Ghost,
 }
@@ -146,10 +148,6 @@ pub(crate) struct Legs {
 impl Legs {
     pub(crate) fn new(config: &Config) -> Self {
         let legs: Vec<Leg> = config.legs.iter().map(Leg::new).collect();
-        assert!(
-            legs.iter().all(|leg| leg.state != LegState::Rebuilding),
-            "a leg that is to be rebuilt is missing, and then added"
-        );
         let with = |wanted: fn(&Leg) -> bool| {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
             chosen.map(|(index, _)| LegId::new(index)).collect()
@@ -162,7 +160,7 @@ impl Legs {
                 .map(|(index, leg)| view_of(LegId::new(index), leg))
                 .collect(),
             in_sync,
-            rebuilding: LegSet::EMPTY,
+            rebuilding: with(|leg| leg.state == LegState::Rebuilding),
             write_mostly: with(|leg| leg.config.write_mostly),
             legs,
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
@@ -538,7 +536,7 @@ impl Engine {
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),
                     OpOwner::Metadata => self.metadata_op_ended(turn, leg),
                     OpOwner::Background(window) => self.window_op_lost(turn, window),
-                    OpOwner::Rejoin(_) => {}
+                    OpOwner::Rejoin(_) | OpOwner::Checkpoint(_) => {}
                 }
             }
         }

@@ -18,6 +18,9 @@
 //! two where nobody knew of that, because then it may be one in front of them. A bitmap that
 //! nobody could believe says so itself until all its pages are durable.
 //!
+//! A leg that is being rebuilt gets the same, with a superblock that says how far it has come. It
+//! is the last to get it in each event, so that whoever hears of an event first is in sync.
+//!
 //! A superblock says: *dirty* (`resync_offset` 0) before the first write, *clean* only after a
 //! flush of every leg; who is out, before any client hears of a write that did not get there.
 
@@ -27,6 +30,7 @@ use heliostat_format::{BitmapBits, BitmapState, Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{ArrayRecord, FaultReason, Output};
+use crate::background::Missed;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::whole;
 use crate::engine::{Engine, Turn, Waiting};
@@ -47,6 +51,9 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Metadata {
     /// The superblock of each leg, by role; `None` where the leg is missing.
     pub superblocks: Vec<Option<Superblock>>,
+    /// The legs that are there and have not all their data, with what they lack. Each says so
+    /// itself, durably.
+    pub rebuilding: Vec<(LegId, Missed)>,
     /// The table of roles, by `dev_number`, as the freshest superblock has it.
     pub roles: Vec<Role>,
     /// The bits of all legs that are believed, together; `None` where the array has no bitmap.
@@ -110,8 +117,8 @@ enum Step {
         events: u64,
         /// Legs that missed the last event hear of it, and of nothing else.
         is_catching_up: bool,
-        /// It is for those legs alone that were rebuilt and are about to be in sync.
-        is_for_joining: bool,
+        /// It is for those legs alone that are being rebuilt.
+        is_for_rebuilding: bool,
     },
 }
 
@@ -122,6 +129,11 @@ struct Commit {
     steps: VecDeque<Step>,
     /// The legs that it must reach.
     targets: LegSet,
+    /// The record as this commit has it: all its superblocks say the same, whenever they are sent.
+    dirty: bool,
+    roles: Vec<Role>,
+    /// Legs that were rebuilt, and are in sync from this commit on.
+    joining: LegSet,
     pages: Vec<usize>,
     /// The count of events in front of it, where it has superblocks.
     events_before: Option<u64>,
@@ -204,8 +216,11 @@ impl Keeper {
         let start = Start::of(&metadata);
         let legs = metadata.superblocks.iter().flatten();
         let is_catching_up = legs.into_iter().any(|leg| leg.events < events);
-        let is_uneven =
-            metadata.is_uneven || metadata.is_unproven() || is_catching_up || start.is_degraded;
+        let is_uneven = metadata.is_uneven
+            || metadata.is_unproven()
+            || is_catching_up
+            || start.is_degraded
+            || !metadata.rebuilding.is_empty();
         Self {
             behind: is_catching_up.then(|| metadata.roles.clone()),
             start: is_uneven.then_some(start),
@@ -272,6 +287,11 @@ impl Keeper {
         self.pages_written
     }
 
+    /// The commit that is on its way.
+    const fn commit(&self) -> Option<&Commit> {
+        self.commit.as_ref()
+    }
+
     /// Whether a commit could begin at once.
     pub(crate) const fn is_due(&self) -> bool {
         self.is_wanted && self.commit.is_none()
@@ -321,25 +341,22 @@ impl Engine {
         if self.intent.is_unproven() {
             steps.push_back(Step::Proof);
         }
-        let last = superblocks.last().copied();
-        let superblocks = superblocks.into_iter();
-        steps.extend(
-            superblocks.map(|(events, is_catching_up)| Step::Superblocks {
+        let has_rebuilding = !targets.difference(self.legs.in_sync).is_empty();
+        for (events, is_catching_up) in superblocks {
+            // Legs in sync first, so that no leg that calls one of the others failed is ever
+            // behind it.
+            let rounds = [false].into_iter().chain(has_rebuilding.then_some(true));
+            steps.extend(rounds.map(|is_for_rebuilding| Step::Superblocks {
                 events,
                 is_catching_up,
-                is_for_joining: false,
-            }),
-        );
-        // Last, so that no leg that calls them failed is ever behind them.
-        if let Some((events, is_catching_up)) = last
-            && !targets.difference(self.legs.in_sync).is_empty()
-        {
-            steps.push_back(Step::Superblocks {
-                events,
-                is_catching_up,
-                is_for_joining: true,
-            });
+                is_for_rebuilding,
+            }));
         }
+        let (dirty, roles, joining) = (
+            self.record.newest().dirty,
+            self.roles_now(),
+            self.joining_legs(),
+        );
         let keeper = self.keeper_mut();
         keeper.number += 1;
         keeper.pages_written += pages.len() as u64;
@@ -348,6 +365,9 @@ impl Engine {
         keeper.commit = Some(Commit {
             steps,
             targets,
+            dirty,
+            roles,
+            joining,
             pages,
             events_before,
             told: None,
@@ -380,9 +400,9 @@ impl Engine {
             Some(Step::Superblocks {
                 events,
                 is_catching_up,
-                is_for_joining,
+                is_for_rebuilding,
             }) => {
-                let targets = if is_for_joining {
+                let targets = if is_for_rebuilding {
                     targets.difference(in_sync)
                 } else {
                     targets.intersection(in_sync)

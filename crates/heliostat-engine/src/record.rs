@@ -262,7 +262,7 @@ impl Engine {
                 Held::Begin(write) => self.begin_if_durable(turn, write),
                 Held::Repair(repair) => self.repair_if_durable(turn, repair),
                 Held::Window(window) => self.change_if_durable(turn, window),
-                Held::Rejoin(leg, serial) => self.join_leg(leg, serial),
+                Held::Rejoin(leg, serial) => self.join_leg(turn, leg, serial),
                 Held::WriteAnswer(write) => self.answer_write(turn, write),
                 Held::FlushAnswer(round) => self.answer_flush(round),
                 Held::Clear(chunks) => self.clear_bits(&chunks),

@@ -335,6 +335,7 @@ impl Engine {
             | OpOwner::Metadata
             | OpOwner::Background(_)
             | OpOwner::Rejoin(_)
+            | OpOwner::Checkpoint(_)
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
         let is_done = match result {

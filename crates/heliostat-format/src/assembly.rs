@@ -42,6 +42,13 @@ pub enum Member {
         /// Whether only chunks with a bit were missing.
         by_bitmap: bool,
     },
+    /// This candidate, which was away: see [`Assembly::take_back`].
+    Returning {
+        /// Which.
+        candidate: usize,
+        /// It lacks what the bitmap says, and all from here on: it was being rebuilt when it left.
+        from_sectors: Option<u64>,
+    },
     /// Nobody.
     Missing,
 }
@@ -70,9 +77,15 @@ pub enum LeftOut {
         by_bitmap: bool,
     },
     /// The freshest superblock says that it failed.
-    Failed,
+    Failed {
+        /// Whether the bitmap knows all that it missed.
+        by_bitmap: bool,
+    },
     /// The freshest superblock does not know it any more.
-    Removed,
+    Removed {
+        /// Whether the bitmap knows all that it missed.
+        by_bitmap: bool,
+    },
     /// It and the freshest say of each other that they failed: both went on alone.
     WentAlone,
     /// It was being made a replacement of the leg of this role.
@@ -273,11 +286,66 @@ impl Assembly {
         Ok(assembly)
     }
 
+    /// Gives legs that were away their places back, where nothing speaks against it: they get the
+    /// chunks that they missed, as the bitmap knows them, and are no members in sync before. Which
+    /// ones these are.
+    ///
+    /// A leg that failed is not among them. Neither is one that may have been written to without
+    /// those in sync: what it holds then, their bitmap does not know. Whoever goes on without a leg
+    /// writes down that it is out before anything else, so a leg that knows all legs in sync as
+    /// such has not.
+    pub fn take_back(&mut self, candidates: &[Candidate]) -> Vec<usize> {
+        let fresh = &candidates[self.freshest].superblock;
+        let in_sync: Vec<&Superblock> = self
+            .in_sync()
+            .map(|candidate| &candidates[candidate].superblock)
+            .collect();
+        let mut back = Vec::new();
+        for &(index, why) in &self.left_out {
+            let own = &candidates[index].superblock;
+            let is_known = matches!(
+                why,
+                LeftOut::Stale {
+                    by_bitmap: true,
+                    ..
+                } | LeftOut::Removed { by_bitmap: true }
+            );
+            let has_gone_alone = in_sync
+                .iter()
+                .any(|leg| own.role_of(leg.dev_number) != fresh.role_of(leg.dev_number));
+            let is_alike = own.size_sectors == fresh.size_sectors
+                && own.raid_disks == fresh.raid_disks
+                && own.layout == fresh.layout
+                && own.features.contains(Features::BITMAP)
+                && !own.features.contains(Features::REPLACEMENT);
+            let Some(Role::Active(role)) = own.role() else {
+                continue;
+            };
+            // Its number may be that of another leg by now.
+            let is_same = match fresh.role_of(own.dev_number) {
+                None | Some(Role::Spare) => true,
+                Some(told) => told == Role::Active(role),
+            };
+            let place = self.members.get_mut(usize::from(role));
+            let place = place.filter(|member| matches!(member, Member::Missing));
+            let Some(place) = place else { continue };
+            if is_known && is_alike && is_same && !has_gone_alone {
+                *place = Member::Returning {
+                    candidate: index,
+                    from_sectors: own.incomplete_from(),
+                };
+                back.push(index);
+            }
+        }
+        self.left_out.retain(|(index, _)| !back.contains(index));
+        back
+    }
+
     /// The candidates that have all their data, by role.
     pub fn in_sync(&self) -> impl Iterator<Item = usize> + '_ {
         self.members.iter().filter_map(|member| match member {
             Member::InSync(candidate) => Some(*candidate),
-            Member::Rebuilding { .. } | Member::Missing => None,
+            Member::Rebuilding { .. } | Member::Returning { .. } | Member::Missing => None,
         })
     }
 
@@ -361,7 +429,9 @@ impl Assembly {
             None => Resync::From(offset),
         };
         let is_alike = |leg: &&Candidate| {
-            leg.superblock.events == fresh.events && (!has_bitmap || leg.bitmap == self.bitmap)
+            leg.superblock.events == fresh.events
+                && leg.superblock.resync_offset_sectors == offset
+                && (!has_bitmap || leg.bitmap == self.bitmap)
         };
         let counts_on = fresh.roles.iter();
         let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
@@ -440,12 +510,13 @@ fn place(
         return Ok(Placed::Spare);
     }
     let of_fresh = superblock.role_of(fresh.dev_number);
+    let by_bitmap = cleared.is_some_and(|cleared| superblock.events >= cleared);
     if told == Role::Faulty || own == Role::Faulty {
         let is_mutual = of_fresh == Some(Role::Faulty);
         return Ok(Placed::LeftOut(if is_mutual {
             LeftOut::WentAlone
         } else {
-            LeftOut::Failed
+            LeftOut::Failed { by_bitmap }
         }));
     }
     // Not `fresh.events - 1`: it may be 0.
@@ -453,7 +524,7 @@ fn place(
         return Ok(Placed::LeftOut(LeftOut::Stale {
             events: superblock.events,
             freshest: fresh.events,
-            by_bitmap: cleared.is_some_and(|cleared| superblock.events >= cleared),
+            by_bitmap,
         }));
     }
     let is_other = superblock.dev_number != fresh.dev_number;
@@ -472,7 +543,9 @@ fn place(
             role,
             has_data: own == told,
         },
-        Role::Spare | Role::Faulty | Role::Journal => Placed::LeftOut(LeftOut::Removed),
+        Role::Spare | Role::Faulty | Role::Journal => {
+            Placed::LeftOut(LeftOut::Removed { by_bitmap })
+        }
     })
 }
 

@@ -21,8 +21,8 @@ impl Features {
     pub const RESHAPE_BACKWARDS: Self = Self(32);
     /// The reshape moves where the data begins.
     pub const NEW_OFFSET: Self = Self(64);
-    /// The leg is being brought up to date by the bitmap: of what is below `recovery_offset`, only
-    /// chunks whose bits are not set are good.
+    /// The leg is being brought up to date by the bitmap: of what is not below `recovery_offset`,
+    /// it lacks only chunks whose bits are set.
     pub const RECOVERY_BITMAP: Self = Self(128);
     /// The array is shared by the nodes of a cluster.
     pub const CLUSTERED: Self = Self(256);

@@ -467,6 +467,35 @@ impl Superblock {
         self.roles.get(index).copied()
     }
 
+    /// From which sector of its data on the leg lacks everything, whatever a bitmap says; `None`
+    /// where it lacks nothing, or what a bitmap says.
+    #[must_use]
+    pub fn incomplete_from(&self) -> Option<u64> {
+        let is_being_filled = self.features.contains(Features::RECOVERY_OFFSET)
+            && !self.features.contains(Features::RECOVERY_BITMAP);
+        // More than all is all.
+        is_being_filled.then_some(self.recovery_offset_sectors.min(self.size_sectors))
+    }
+
+    /// The same of a leg that is about to be brought up to date, and holds neither old nor new data
+    /// until that is done: alone it must not be taken for whole before. By the bitmap, where that
+    /// says what it lacks.
+    #[must_use]
+    pub fn incomplete(&self) -> Self {
+        let is_guided =
+            self.features.contains(Features::BITMAP) && self.incomplete_from().is_none();
+        let begun = self.features.with(Features::RECOVERY_OFFSET);
+        Self {
+            features: if is_guided {
+                begun.with(Features::RECOVERY_BITMAP)
+            } else {
+                begun
+            },
+            recovery_offset_sectors: 0,
+            ..self.clone()
+        }
+    }
+
     /// Where on the leg the bitmap begins, in sectors from its start; `None` where there is none,
     /// or it would lie before the leg.
     #[must_use]

@@ -123,11 +123,13 @@ impl Addition {
             ));
         }
         if let Some(own) = own {
+            // What it holds is about to become neither old nor new.
+            let written = md::write_superblock(&self.leg, &own.incomplete());
+            written.map_err(|error| error.to_string())?;
             let superblock = own.clone();
-            let marked = self.mark_incomplete(superblock)?;
             return Ok(NewLeg {
                 leg: self.leg,
-                superblock: marked,
+                superblock,
                 is_new: false,
             });
         }
@@ -141,33 +143,22 @@ impl Addition {
         })
     }
 
-    /// Writes on a leg that what it holds is about to become neither old nor new: alone it must not
-    /// be taken for whole before it is.
-    fn mark_incomplete(&self, superblock: Superblock) -> Result<Superblock, String> {
-        let features = superblock.features.with(Features::RECOVERY_OFFSET);
-        let marked = Superblock {
-            features: features.with(Features::RECOVERY_BITMAP),
-            recovery_offset_sectors: 0,
-            ..superblock
-        };
-        let written = md::write_superblock(&self.leg, &marked);
-        written.map_err(|error| error.to_string())?;
-        Ok(marked)
-    }
-
-    /// Its superblock, where it was a leg of the array and still fits in. One that was being made
-    /// whole from the beginning is as good as new.
+    /// Its superblock, where it was a leg of the array and still fits in.
     fn own(&self, wanted: &Wanted) -> Option<&Superblock> {
         let like = &wanted.like;
         let own = &self.candidate.as_ref()?.superblock;
         let is_one = own.set_uuid == like.set_uuid
             && own.size_sectors == like.size_sectors
             && own.features.contains(Features::BITMAP) == like.features.contains(Features::BITMAP)
-            && like.role_of(own.dev_number).is_some();
-        let (begun, by_bitmap) = (Features::RECOVERY_OFFSET, Features::RECOVERY_BITMAP);
-        let has_data = matches!(own.role(), Some(Role::Active(_)))
-            && (!own.features.contains(begun) || own.features.contains(by_bitmap));
-        (is_one && has_data && !wanted.may_have_gone_alone(own)).then_some(own)
+            && !own.features.contains(Features::REPLACEMENT);
+        let has_data = matches!(own.role(), Some(Role::Active(_)));
+        // Its number may have been given to another leg.
+        let is_its_number = match like.role_of(own.dev_number) {
+            Some(Role::Active(_)) => like.role_of(own.dev_number) == own.role(),
+            told => told.is_some(),
+        };
+        let is_it = is_one && has_data && is_its_number && !wanted.may_have_gone_alone(own);
+        is_it.then_some(own)
     }
 
     /// Refuses a leg that holds something else than this array.
@@ -227,9 +218,20 @@ impl Addition {
                 format_size(needed)
             ));
         };
-        let unused = |role: &Role| *role == Role::Spare;
-        let dev_number = like.roles.iter().position(unused);
-        let dev_number = dev_number.unwrap_or(like.roles.len());
+        // Behind all that are in use: a leg that is away may still have one of the others.
+        let is_used = |role: &Role| *role != Role::Spare;
+        let behind = like
+            .roles
+            .iter()
+            .rposition(is_used)
+            .map_or(0, |last| last + 1);
+        let dev_number = behind.max(like.raid_disks as usize);
+        let is_unused = |role: &Role| *role == Role::Spare;
+        let dev_number = if dev_number < ROLES_MAX {
+            dev_number
+        } else {
+            like.roles.iter().position(is_unused).unwrap_or(ROLES_MAX)
+        };
         if dev_number >= ROLES_MAX {
             return Err("the array has had as many legs as a superblock has room for".to_owned());
         }

@@ -28,6 +28,9 @@ pub(crate) struct Described {
     pub(crate) write_mostly: Vec<bool>,
     /// By role, where its data begins.
     pub(crate) data_offsets: Vec<u64>,
+    /// The candidates that were away and come back: before anything else they have to say
+    /// themselves that they are incomplete.
+    pub(crate) returning: Vec<usize>,
 }
 
 impl Described {
@@ -106,20 +109,36 @@ pub(crate) fn write_superblock(leg: &OpenedLeg, superblock: &Superblock) -> Resu
     leg.sync()
 }
 
+/// How an array is to be put together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<'a> {
+    /// What it is called here.
+    pub(crate) name: &'a str,
+    /// Whether it may lack legs.
+    pub(crate) degraded_ok: bool,
+    /// Whether legs that were away are given back what they missed.
+    pub(crate) takes_back: bool,
+}
+
 /// Puts the array together, and tells of what is not as it should be.
 ///
 /// # Errors
-/// Where the legs are no array that can be served, or it lacks legs and `degraded_ok` is not set.
+/// Where the legs are no array that can be served, or it lacks legs and that is not allowed.
 pub(crate) fn describe(
     candidates: &[Candidate],
-    degraded_ok: bool,
+    choice: Choice<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Described, RuntimeError> {
     let told = |error: &dyn std::fmt::Display| RuntimeError(format!("{error}"));
-    let assembly = Assembly::of(candidates).map_err(|error| told(&error))?;
+    let mut assembly = Assembly::of(candidates).map_err(|error| told(&error))?;
+    let returning = if choice.takes_back {
+        assembly.take_back(candidates)
+    } else {
+        Vec::new()
+    };
     let assembled = Assembled::of(&assembly, candidates, unix_time());
     let assembled = assembled.map_err(|error| {
-        let left_out = left_out_lines(&assembly, candidates);
+        let left_out = left_out_lines(&assembly, candidates, choice.name);
         let lines: Vec<String> = left_out.map(|line| format!(";\n  {line}")).collect();
         RuntimeError(format!(
             "the array {} cannot be served: {error}{}",
@@ -128,19 +147,12 @@ pub(crate) fn describe(
         ))
     })?;
     let lacking: Vec<usize> = assembly.roles_lacking().collect();
-    let left_out: Vec<String> = left_out_lines(&assembly, candidates).collect();
-    if !lacking.is_empty() && !degraded_ok {
-        let roles: Vec<String> = lacking.iter().map(usize::to_string).collect();
-        let lines = left_out.iter().map(|line| format!("\n  {line}"));
-        return Err(RuntimeError(format!(
-            "the array {} lacks leg {} of {}{}{}\nName it as well, or serve without it with \
-             --degraded-ok: then what is written is not on it.",
-            candidates[assembly.freshest].superblock.name(),
-            roles.join(" and "),
-            assembly.members.len(),
-            if left_out.is_empty() { "" } else { ":" },
-            lines.collect::<String>()
-        )));
+    let rebuilt = rebuilt_lines(&assembly, candidates);
+    let left_out: Vec<String> = rebuilt
+        .chain(left_out_lines(&assembly, candidates, choice.name))
+        .collect();
+    if !lacking.is_empty() && !choice.degraded_ok {
+        return Err(lacks_legs(&assembly, candidates, &lacking, &left_out));
     }
     left_out.iter().for_each(|line| progress.note(line));
     tell_state(&assembly, candidates, progress);
@@ -167,7 +179,35 @@ pub(crate) fn describe(
         data_offsets: data_offsets.collect(),
         uuid: candidates[assembly.freshest].superblock.set_uuid,
         assembled,
+        returning,
     })
+}
+
+/// Refuses an array that has not all its legs.
+fn lacks_legs(
+    assembly: &Assembly,
+    candidates: &[Candidate],
+    lacking: &[usize],
+    left_out: &[String],
+) -> RuntimeError {
+    let roles: Vec<String> = lacking.iter().map(usize::to_string).collect();
+    let lines = left_out.iter().map(|line| format!("\n  {line}"));
+    let is_there = |role: &usize| !matches!(assembly.members[*role], Member::Missing);
+    let way_out = if lacking.iter().all(is_there) {
+        "Serve it with --degraded-ok: until that is done, there are fewer copies than there \
+         should be."
+    } else {
+        "Name it as well, or serve without it with --degraded-ok: then what is written is not on \
+         it."
+    };
+    RuntimeError(format!(
+        "the array {} lacks leg {} of {}{}{}\n{way_out}",
+        candidates[assembly.freshest].superblock.name(),
+        roles.join(" and "),
+        assembly.members.len(),
+        if left_out.is_empty() { "" } else { ":" },
+        lines.collect::<String>()
+    ))
 }
 
 /// What is to be known before the array is served.
@@ -197,26 +237,69 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
     }
 }
 
-/// Why each leg that is not used is not.
-fn left_out_lines<'a>(
+/// What is done about each leg that is there and not in sync.
+fn rebuilt_lines<'a>(
     assembly: &'a Assembly,
     candidates: &'a [Candidate],
 ) -> impl Iterator<Item = String> + 'a {
+    let bits = assembly.bitmap.as_ref().map_or(0, BitmapBits::count_set);
+    let size = |sectors: u64| format_size(sectors.saturating_mul(SECTOR_BYTES));
+    assembly
+        .members
+        .iter()
+        .filter_map(move |member| match *member {
+            Member::Rebuilding {
+                candidate,
+                from_sectors,
+                by_bitmap,
+            } => {
+                let what = if by_bitmap {
+                    "the copying of what it missed goes on"
+                } else {
+                    "its rebuild goes on"
+                };
+                Some(format!(
+                    "{} is not in sync: {what} at {}",
+                    candidates[candidate].name,
+                    size(from_sectors)
+                ))
+            }
+            Member::Returning {
+                candidate,
+                from_sectors,
+            } => {
+                let rest = from_sectors.map(|sectors| {
+                    let from = size(sectors);
+                    format!(", and all from {from} on, where its rebuild had come")
+                });
+                Some(format!(
+                    "{} was away and comes back: it gets the {bits} chunks that were written \
+                 since{}",
+                    candidates[candidate].name,
+                    rest.unwrap_or_default()
+                ))
+            }
+            Member::InSync(_) | Member::Missing => None,
+        })
+}
+
+/// Why each leg that is not used is not, and what can be done about it.
+fn left_out_lines<'a>(
+    assembly: &'a Assembly,
+    candidates: &'a [Candidate],
+    array: &'a str,
+) -> impl Iterator<Item = String> + 'a {
     let fresh = candidates[assembly.freshest].name.clone();
-    let rebuilding = assembly.members.iter().filter_map(|member| match *member {
-        Member::Rebuilding {
-            candidate,
-            from_sectors,
-            ..
-        } => Some(format!(
-            "{} is left out: it was being rebuilt, and has been up to {}",
-            candidates[candidate].name,
-            format_size(from_sectors.saturating_mul(SECTOR_BYTES))
-        )),
-        Member::InSync(_) | Member::Missing => None,
-    });
-    let left_out = assembly.left_out.iter().map(move |&(index, why)| {
+    assembly.left_out.iter().map(move |&(index, why)| {
         let name = &candidates[index].name;
+        let comes_back = |by_bitmap: bool| {
+            let what = if by_bitmap {
+                "the bitmap knows what it missed"
+            } else {
+                "all of it is copied then"
+            };
+            format!("'heliostat add {array} {name}' brings it back; {what}")
+        };
         match why {
             LeftOut::Stale {
                 events,
@@ -225,19 +308,20 @@ fn left_out_lines<'a>(
             } => format!(
                 "{name} is left out: it missed changes (it is at event {events}, and {fresh} is at \
                  {freshest}); {}",
-                if by_bitmap {
-                    "the bitmap knows which"
-                } else {
-                    "it has to be rebuilt"
-                }
+                comes_back(by_bitmap)
             ),
-            LeftOut::Failed => format!("{name} is left out: it failed, as {fresh} says"),
-            LeftOut::Removed => {
-                format!("{name} is left out: it was removed from the array, as {fresh} says")
-            }
+            LeftOut::Failed { by_bitmap } => format!(
+                "{name} is left out: it failed, as {fresh} says; if it is sound, {}",
+                comes_back(by_bitmap)
+            ),
+            LeftOut::Removed { by_bitmap } => format!(
+                "{name} is left out: it was removed from the array, as {fresh} says; {}",
+                comes_back(by_bitmap)
+            ),
             LeftOut::WentAlone => format!(
                 "{name} is left out: it and {fresh} say of each other that they failed, so each \
-                 may hold changes that the other lacks"
+                 may hold changes that the other lacks; if those of {name} may be lost, 'heliostat \
+                 add {array} {name} --force' copies all of the array over them"
             ),
             LeftOut::Bitmap { is_there } => {
                 let [own, other] = if is_there {
@@ -255,8 +339,7 @@ fn left_out_lines<'a>(
                  finish that, or remove it with mdadm"
             ),
         }
-    });
-    rebuilding.chain(left_out)
+    })
 }
 
 /// The time since 1970.

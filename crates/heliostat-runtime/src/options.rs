@@ -25,6 +25,9 @@ pub struct ArrayOptions {
     pub trust: Trust,
     /// Whether an array with metadata is served although it lacks legs.
     pub degraded_ok: bool,
+    /// Whether legs that were away, and of which the bitmap knows what they missed, are given that
+    /// and come back.
+    pub takes_back: bool,
     /// The identity of the array that the legs must be of, where it was named.
     pub uuid: Option<String>,
     /// The read policy, as the user wrote it; the default where nothing was written.
@@ -56,6 +59,7 @@ impl ArrayOptions {
             legs,
             trust: Trust::Record,
             degraded_ok: false,
+            takes_back: true,
             uuid: None,
             policy: None,
             rates: RateChange::default(),

@@ -711,9 +711,15 @@ fn leg_configs(prepared: &Prepared) -> Vec<LegConfig> {
         for (role, config) in configs.iter_mut().enumerate() {
             config.data_offset_bytes = described.data_offsets[role];
             config.write_mostly = described.write_mostly[role];
-            if !described.assembled.in_sync.contains(LegId::new(role)) {
-                config.state = LegState::Missing;
-            }
+            let leg = LegId::new(role);
+            let mut rebuilding = described.assembled.metadata.rebuilding.iter();
+            config.state = if described.assembled.in_sync.contains(leg) {
+                LegState::InSync
+            } else if rebuilding.any(|(rebuilt, _)| *rebuilt == leg) {
+                LegState::Rebuilding
+            } else {
+                LegState::Missing
+            };
         }
     }
     configs

@@ -233,7 +233,24 @@ fn prepare_described(
     }
     refuse_other_array(options, &candidates)?;
     unfit::leave_out(&unfit, &candidates, options.degraded_ok, progress)?;
-    let described = md::describe(&candidates, options.degraded_ok, progress)?;
+    let choice = md::Choice {
+        name: &options.name,
+        degraded_ok: options.degraded_ok,
+        takes_back: options.takes_back && !options.read_only,
+    };
+    let mut described = md::describe(&candidates, choice, progress)?;
+    for &index in &described.returning {
+        let incomplete = candidates[index].superblock.incomplete();
+        md::write_superblock(&legs[index], &incomplete).map_err(|error| {
+            RuntimeError(format!("{error}; --no-re-add serves the array without it"))
+        })?;
+        let superblocks = described.assembled.metadata.superblocks.iter_mut();
+        let roles = superblocks.zip(&described.assembled.candidates);
+        let mut own = roles.filter(|(_, candidate)| **candidate == Some(index));
+        if let Some((superblock, _)) = own.next() {
+            *superblock = Some(incomplete);
+        }
+    }
     let mut legs: Vec<Option<OpenedLeg>> = legs.into_iter().map(Some).collect();
     let mut by_role = Vec::new();
     for (role, candidate) in described.assembled.candidates.iter().enumerate() {

@@ -60,6 +60,9 @@ pub(crate) struct ServeArgs {
     /// Serve an array of md legs although it lacks some.
     #[arg(long)]
     degraded_ok: bool,
+    /// Leave out legs that were away, although the bitmap knows what they missed.
+    #[arg(long)]
+    no_re_add: bool,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -172,6 +175,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             None => Trust::Record,
         },
         degraded_ok: args.degraded_ok,
+        takes_back: !args.no_re_add,
         uuid: array.map(|array| array.uuid),
         policy: args.policy,
         rates: RateChange {

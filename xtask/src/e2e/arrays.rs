@@ -257,19 +257,24 @@ fn degraded(room: &Room) -> Result<()> {
     // Back again, and stale: what it says of itself is not believed.
     fs::rename(&away, &legs[1])?;
     let said = Server::refused(room, &by_name, &["--name", "other"])?;
-    let words = ["left out", &legs[1], "lacks leg 1 of 3"];
+    let words = ["was away and comes back", &legs[1], "lacks leg 1 of 3"];
     ensure!(words.iter().all(|word| said.contains(word)), "{said}");
-    let server = serve(room, &["--degraded-ok"])?;
+    let server = serve(room, &["--degraded-ok", "--no-re-add"])?;
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     server.terminate()?;
     ensure_clean(room, &present)?;
     // Alone it does not know better, and says so to nobody: but not together with the others.
     ensure!(examined(room, &legs[1], "Array State")?.starts_with("AAA"));
-    Ok(())
+    // It gets what it missed without anybody asking for it.
+    let server = serve(room, &["--degraded-ok"])?;
+    wait_for_status(&server, "3 of 3 legs in sync")?;
+    server.terminate()?;
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
 }
 
 /// Waits until `status` says this, and gives all of it.
-fn wait_for_status(server: &Server<'_>, words: &str) -> Result<String> {
+pub(super) fn wait_for_status(server: &Server<'_>, words: &str) -> Result<String> {
     let start = Instant::now();
     loop {
         let said = server.control(&["status", NAME])?;

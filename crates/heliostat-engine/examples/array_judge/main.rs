@@ -210,7 +210,10 @@ fn state_of(index: usize, assembly: &Assembly) -> String {
             Member::Rebuilding { candidate, .. } if candidate == index => {
                 return format!("{role} spare");
             }
-            Member::InSync(_) | Member::Rebuilding { .. } | Member::Missing => {}
+            Member::InSync(_)
+            | Member::Rebuilding { .. }
+            | Member::Returning { .. }
+            | Member::Missing => {}
         }
     }
     let is_spare = assembly.spares.contains(&index);

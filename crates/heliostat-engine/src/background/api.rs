@@ -43,6 +43,14 @@ pub enum Missed {
     From(u64),
     /// These bytes of the array, at least: all that was written since it was in sync.
     Extents(Vec<Extent>),
+    /// What lies in chunks of the bitmap that have a bit.
+    Bits {
+        /// Only from this address of the leg on: a copy by the bitmap has come so far, durably, and
+        /// nothing was written since but to this leg as well.
+        from: u64,
+        /// Besides, all from this address of the leg on: it was being filled when it left.
+        all_from: Option<u64>,
+    },
 }
 
 /// Why a leg could not be added.

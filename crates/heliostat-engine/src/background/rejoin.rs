@@ -3,7 +3,7 @@
 //! Invariants: a leg is read only after all that it missed was copied to it under locks, after a
 //! flush of it that began later has succeeded, and after a record that says so is durable. What is
 //! written from the moment at which it is added goes to it as to any leg; what was under way at
-//! that moment did not, and is copied.
+//! that moment did not, and is copied. What a leg misses only becomes less.
 
 use heliostat_format::Superblock;
 use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet};
@@ -30,17 +30,36 @@ enum Joining {
 #[derive(Debug)]
 pub(crate) struct LegRebuild {
     /// What was not copied yet, in addresses of the leg.
-    missing: Needed,
+    pub(super) missing: Needed,
     /// Of that, what this pass has not begun yet.
     todo: Needed,
     joining: Joining,
+    /// How far it has come, as its superblock says.
+    pub(super) saved: Saved,
+    pub(super) saved_at: Instant,
+    /// How far it had come when a flush began that it has not answered.
+    pub(super) saving: Option<u64>,
     /// Tells it from other times when this leg was rebuilt.
     serial: u64,
+}
+
+/// How far a leg has been rebuilt, durably.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saved {
+    /// Nothing is missing below this address of the leg.
+    pub(crate) up_to: u64,
+    /// Behind it only chunks of the bitmap are missing that have a bit.
+    pub(crate) by_bitmap: bool,
 }
 
 impl LegRebuild {
     pub(super) const fn is_joining(&self) -> bool {
         !matches!(self.joining, Joining::No)
+    }
+
+    /// Whether it waits for something that its leg was asked.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.is_joining() || self.saving.is_some()
     }
 
     /// All that is missing is to be done. How much that is.
@@ -51,11 +70,11 @@ impl LegRebuild {
 }
 
 impl Background {
-    fn rebuild_mut(&mut self, leg: LegId) -> Option<&mut LegRebuild> {
+    pub(super) fn rebuild_mut(&mut self, leg: LegId) -> Option<&mut LegRebuild> {
         self.rebuilds[leg.index()].as_mut()
     }
 
-    fn rebuild(&self, leg: LegId) -> Option<&LegRebuild> {
+    pub(super) fn rebuild(&self, leg: LegId) -> Option<&LegRebuild> {
         self.rebuilds[leg.index()].as_ref()
     }
 }
@@ -80,6 +99,7 @@ impl Engine {
     /// A leg that was out is there.
     pub(crate) fn add_leg(
         &mut self,
+        now: Instant,
         leg: LegId,
         config: &LegConfig,
         missed: Missed,
@@ -97,7 +117,20 @@ impl Engine {
         self.legs.add(leg, config);
         self.forget_target(leg);
         self.forget_window_target(leg);
+        self.begin_rebuild(now, leg, missed);
+        self.take_in();
+        self.outputs
+            .push_back(Output::Event(Event::LegAdded { leg }));
+    }
+
+    /// A leg that is written to is to get what it has missed.
+    pub(crate) fn begin_rebuild(&mut self, now: Instant, leg: LegId, missed: Missed) {
+        let by_bitmap = matches!(missed, Missed::Bits { all_from: None, .. });
         let missing = self.missing_on(leg, missed);
+        let saved = Saved {
+            up_to: self.first_missing(leg, &missing),
+            by_bitmap,
+        };
         let background = &mut self.background;
         background.adds += 1;
         background.is_rebuild_held = false;
@@ -111,42 +144,58 @@ impl Engine {
             todo: missing.clone(),
             missing,
             joining: Joining::No,
+            saved,
+            saved_at: now,
+            saving: None,
             serial: background.adds,
         });
-        self.outputs
-            .push_back(Output::Event(Event::LegAdded { leg }));
     }
 
     /// What is to be copied to a leg, in its addresses.
     fn missing_on(&self, leg: LegId, missed: Missed) -> Needed {
-        let leg_bytes = self.config.map.leg_bytes(leg);
-        let size = self.config.size_bytes;
         let mut missing = Needed::new();
-        let mut add = |extent: Extent| {
-            let extent = extent.aligned_out(self.block_bytes());
-            let Some(inside) = extent.intersection(Extent::new(0, size)) else {
-                return;
-            };
-            for part in self.config.map.parts(inside) {
-                if self.config.map.holders(part.offset()).contains(leg) {
-                    missing.add(self.config.map.on_leg(leg, part), leg_bytes);
-                }
-            }
-        };
+        if let Missed::Bits { from, .. } = missed {
+            let bits = self.intent.set_extents();
+            bits.for_each(|chunk| self.add_on_leg(&mut missing, leg, chunk));
+            missing.remove(Extent::from_range(0, self.rest_of(leg, from).offset()));
+        }
+        let mut add = |extent| self.add_on_leg(&mut missing, leg, extent);
         // What is under way went to other legs only, or is not yet begun, which does no harm.
-        let all = Extent::new(0, size);
+        let all = Extent::new(0, self.config.size_bytes);
         self.locks.held(all).for_each(|(_, extent)| add(extent));
         self.needed.inside(all).for_each(&mut add);
         self.divergence.ranges().for_each(|(extent, _)| add(extent));
         match missed {
             Missed::Extents(extents) => extents.into_iter().for_each(add),
-            Missed::From(from) => {
-                let from = from / self.block_bytes() * self.block_bytes();
-                let rest = Extent::from_range(from.min(leg_bytes), leg_bytes);
-                missing.add(rest, leg_bytes);
-            }
+            Missed::From(from)
+            | Missed::Bits {
+                all_from: Some(from),
+                ..
+            } => missing.add(self.rest_of(leg, from), self.config.map.leg_bytes(leg)),
+            Missed::Bits { all_from: None, .. } => {}
         }
         missing
+    }
+
+    /// All of a leg from the block on that holds this address.
+    fn rest_of(&self, leg: LegId, from: u64) -> Extent {
+        let leg_bytes = self.config.map.leg_bytes(leg);
+        let from = from / self.block_bytes() * self.block_bytes();
+        Extent::from_range(from.min(leg_bytes), leg_bytes)
+    }
+
+    /// Puts in what a leg holds of a range of the array, in its addresses.
+    fn add_on_leg(&self, missing: &mut Needed, leg: LegId, extent: Extent) {
+        let extent = extent.aligned_out(self.block_bytes());
+        let Some(inside) = extent.intersection(Extent::new(0, self.config.size_bytes)) else {
+            return;
+        };
+        for part in self.config.map.parts(inside) {
+            if self.config.map.holders(part.offset()).contains(leg) {
+                let on_leg = self.config.map.on_leg(leg, part);
+                missing.add(on_leg, self.config.map.leg_bytes(leg));
+            }
+        }
     }
 
     /// A leg is out, whether it was being rebuilt or not.
@@ -172,8 +221,18 @@ impl Engine {
     #[must_use]
     pub fn rebuilt_up_to(&self, leg: LegId) -> Option<u64> {
         let rebuild = self.background.rebuild(leg)?;
-        let next = rebuild.missing.next(0);
-        Some(next.map_or_else(|| self.config.map.leg_bytes(leg), Extent::offset))
+        Some(self.first_missing(leg, &rebuild.missing))
+    }
+
+    /// How much of a leg that is being rebuilt is missing.
+    #[must_use]
+    pub fn missing_bytes(&self, leg: LegId) -> Option<u64> {
+        Some(self.background.rebuild(leg)?.missing.bytes())
+    }
+
+    fn first_missing(&self, leg: LegId, missing: &Needed) -> u64 {
+        let first = missing.next(0);
+        first.map_or_else(|| self.config.map.leg_bytes(leg), Extent::offset)
     }
 
     /// What is to be copied next, of the leg that is least far.
@@ -246,18 +305,6 @@ impl Engine {
         }
     }
 
-    /// Legs that are being rebuilt have to be copied there again.
-    pub(super) fn note_missed(&mut self, extent: Extent) {
-        let holders = self.config.map.holders(extent.offset());
-        for leg in self.legs.rebuilding.intersection(holders) {
-            let on_leg = self.config.map.on_leg(leg, extent);
-            let leg_bytes = self.config.map.leg_bytes(leg);
-            if let Some(rebuild) = self.background.rebuild_mut(leg) {
-                rebuild.missing.add(on_leg, leg_bytes);
-            }
-        }
-    }
-
     /// All windows have ended: legs that have everything are flushed, others begin another pass or
     /// stay as they are. Whether there is something to do now.
     pub(super) fn rebuild_pass_ended(&mut self, turn: &Turn<'_>) -> bool {
@@ -265,7 +312,7 @@ impl Engine {
             if !self.background.is_rebuild_held
                 && let Some(rebuild) = self.background.rebuild_mut(leg)
                 && rebuild.missing.is_empty()
-                && !rebuild.is_joining()
+                && !rebuild.is_busy()
             {
                 rebuild.joining = Joining::Flushing;
                 self.assign(turn, leg, NewOp::flush(OpOwner::Rejoin(leg)));
@@ -273,7 +320,7 @@ impl Engine {
         }
         let rebuilds = || self.background.rebuilds.iter().flatten();
         let job = self.background.job.as_ref().expect("it is under way");
-        if rebuilds().any(LegRebuild::is_joining) {
+        if rebuilds().any(LegRebuild::is_busy) {
             return false;
         }
         let end = match (rebuilds().next(), job.left) {
@@ -296,6 +343,17 @@ impl Engine {
         true
     }
 
+    /// Why what was copied to a leg before a flush may not be durable; `None` where it is.
+    pub(super) fn rebuild_flush_failed(
+        &self,
+        leg: LegId,
+        result: Result<(), ErrorKind>,
+    ) -> Option<ErrorKind> {
+        let failed = result.err().filter(|kind| *kind != ErrorKind::NotSupported);
+        let has_failed = self.legs.legs[leg.index()].flush_failed;
+        failed.or_else(|| has_failed.then_some(ErrorKind::Io))
+    }
+
     /// A leg that has everything has answered the flush.
     pub(crate) fn rejoin_flushed(
         &mut self,
@@ -303,17 +361,13 @@ impl Engine {
         leg: LegId,
         result: Result<(), ErrorKind>,
     ) {
-        let failed = result.err().filter(|kind| *kind != ErrorKind::NotSupported);
-        let has_failed = self.legs.legs[leg.index()].flush_failed;
-        if failed.is_some() || has_failed {
-            let kind = failed.unwrap_or(ErrorKind::Io);
+        if let Some(kind) = self.rebuild_flush_failed(leg, result) {
             return self.fault_leg(turn, leg, FaultReason::FlushFailed(kind));
         }
         let rebuild = self.background.rebuild_mut(leg);
         let rebuild = rebuild.expect("a leg that is out has no operation");
         rebuild.joining = Joining::Recording;
         let serial = rebuild.serial;
-        self.renew_bitmap();
         self.record_rejoin(leg, serial);
     }
 
@@ -339,7 +393,7 @@ impl Engine {
     }
 
     /// It is on record that a leg is in sync: it is read from now on.
-    pub(crate) fn join_leg(&mut self, leg: LegId, serial: u64) {
+    pub(crate) fn join_leg(&mut self, turn: &Turn<'_>, leg: LegId, serial: u64) {
         let rebuild = self.background.rebuild(leg);
         if rebuild.is_none_or(|rebuild| rebuild.serial != serial) {
             return; // It was faulted meanwhile, and that is on record as well.
@@ -351,7 +405,7 @@ impl Engine {
         self.last_told.remove(leg);
         if self.keeper.is_some() {
             // Bits may be cleared again where no leg is missing now.
-            self.sweep_at = Some(Instant::ZERO);
+            self.sweep_later(turn);
         }
         self.policy.on_leg_state(leg, true);
         if let Some(job) = &mut self.background.job {

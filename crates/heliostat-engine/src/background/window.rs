@@ -16,6 +16,7 @@ use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
 use crate::locks::LockOwner;
+use crate::needed::Needed;
 
 /// Where a window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,6 +369,7 @@ impl Engine {
                     return self.retry_window(turn, index);
                 }
                 writes.extend(window.runs.iter().copied());
+                writes.extend(self.repairs_beside(window));
             }
         }
         let window = self.background.window_mut(index);
@@ -382,6 +384,22 @@ impl Engine {
             let part = memory.part(run.offset() - extent.offset(), run.len());
             self.send_window_op(turn, index, leg, OpKind::Write, run, part);
         }
+    }
+
+    /// What is mended on legs in sync goes to those that are being rebuilt as well: they may have
+    /// been copied from one that was wrong.
+    fn repairs_beside(&self, window: &Window) -> Vec<(LegId, Extent)> {
+        let holders = self.config.map.holders(window.extent.offset());
+        let beside = self.legs.rebuilding.intersection(holders);
+        let mut mended = Needed::new();
+        for (_, run) in &window.runs {
+            mended.add(*run, run.end());
+        }
+        let runs = || mended.inside(window.extent);
+        let writes = beside.iter();
+        writes
+            .flat_map(|leg| runs().map(move |run| (leg, run)))
+            .collect()
     }
 
     /// All legs that were written to have answered, or are out.
@@ -404,8 +422,6 @@ impl Engine {
                 }
             }
             BackgroundKind::Scrub { .. } => {
-                // A leg that is being rebuilt may have been copied from one that was wrong.
-                self.note_missed(extent);
                 let window = self.background.window(index);
                 let compared: LegSet = window.readers.iter().copied().collect();
                 let holders = self.config.map.holders(extent.offset());

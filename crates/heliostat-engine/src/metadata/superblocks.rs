@@ -4,27 +4,20 @@ use heliostat_format::{Features, RESYNC_DONE, Role, Stamp, Superblock};
 use heliostat_types::{Instant, LegId, LegSet};
 
 use super::SECTOR_BYTES;
+use crate::api::LegState;
 use crate::background::Missed;
 use crate::engine::Engine;
 
 impl Engine {
-    /// The roles as the record has them now, or, to catch up, as they were told to the others.
+    /// The roles as the commit has them, or, to catch up, as they were told to the others.
     pub(super) fn roles_to_tell(&self, is_catching_up: bool) -> Vec<Role> {
         let keeper = self.keeper();
         if is_catching_up {
             let told = keeper.behind.clone();
             return told.expect("some leg has missed an event");
         }
-        let up_to_date = self.legs_with_metadata();
-        let is_there = |number: u16| {
-            let mut legs = up_to_date.iter();
-            legs.any(|leg| leg.index() == usize::from(number))
-        };
-        let roles = keeper.roles.iter().map(|&role| match role {
-            Role::Active(number) if !is_there(number) => Role::Faulty,
-            Role::Active(_) | Role::Spare | Role::Faulty | Role::Journal => role,
-        });
-        roles.collect()
+        let commit = keeper.commit().expect("it is what is sent");
+        commit.roles.clone()
     }
 
     /// The superblock of a leg with these roles.
@@ -42,21 +35,49 @@ impl Engine {
         let microseconds = u32::try_from(time % 1_000_000).expect("below a million");
         superblock.utime = Stamp::new(time / 1_000_000, microseconds);
         superblock.events = events;
-        superblock.resync_offset_sectors = if self.record.newest().dirty {
-            0
-        } else {
-            RESYNC_DONE
-        };
-        let rebuilt = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
-        superblock.features = superblock.features.without(rebuilt);
+        let commit = keeper.commit().expect("it is what is sent");
+        superblock.resync_offset_sectors = if commit.dirty { 0 } else { RESYNC_DONE };
+        self.say_how_complete(leg, &mut superblock);
         superblock.roles = roles.to_vec();
         superblock
     }
 
-    /// The legs whose metadata is kept up to date: those in sync, and those that were rebuilt and
-    /// are about to be.
-    pub(super) fn legs_with_metadata(&self) -> LegSet {
-        self.legs.in_sync.union(self.joining_legs())
+    /// The table of roles as the record has it now.
+    pub(super) fn roles_now(&self) -> Vec<Role> {
+        let roles = self.keeper.iter().flat_map(|keeper| &keeper.roles);
+        let role_now = |role: &Role| match *role {
+            Role::Active(number) => match self.legs.legs[usize::from(number)].state {
+                LegState::InSync | LegState::Rebuilding => Role::Active(number),
+                LegState::Faulted => Role::Faulty,
+                // It did nothing wrong, and may come back by itself.
+                LegState::Missing => Role::Spare,
+            },
+            Role::Spare | Role::Faulty | Role::Journal => *role,
+        };
+        roles.map(role_now).collect()
+    }
+
+    /// What a superblock says of how much of the data its leg has.
+    fn say_how_complete(&self, leg: LegId, superblock: &mut Superblock) {
+        let (begun, by_bitmap) = (Features::RECOVERY_OFFSET, Features::RECOVERY_BITMAP);
+        superblock.features = superblock.features.without(begun.with(by_bitmap));
+        superblock.recovery_offset_sectors = 0;
+        let commit = self.keeper.as_ref().and_then(|keeper| keeper.commit());
+        let is_whole = commit.is_some_and(|commit| commit.joining.contains(leg));
+        if let Some(saved) = self.saved_rebuild(leg)
+            && !is_whole
+        {
+            superblock.features = superblock.features.with(begun);
+            if saved.by_bitmap {
+                superblock.features = superblock.features.with(by_bitmap);
+            }
+            superblock.recovery_offset_sectors = saved.up_to / SECTOR_BYTES;
+        }
+    }
+
+    /// The legs whose metadata is kept up to date: all that are written to.
+    pub(super) const fn legs_with_metadata(&self) -> LegSet {
+        self.legs.writable()
     }
 
     /// Whether a leg has metadata that can be kept up to date, where the array has any.
@@ -65,11 +86,18 @@ impl Engine {
         keeper.is_none_or(|keeper| keeper.superblocks[leg.index()].is_some())
     }
 
-    /// A leg that was away is about to be in sync: it gets all of the bitmap.
-    pub(crate) fn renew_bitmap(&mut self) {
+    /// A leg is written to from now on: it gets all of the bitmap, and the others hear of it.
+    pub(crate) fn take_in(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             self.intent.all_pages_are_stale();
-            keeper.pages_changed();
+            keeper.record_changed();
+        }
+    }
+
+    /// A leg that is being rebuilt has come further, durably: that is put on record.
+    pub(crate) fn note_saved(&mut self) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.record_changed();
         }
     }
 
@@ -107,15 +135,19 @@ impl Engine {
         })
     }
 
-    /// What a leg has missed that says it was last there at this count of events: all of it, where
-    /// the bitmap does not know.
+    /// What a leg has missed that says this: all of it, where the bitmap does not know.
     #[must_use]
-    pub fn missed_since(&self, events: u64) -> Missed {
-        match self.intent.bits() {
-            Some(bits) if events >= bits.super_block().events_cleared => {
-                Missed::Extents(self.intent.set_extents().collect())
-            }
-            _ => Missed::From(0),
+    pub fn missed_by(&self, superblock: &Superblock) -> Missed {
+        let bits = self.intent.bits();
+        let is_known =
+            bits.is_some_and(|bits| superblock.events >= bits.super_block().events_cleared);
+        if !is_known {
+            return Missed::From(0);
+        }
+        let sectors = superblock.incomplete_from();
+        Missed::Bits {
+            from: 0,
+            all_from: sectors.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)),
         }
     }
 

@@ -51,7 +51,13 @@ impl World {
         first: usize,
         policy: Box<dyn ReadPolicy>,
     ) {
-        let found = match self.find_array(present, first) {
+        let takes_back = self.prng.below(3) > 0;
+        let found = if takes_back {
+            self.find_all(present, first)
+        } else {
+            self.find_array(present, first)
+        };
+        let found = match found {
             Ok(found) => found,
             Err(what) => self.fail(&what),
         };
@@ -75,7 +81,8 @@ impl World {
         }
         // A leg that is missing may be back after another power cut, until the others say that it
         // is out.
-        let missing = self.ever_believed().difference(trusted);
+        let good = self.good().union(trusted);
+        let missing = self.ever_believed(good).difference(trusted);
         let (legs, missing) = (self.images(trusted, &bytes), self.images(missing, &bytes));
         let may_differ = |at| found.may_differ(at);
         let checker = &mut self.checker;
@@ -83,11 +90,13 @@ impl World {
             self.fail(&what);
         }
         self.needs_resync = found.needs_resync();
+        let rebuilding = found.rebuilding();
         let metadata = self.take_up(found);
         for leg in all {
             let slot = &mut self.legs[leg.index()];
             slot.faulted = false;
-            slot.config.state = if trusted.contains(leg) {
+            slot.rebuilding = rebuilding.contains(leg);
+            slot.config.state = if trusted.contains(leg) || slot.rebuilding {
                 LegState::InSync
             } else {
                 LegState::Missing

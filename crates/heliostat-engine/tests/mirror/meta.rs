@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use heliostat_engine::{LegOp, LegState, Metadata, Unequal};
-use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
+use heliostat_engine::{LegOp, LegState, Metadata, Missed, Unequal};
+use heliostat_format::assembly::{Assembly, Candidate};
 use heliostat_format::{
     BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapState, BitmapSuper, Features, RESYNC_DONE,
     Role, Superblock, Uuid,
@@ -121,6 +121,8 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) trusted: LegSet,
+    /// The legs that are given back what they missed.
+    pub(crate) returning: Vec<LegId>,
     is_clean: bool,
     events: u64,
     readings: Vec<Reading>,
@@ -133,6 +135,29 @@ impl Found {
         self.metadata
     }
 
+    /// The legs whose rebuild goes on.
+    pub(crate) fn rebuilding(&self) -> LegSet {
+        self.metadata
+            .rebuilding
+            .iter()
+            .map(|(leg, _)| *leg)
+            .collect()
+    }
+
+    /// Whether a leg is known to lack what the others hold at this address of the
+    /// array, which is another one on the leg.
+    fn lacks(&self, missed: &Missed, at: u64, on_leg: u64) -> bool {
+        let bits = self.metadata.bitmap.as_ref();
+        let has_bit = bits.is_some_and(|bits| is_set(bits, at));
+        match missed {
+            Missed::From(from) => on_leg >= *from,
+            Missed::Bits { from, all_from } => {
+                has_bit && on_leg >= *from || all_from.is_some_and(|from| on_leg >= from)
+            }
+            Missed::Extents(_) => false,
+        }
+    }
+
     /// In words.
     pub(crate) fn story(&self) -> String {
         let events = self.readings.iter();
@@ -141,8 +166,12 @@ impl Found {
             .collect();
         let bits = self.metadata.bitmap.as_ref().map(BitmapBits::count_set);
         format!(
-            "events {events:?} trusted {:?} clean {} {:?} bits {bits:?} uneven {}",
-            self.trusted, self.is_clean, self.metadata.unequal, self.metadata.is_uneven
+            "events {events:?} trusted {:?} rebuilding {:?} clean {} {:?} bits {bits:?} uneven {}",
+            self.trusted,
+            self.metadata.rebuilding,
+            self.is_clean,
+            self.metadata.unequal,
+            self.metadata.is_uneven
         )
     }
 
@@ -198,44 +227,51 @@ impl Readings {
 
 impl Found {
     /// The array as these legs describe it, where they come in an order that begins with `first`.
-    fn of(mut readings: Vec<Reading>, present: LegSet, first: usize) -> Result<Self, String> {
+    fn of(
+        mut readings: Vec<Reading>,
+        present: LegSet,
+        first: usize,
+        takes_back: bool,
+    ) -> Result<Self, String> {
         for (leg, reading) in readings.iter_mut().enumerate() {
             if !present.contains(LegId::new(leg)) {
                 *reading = None;
             }
         }
         let count = readings.len();
-        let order = (0..count).map(|leg| (first + leg) % count);
-        let candidates: Vec<Candidate> = order
+        let candidates: Vec<Candidate> = order_of(count, first)
             .filter_map(|leg| readings[leg].as_deref().cloned())
             .collect();
-        let assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        let order: Vec<usize> = order_of(count, first)
+            .filter(|&leg| readings[leg].is_some())
+            .collect();
+        let mut assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        let returning = if takes_back {
+            assembly.take_back(&candidates)
+        } else {
+            Vec::new()
+        };
+        let trusted = assembly
+            .in_sync()
+            .map(|candidate| LegId::new(order[candidate]));
         let fresh = &candidates[assembly.freshest].superblock;
-        let members = assembly.members.iter().map(|member| match member {
-            Member::InSync(candidate) => Some(candidates[*candidate].superblock.clone()),
-            Member::Rebuilding { .. } | Member::Missing => None,
-        });
-        let superblocks: Vec<Option<Superblock>> = members.collect();
-        let trusted = (0..count).filter(|&leg| superblocks[leg].is_some());
         Ok(Self {
-            trusted: trusted.map(LegId::new).collect(),
+            trusted: trusted.collect(),
+            returning: returning
+                .into_iter()
+                .map(|at| LegId::new(order[at]))
+                .collect(),
             is_clean: fresh.resync_offset_sectors == RESYNC_DONE,
             events: fresh.events,
-            metadata: Metadata {
-                superblocks,
-                roles: fresh.roles.clone(),
-                bitmap: assembly.bitmap.clone(),
-                unequal: match assembly.resync {
-                    Resync::Nowhere => Unequal::Nowhere,
-                    Resync::Bits => Unequal::Bits,
-                    Resync::From(sector) => Unequal::From(sector * SECTOR_BYTES),
-                },
-                is_uneven: assembly.is_uneven,
-                unix_time: UNIX_TIME,
-            },
+            metadata: Metadata::of(&assembly, &candidates, UNIX_TIME),
             readings,
         })
     }
+}
+
+/// Legs in an order that begins with `first`.
+fn order_of(count: usize, first: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |leg| (first + leg) % count)
 }
 
 /// What an engine is told of legs that were just formatted, of which some may be missing.
@@ -243,7 +279,7 @@ pub(crate) fn metadata_of(setup: &Setup, legs: &[Leg]) -> Metadata {
     let is_there = |leg: &LegId| setup.legs[leg.index()].state == LegState::InSync;
     let present = LegSet::first(legs.len()).iter().filter(is_there).collect();
     let readings = Readings::default().of(setup, legs);
-    let found = Found::of(readings, present, 0).expect("they are legs of one array");
+    let found = Found::of(readings, present, 0, false).expect("they are legs of one array");
     found.metadata
 }
 
@@ -254,7 +290,12 @@ impl World {
 
     /// The array as these legs describe it, where they come in an order that begins with `first`.
     pub(crate) fn find_array(&self, present: LegSet, first: usize) -> Result<Found, String> {
-        Found::of(self.readings(), present, first)
+        Found::of(self.readings(), present, first, false)
+    }
+
+    /// The same, where legs that were away are taken back.
+    pub(crate) fn find_all(&self, present: LegSet, first: usize) -> Result<Found, String> {
+        Found::of(self.readings(), present, first, true)
     }
 
     /// The legs that would be believed if the power failed now and nothing more were kept.
@@ -266,14 +307,14 @@ impl World {
         }
     }
 
-    /// The legs that would be believed, whichever are there, in whatever order they come.
-    pub(crate) fn ever_believed(&self) -> LegSet {
+    /// The legs that would be believed, whichever are there, in whatever order they come, as long
+    /// as enough of `good` are.
+    pub(crate) fn ever_believed(&self, good: LegSet) -> LegSet {
         let count = self.legs.len();
         let subsets = (0..1_usize << count).map(|bits| {
             let is_there = |leg: &LegId| bits >> leg.index() & 1 == 1;
             LegSet::first(count).iter().filter(is_there).collect()
         });
-        let good = self.good();
         let subsets =
             subsets.filter(|&subset: &LegSet| self.map.is_covered_by(subset.intersection(good)));
         let found = subsets.flat_map(|subset| {
@@ -285,8 +326,9 @@ impl World {
     /// Legs that may be there after a power cut: any, but enough of those that are in sync. Until
     /// these have all heard who is missing, they are: two starts in a row, each without a leg that
     /// the other one had, and neither of which got so far, leave legs that call each other failed.
+    /// Enough of those that would be believed if all were there are there, for the same reason.
     pub(crate) fn some_present(&mut self) -> LegSet {
-        let good = self.good();
+        let good = self.good().intersection(self.believed());
         let mut present = LegSet::first(self.legs.len());
         let keeps_all = self.prng.below(2) == 0;
         for leg in LegSet::first(self.legs.len()) {
@@ -305,11 +347,12 @@ impl World {
     pub(crate) fn judge_power_cut(&mut self) {
         let present = self.some_present();
         let first = index(self.prng.below(self.legs.len() as u64));
-        let found = match self.find_array(present, first) {
-            Ok(found) => found,
-            Err(what) => self.fail(&format!("of {present:?}: {what}")),
-        };
-        self.judge_found(&found);
+        for takes_back in [false, true] {
+            match Found::of(self.readings(), present, first, takes_back) {
+                Ok(found) => self.judge_found(&found),
+                Err(what) => self.fail(&format!("of {present:?}: {what}")),
+            }
+        }
     }
 
     pub(crate) fn judge_found(&self, found: &Found) {
@@ -334,6 +377,24 @@ impl World {
             }
         }
         self.judge_left_out(found);
+        self.judge_rebuilding(found);
+    }
+
+    /// A leg whose rebuild goes on holds all that it is not known to lack.
+    fn judge_rebuilding(&self, found: &Found) {
+        let good = found.trusted.intersection(self.good());
+        for (leg, missed) in &found.metadata.rebuilding {
+            for survivor in good {
+                let both = LegSet::from_iter([*leg, survivor]);
+                for (at, ..) in self.differing_sectors(both) {
+                    let on_leg = self.map.on_leg(*leg, Extent::new(at, SECTOR_BYTES));
+                    let is_known = found.may_differ(at) || found.lacks(missed, at, on_leg.offset());
+                    self.check(is_known, || {
+                        format!("{leg} lacks what is at byte {at}: {}", found.story())
+                    });
+                }
+            }
+        }
     }
 
     /// A leg that is out, and that the bitmap claims to know all about, differs only at bits.
@@ -352,8 +413,12 @@ impl World {
                     continue;
                 }
                 let both = LegSet::from_iter([leg, survivor]);
+                let lacks_all_from = reading.superblock.incomplete_from();
                 for (at, ..) in self.differing_sectors(both) {
-                    self.check(is_set(bits, at), || {
+                    let on_leg = self.map.on_leg(leg, Extent::new(at, SECTOR_BYTES));
+                    let is_beyond = lacks_all_from
+                        .is_some_and(|sectors| on_leg.offset() >= sectors * SECTOR_BYTES);
+                    self.check(is_set(bits, at) || is_beyond, || {
                         format!("{leg} missed what is at byte {at}, and {survivor} has no bit")
                     });
                 }
@@ -446,11 +511,6 @@ impl World {
         }
     }
 
-    /// The count of events that a leg says it was last there at.
-    pub(crate) fn events_on(&self, leg: LegId) -> Option<u64> {
-        Some(self.superblock_on(leg)?.events)
-    }
-
     /// What a leg says.
     pub(crate) fn superblock_on(&self, leg: LegId) -> Option<Superblock> {
         self.setup.meta?;
@@ -514,7 +574,21 @@ impl World {
             Err(error) => self.fail(&format!("{leg}: {error}")),
         };
         let old = &known.superblock;
+        let begun = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
+        let is_rebuilding = self.legs[leg.index()].rebuilding;
+        rule(
+            is_rebuilding || superblock.features.without(begun) == superblock.features,
+            "a leg in sync says that it is incomplete",
+        );
         let rest = Superblock {
+            features: if is_rebuilding {
+                let others = old.features.without(begun);
+                let own = superblock.features.0 & begun.0;
+                others.with(Features(own))
+            } else {
+                old.features.without(begun)
+            },
+            recovery_offset_sectors: superblock.recovery_offset_sectors,
             events: superblock.events,
             utime: superblock.utime,
             resync_offset_sectors: superblock.resync_offset_sectors,
@@ -579,8 +653,14 @@ impl World {
             self.fail("a page of a bitmap that is not there");
         };
         let is_degraded = (0..self.legs.len())
-            .any(|number| !matches!(known.superblock.roles[number], Role::Active(_)));
-        let is_believed = !old.super_block().state.contains(BitmapState::STALE);
+            .any(|number| !matches!(known.superblock.roles[number], Role::Active(_)))
+            || self.legs.iter().any(|leg| leg.rebuilding);
+        // That of a leg that is being rebuilt is nobody's source.
+        let is_believed = !old.super_block().state.contains(BitmapState::STALE)
+            && !known
+                .superblock
+                .features
+                .contains(Features::RECOVERY_OFFSET);
         if page == 0 {
             let head = BitmapSuper::parse(bytes).expect("the first page begins with it");
             let rest = BitmapSuper {
@@ -705,6 +785,10 @@ impl World {
 
     /// What an engine is told of the legs at its start.
     pub(crate) fn take_up(&mut self, found: Found) -> Metadata {
+        for leg in &found.returning {
+            self.mark_incomplete(*leg);
+        }
+        let rebuilding = found.rebuilding();
         for leg in LegSet::first(self.legs.len()) {
             let config = &mut self.legs[leg.index()].config;
             if found.trusted.contains(leg) {
@@ -713,7 +797,26 @@ impl World {
                 config.state = LegState::Missing;
             }
             self.setup.legs[leg.index()] = *config;
+            if rebuilding.contains(leg) {
+                self.setup.legs[leg.index()].state = LegState::Rebuilding;
+            }
         }
-        found.metadata()
+        let mut metadata = found.metadata();
+        for leg in rebuilding {
+            metadata.superblocks[leg.index()] = self.superblock_on(leg);
+        }
+        metadata
+    }
+
+    /// Before a leg is added, it says itself that it is incomplete.
+    pub(crate) fn mark_incomplete(&mut self, leg: LegId) {
+        let Some(superblock) = self.superblock_on(leg) else {
+            return;
+        };
+        let bytes = superblock.incomplete().to_bytes();
+        let at = index(self.setup.size_bytes + SUPER_AT);
+        let leg = &mut self.legs[leg.index()];
+        leg.data[at..at + bytes.len()].copy_from_slice(&bytes);
+        leg.durable[at..at + bytes.len()].copy_from_slice(&bytes);
     }
 }

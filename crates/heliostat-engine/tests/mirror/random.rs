@@ -361,8 +361,8 @@ impl Run {
 
     /// The same where the legs have metadata: the bitmap says what a leg missed.
     fn bring_back_by_bitmap(&mut self, leg: LegId) {
-        let missed = match self.world.events_on(leg) {
-            Some(events) if self.dice.below(3) > 0 => self.world.engine.missed_since(events),
+        let missed = match self.world.superblock_on(leg) {
+            Some(superblock) if self.dice.below(3) > 0 => self.world.engine.missed_by(&superblock),
             _ => Missed::From(0),
         };
         self.world.add_leg(leg, None, missed);

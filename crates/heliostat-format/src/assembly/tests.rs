@@ -128,16 +128,82 @@ fn one_event_behind_is_in_and_two_are_out() {
 }
 
 #[test]
+fn a_leg_that_was_away_is_taken_back_where_nothing_speaks_against_it() {
+    let away = |change: fn(&mut [Candidate])| {
+        let mut legs = mirror(3);
+        set_events(&mut legs[2], 8);
+        legs[0].superblock.roles[2] = Role::Spare;
+        legs[1].superblock.roles[2] = Role::Spare;
+        change(&mut legs);
+        let mut assembly = Assembly::of(&legs).unwrap();
+        let before = assembly.left_out.clone();
+        let back = assembly.take_back(&legs);
+        assert_eq!(back.is_empty(), assembly.left_out == before);
+        assert_eq!(assembly.roles_lacking().collect::<Vec<_>>(), [2]);
+        assembly.members[2]
+    };
+    let returning = |from_sectors| Member::Returning {
+        candidate: 2,
+        from_sectors,
+    };
+    assert_eq!(away(|_| {}), returning(None));
+    let counted_on = away(|legs| legs[0].superblock.roles[2] = Role::Active(2));
+    assert_eq!(counted_on, returning(None));
+    let one_behind = away(|legs| set_events(&mut legs[2], 9));
+    assert_eq!(one_behind, returning(None), "it is removed, not stale");
+    let half_rebuilt = away(|legs| {
+        let leg = &mut legs[2].superblock;
+        leg.features = leg.features.with(Features::RECOVERY_OFFSET);
+        leg.recovery_offset_sectors = 16;
+    });
+    assert_eq!(half_rebuilt, returning(Some(16)));
+    let refused = [
+        ("the bitmap does not know it", {
+            let too_old: fn(&mut [Candidate]) = |legs| set_events(&mut legs[2], 7);
+            too_old
+        }),
+        ("it failed", |legs| {
+            legs[0].superblock.roles[2] = Role::Faulty;
+        }),
+        ("it went on without leg 1", |legs| {
+            legs[2].superblock.roles[1] = Role::Spare;
+        }),
+        ("it went on without leg 0", |legs| {
+            legs[2].superblock.roles[0] = Role::Faulty;
+        }),
+        ("its number is another leg's", |legs| {
+            legs[0].superblock.roles[2] = Role::Active(7);
+        }),
+        ("it is of another size", |legs| {
+            legs[2].superblock.size_sectors -= 8;
+        }),
+        ("it was made a replacement", |legs| {
+            let leg = &mut legs[2].superblock;
+            leg.features = leg.features.with(Features::REPLACEMENT);
+        }),
+    ];
+    for (why, change) in refused {
+        assert_eq!(away(change), Member::Missing, "{why}");
+    }
+}
+
+#[test]
 fn the_freshest_says_what_a_leg_is() {
     let mut legs = mirror(2);
     set_events(&mut legs[1], 9);
     legs[0].superblock.roles[1] = Role::Faulty;
     let assembly = Assembly::of(&legs).unwrap();
     assert_eq!(assembly.members, [Member::InSync(0), Member::Missing]);
-    assert_eq!(assembly.left_out, [(1, LeftOut::Failed)]);
+    assert_eq!(
+        assembly.left_out,
+        [(1, LeftOut::Failed { by_bitmap: true })]
+    );
     legs[0].superblock.roles[1] = Role::Spare;
     let assembly = Assembly::of(&legs).unwrap();
-    assert_eq!(assembly.left_out, [(1, LeftOut::Removed)]);
+    assert_eq!(
+        assembly.left_out,
+        [(1, LeftOut::Removed { by_bitmap: true })]
+    );
 }
 
 #[test]
@@ -154,7 +220,10 @@ fn legs_that_each_went_on_alone_are_told_of() {
     legs[1].superblock.roles[0] = Role::Active(0);
     let assembly = Assembly::of(&legs[..]).unwrap();
     assert_eq!(assembly.freshest, 0, "the first of two as fresh");
-    assert_eq!(assembly.left_out, [(1, LeftOut::Failed)]);
+    assert_eq!(
+        assembly.left_out,
+        [(1, LeftOut::Failed { by_bitmap: true })]
+    );
 }
 
 #[test]
@@ -423,6 +492,7 @@ fn line(assembly: &Assembly) -> String {
             let way = if by_bitmap { " by bits" } else { "" };
             format!("{candidate} from {from_sectors}{way}")
         }
+        Member::Returning { .. } => unreachable!("nobody was taken back"),
         Member::Missing => "-".to_owned(),
     });
     let members: Vec<String> = members.collect();
@@ -466,7 +536,7 @@ fn what_the_kernel_wrote_is_put_together() {
         ("raid1-readded", "0, 1; Nowhere, 0 bits of 304".to_owned()),
         (
             "raid1-failed",
-            "0, -, 2; Nowhere, 2 bits of 304; 1 Failed".to_owned(),
+            "0, -, 2; Nowhere, 2 bits of 304; 1 Failed { by_bitmap: true }".to_owned(),
         ),
         (
             "raid1-removed",

@@ -122,15 +122,9 @@ impl Server {
         let missed = if is_new {
             Missed::From(0)
         } else {
-            engine.missed_since(superblock.events)
+            engine.missed_by(&superblock)
         };
-        let told = match &missed {
-            Missed::From(_) => "all of it is copied".to_owned(),
-            Missed::Extents(extents) => {
-                let bytes = extents.iter().map(|extent| extent.len()).sum();
-                format!("{} that it missed are copied", format_size(bytes))
-            }
-        };
+        let is_all = matches!(missed, Missed::From(_));
         let config = LegConfig {
             data_offset_bytes: superblock.data_offset_sectors * SECTOR_BYTES,
             write_mostly: superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY),
@@ -150,8 +144,12 @@ impl Server {
             leg,
             config,
             missed,
-            superblock: Some(Box::new(superblock)),
+            superblock: Some(Box::new(superblock.incomplete())),
         });
+        let told = match self.core.engine().missing_bytes(leg) {
+            Some(bytes) if !is_all => format!("{} that it missed are copied", format_size(bytes)),
+            _ => "all of it is copied".to_owned(),
+        };
         Ok(format!("{name} is leg {} now: {told}", leg.index()))
     }
 

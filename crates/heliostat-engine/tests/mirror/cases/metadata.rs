@@ -503,10 +503,19 @@ fn a_leg_that_comes_back_gets_what_the_bitmap_knows_and_is_believed_then() {
     let others = LegSet::from_iter([LegId::new(0), LegId::new(2)]);
     assert_eq!(world.believed(), others);
     // It was there at the event that made the array dirty, and at none since.
-    let missed = world.engine.missed_since(META.events + 1);
-    let whole = |number: u64| Extent::new(number * CHUNK, CHUNK);
-    assert_eq!(missed, Missed::Extents(vec![whole(1), whole(5)]));
-    assert_eq!(world.engine.missed_since(META.events - 9), Missed::From(0));
+    let superblock = world.superblock_on(back).unwrap();
+    assert_eq!(superblock.events, META.events + 1);
+    let missed = world.engine.missed_by(&superblock);
+    let by_bits = Missed::Bits {
+        from: 0,
+        all_from: None,
+    };
+    assert_eq!(missed, by_bits);
+    let long_ago = Superblock {
+        events: META.events - 9,
+        ..superblock
+    };
+    assert_eq!(world.engine.missed_by(&long_ago), Missed::From(0));
     assert!(world.add_leg(back, None, missed));
     world.write(chunk(9));
     world.finish_background();

@@ -124,6 +124,38 @@ fn metadata_with_legs_that_come_back() {
 }
 
 #[test]
+fn rebuilds_are_cut_short_and_go_on() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        comes_back: 700,
+        background: 200,
+        by_hand: 150,
+        ..CALM
+    };
+    attack("rebuilds_are_cut_short_and_go_on", 120, odds, FULL);
+}
+
+#[test]
+fn rebuilds_are_cut_short_and_legs_fail() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        comes_back: 700,
+        background: 200,
+        by_hand: 100,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        silence: 50,
+        unsupported: 50,
+        full: 30,
+        ..CALM
+    };
+    attack("rebuilds_are_cut_short_and_legs_fail", 120, odds, FULL);
+}
+
+#[test]
 fn power_fails_again_and_again() {
     let odds = Odds {
         metadata: true,

@@ -203,6 +203,7 @@ impl World {
         let is_recorded = self.engine.add_refusal(leg) != Some(AddRefusal::Unrecorded);
         if is_out && !busy && is_recorded {
             self.legs[leg.index()].come_back(config, rubbish);
+            self.mark_incomplete(leg);
         }
         let superblock = self.superblock_on(leg).map(Box::new);
         self.input(Input::AddLeg {

@@ -1,0 +1,120 @@
+//! Legs that come back by themselves: rebuilds that are cut short go on where they had come.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::Test;
+use super::arrays::{create_well, ensure_clean, ensure_same_data, examined, wait_for_status};
+use super::fio;
+use super::legs;
+use super::room::Room;
+use super::server::{NAME, Server};
+
+pub(super) const TESTS: &[Test] = &[Test {
+    name: "rebuild_killed",
+    about: "kill -9 in the middle of a rebuild, and a stop: it goes on where it had come",
+    run: killed,
+}];
+
+/// How long a rebuild of these small and slow legs may take.
+const REBUILD_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// A drive that takes a second for a few MiB, on this file.
+pub(super) fn slow(file: &str) -> String {
+    format!("model:hdd-5400-old,file={file},slow=20")
+}
+
+/// How much of the data on a leg is complete, in bytes, as mdadm reads it; `None` where mdadm says
+/// nothing of it.
+fn recovered_bytes(room: &Room, leg: &str) -> Result<Option<u64>> {
+    let said = room.run("mdadm", &["--examine", leg])?;
+    let line = said.lines().find_map(|line| {
+        let (name, value) = line.split_once(" : ")?;
+        (name.trim() == "Recovery Offset").then_some(value)
+    });
+    let Some(text) = line else { return Ok(None) };
+    let sectors = text.trim().split(' ').next().unwrap_or_default();
+    let sectors: u64 = sectors.parse().with_context(|| format!("'{text}'"))?;
+    Ok(Some(sectors * 512))
+}
+
+/// Waits until a leg says that it has come so far. How far it says that it has.
+fn wait_for_offset(room: &Room, leg: &str, bytes: u64) -> Result<u64> {
+    let start = Instant::now();
+    loop {
+        if let Some(done) = recovered_bytes(room, leg)?
+            && done >= bytes
+        {
+            return Ok(done);
+        }
+        ensure!(
+            start.elapsed() < REBUILD_TIME_MAX,
+            "{leg} does not come to {bytes}"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// How many bytes a rebuild has copied that has ended.
+fn copied_bytes(said: &str) -> Result<u64> {
+    let (_, rest) = said
+        .split_once("rebuild: done; ")
+        .with_context(|| format!("no rebuild has ended: {said}"))?;
+    let number = rest.split(' ').next().unwrap_or_default();
+    number.parse().with_context(|| format!("'{number}'"))
+}
+
+fn killed(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let legs = legs::sparse(room)?[..2].to_vec();
+    let missing = [legs[0].clone(), "missing".to_owned()];
+    create_well(
+        room,
+        &missing,
+        &["--level", "raid1", "--bitmap-chunk", "1M"],
+    )?;
+    let degraded = &["--degraded-ok"][..];
+    let by_name = [NAME.to_owned()];
+    let server = Server::start(room, &by_name, degraded)?;
+    let everywhere = ["--rw=write", "--bs=64k", "--numjobs=1"];
+    fio::verify(room, &server.uri(), &everywhere)?;
+    server.control(&["add", NAME, &slow(&legs[1])])?;
+    let size_bytes = Path::new(&legs[1]).metadata()?.len();
+    let first = wait_for_offset(room, &legs[1], size_bytes / 4)?;
+    server.kill()?;
+    // The leg is in its place in the superblocks of both, and known to be incomplete.
+    ensure!(examined(room, &legs[0], "Array State")?.starts_with("AA"));
+    ensure!(examined(room, &legs[1], "Device Role")? == "Active device 1");
+    let said = Server::refused(room, &by_name, &["--name", "other"])?;
+    let words = [
+        "lacks leg 1 of 2",
+        "its rebuild goes on at",
+        "--degraded-ok",
+    ];
+    ensure!(words.iter().all(|word| said.contains(word)), "{said}");
+
+    let server = Server::start(room, &by_name, degraded)?;
+    let said = server.said()?;
+    ensure!(said.contains("its rebuild goes on at"), "{said}");
+    let second = wait_for_offset(room, &legs[1], first + size_bytes / 8)?;
+    server.terminate()?;
+    // Also one that is stopped in order says how far it is.
+    let stopped = recovered_bytes(room, &legs[1])?;
+    ensure!(stopped.is_some_and(|bytes| bytes >= second), "{stopped:?}");
+
+    let server = Server::start(room, &by_name, degraded)?;
+    wait_for_status(&server, "2 of 2 legs in sync")?;
+    let copied = copied_bytes(&server.said()?)?;
+    ensure!(
+        copied <= size_bytes - second,
+        "{copied} bytes were copied, and {second} of {size_bytes} were there"
+    );
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    server.terminate()?;
+    ensure!(recovered_bytes(room, &legs[1])?.is_none());
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
+}
