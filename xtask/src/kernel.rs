@@ -13,6 +13,7 @@ mod created;
 mod guest;
 mod initramfs;
 mod packages;
+mod rebuilt;
 mod served;
 mod written;
 
@@ -40,6 +41,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     written::cases,
     crashed::cases,
     served::cases,
+    rebuilt::cases,
 ];
 
 /// The size of the drive with the pattern: each half is more than the arrays of cases need.

@@ -272,7 +272,7 @@ fn taken_over() -> Case {
 }
 
 /// Makes an array of the case's legs.
-fn create(place: &Place, room: &Room, legs: &str, options: &str) -> Result<()> {
+pub(super) fn create(place: &Place, room: &Room, legs: &str, options: &str) -> Result<()> {
     let control = room.path_text("control");
     let paths = paths(place, legs);
     let words = ["create", NAME, "--assume-clean", "--control-dir", &control];
@@ -292,14 +292,14 @@ fn create(place: &Place, room: &Room, legs: &str, options: &str) -> Result<()> {
 }
 
 /// The files that are these legs.
-fn paths(place: &Place, legs: &str) -> Vec<String> {
+pub(super) fn paths(place: &Place, legs: &str) -> Vec<String> {
     let legs = legs.split(' ');
     legs.map(|leg| place.drive(leg).display().to_string())
         .collect()
 }
 
 /// Writes the pattern with a tag to so many KiB of an array.
-fn write(
+pub(super) fn write(
     place: &Place,
     room: &Room,
     server: &Server<'_>,
@@ -317,7 +317,7 @@ fn write(
 }
 
 /// Until all bits are cleared, which is some time after the last write.
-fn wait_for_cleared_bits(place: &Place) -> Result<()> {
+pub(super) fn wait_for_cleared_bits(place: &Place) -> Result<()> {
     process::wait_until("bits to be cleared", CLEAR_TIME_MAX, || {
         Ok(ensure_bits(place, "bits/").is_ok())
     })

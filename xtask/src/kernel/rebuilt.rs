@@ -1,0 +1,173 @@
+//! Rebuilds that heliostat and the kernel take over from each other in the middle, and legs that
+//! were away.
+//!
+//! Whether one goes on where the other had come is seen in two regions that are made to differ in
+//! between: one below that place stays as it is, and one above is copied.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::agreement::{agree, agree_on_members, expect, keep};
+use super::case::{Case, Place};
+use super::served::{create, paths, wait_for_cleared_bits, write};
+use crate::e2e::room::Room;
+use crate::e2e::server::{NAME, Server};
+use crate::process;
+
+/// The size of the legs, of which the array leaves 1 MiB to the metadata.
+const LEG_BYTES: u64 = 16 << 20;
+
+/// How long a rebuild may take, on a busy machine.
+const REBUILD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What both have when the leg is in sync: region 1 lies below the place where the second one went
+/// on, and region 230 above.
+const CONTINUED: &str = "0..64 a5 a5, 64..128 a5 a6, 128..15360 a5 a5";
+
+/// Waits in the guest until the kernel has rebuilt a third of the leg, slowly.
+const SLOWLY: &str = "echo 1 > $sys/sync_speed_min
+     echo 2000 > $sys/sync_speed_max
+     mdadm $md --add $b
+     until grep -q \"Recovery Offset\" b.now \\
+         && [ \"$(sed -n 's/.*Recovery Offset : \\([0-9]*\\) .*/\\1/p' b.now)\" -ge 10000 ]; do
+         sleep 0.1
+         mdadm --examine $b > b.now
+     done
+     mdadm --stop $md
+     examine before";
+
+/// The cases of this file.
+pub(super) fn cases() -> Vec<Case> {
+    let cases = [taken_over(), handed_over(), returned()];
+    cases.into_iter().map(Case::with_program).collect()
+}
+
+/// The kernel goes on with a rebuild of heliostat that was killed.
+fn taken_over() -> Case {
+    Case::new("rebuilt-by-the-kernel")
+        .legs(2, LEG_BYTES)
+        .host(|place| {
+            let room = place.room()?;
+            let server = half_rebuilt(place, &room)?;
+            server.kill()?;
+            place.judge("differ 1,230 a b")?;
+            keep(place, "a b", "a b")
+        })
+        .guest(
+            "examine before
+             assemble $legs
+             settle
+             stop",
+        )
+        .host(|place| {
+            agree(place, "before", "a b")?;
+            agree(place, "after", "a b")?;
+            agree_on_members(place, "a b")?;
+            expect("the copies", &place.judge("copies a b")?, CONTINUED)
+        })
+}
+
+/// heliostat goes on with a rebuild of the kernel that was stopped.
+fn handed_over() -> Case {
+    Case::new("rebuilt-by-heliostat")
+        .legs(2, LEG_BYTES)
+        .guest(format!(
+            "mdadm --create $md --run --level=1 --raid-devices=2 --bitmap=internal \
+                 --bitmap-chunk=64K --delay=600 --data-offset=1M $a missing
+             fill
+             {SLOWLY}"
+        ))
+        .host(|place| {
+            agree(place, "before", "a b")?;
+            place.judge("differ 1,230 a b")?;
+            serve_until_in_sync(place)?;
+            expect("the copies", &place.judge("copies a b")?, CONTINUED)?;
+            keep(place, "a b", "a b")
+        })
+        .guest(
+            "assemble $legs
+             settle
+             stop",
+        )
+        .host(|place| {
+            agree(place, "after", "a b")?;
+            agree_on_members(place, "a b")?;
+            expect("the copies", &place.judge("copies a b")?, CONTINUED)
+        })
+}
+
+/// A leg that was away while the kernel had the array gets what it missed, and nothing else.
+fn returned() -> Case {
+    Case::new("returned-to-heliostat")
+        .legs(2, LEG_BYTES)
+        .host(|place| {
+            let room = place.room()?;
+            create(place, &room, "a b", "--level raid1 --bitmap-chunk 64K")?;
+            let server = Server::start(&room, &paths(place, "a b"), &[])?;
+            write(place, &room, &server, "a5", 0, 15 << 10)?;
+            wait_for_cleared_bits(place)?;
+            server.terminate()?;
+            Ok(())
+        })
+        .guest(
+            "mdadm --assemble --run $md $a
+             mdadm --readwrite $md || true
+             rewrite 1024 256
+             mdadm --stop $md",
+        )
+        .host(|place| {
+            place.judge("differ 17,40 a b")?;
+            serve_until_in_sync(place)?;
+            expect("the copies", &place.judge("copies a b")?, MISSED)?;
+            keep(place, "a b", "a b")
+        })
+        .guest(
+            "assemble $legs
+             settle
+             stop",
+        )
+        .host(|place| {
+            agree(place, "after", "a b")?;
+            agree_on_members(place, "a b")?;
+            expect("the copies", &place.judge("copies a b")?, MISSED)
+        })
+}
+
+/// Regions 16 to 19 were written while the leg was away, and region 40 was made to differ.
+const MISSED: &str = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
+                      2624..15360 a5 a5";
+
+/// An array that heliostat made and filled, with a leg that is rebuilt slowly and has come to a
+/// third.
+fn half_rebuilt<'a>(place: &Place, room: &'a Room) -> Result<Server<'a>> {
+    create(place, room, "a", "missing --level raid1 --bitmap-chunk 64K")?;
+    let server = Server::start(room, &paths(place, "a"), &["--degraded-ok"])?;
+    write(place, room, &server, "a5", 0, 15 << 10)?;
+    let file = place.drive("b").display().to_string();
+    let slow = format!("model:hdd-5400-old,file={file},slow=40");
+    server.control(&["add", NAME, &slow])?;
+    process::wait_until("a third of the leg", REBUILD_TIME_MAX, || {
+        let said = place.judge("bytes b");
+        let lines = said.iter().flat_map(|said| said.lines());
+        let offset = lines.filter_map(|line| {
+            let sectors = line.strip_prefix("superblock/Recovery Offset : ")?;
+            sectors.split(' ').next()?.parse::<u64>().ok()
+        });
+        Ok(offset.max().is_some_and(|sectors| sectors >= 10_000))
+    })?;
+    Ok(server)
+}
+
+/// Serves the array until both legs are in sync, and the bits are cleared.
+fn serve_until_in_sync(place: &Place) -> Result<()> {
+    let room = place.room()?;
+    let options = ["--name", NAME, "--degraded-ok"];
+    let server = Server::start(&room, &paths(place, "a b"), &options)?;
+    process::wait_until("both legs in sync", REBUILD_TIME_MAX, || {
+        let said = server.control(&["status", NAME])?;
+        Ok(said.contains("2 of 2 legs in sync"))
+    })?;
+    server.terminate()?;
+    Ok(())
+}
