@@ -263,8 +263,17 @@ impl Engine {
                 Held::Repair(repair) => self.repair_if_durable(turn, repair),
                 Held::Window(window) => self.change_if_durable(turn, window),
                 Held::Rejoin(leg, serial) => self.join_leg(turn, leg, serial),
-                Held::WriteAnswer(write) => self.answer_write(turn, write),
-                Held::FlushAnswer(round) => self.answer_flush(round),
+                // Another leg may have failed since it was held.
+                Held::WriteAnswer(write) => {
+                    if self.may_answer_write(write) {
+                        self.answer_write(turn, write);
+                    }
+                }
+                Held::FlushAnswer(round) => {
+                    if self.may_answer_flush(round) {
+                        self.answer_flush(round);
+                    }
+                }
                 Held::Clear(chunks) => self.clear_bits(&chunks),
             }
         }
