@@ -6,7 +6,6 @@
 
 use heliostat_engine::{Config, CopyOrder, Layout, Raid10};
 use heliostat_model::{FailedKind, drive};
-use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Prng, RandomStream};
 use heliostat_workload::{FromMeasuring, Job, Rw};
 
@@ -16,7 +15,7 @@ use crate::leg_spec::LegSpec;
 use crate::metadata::MetadataSpec;
 use crate::scenario::{ArraySpec, Scenario};
 use crate::sim_policy::SimPolicy;
-use crate::smoke::{pick, random_leg, seeds_of, small};
+use crate::smoke::{draw_write_behind, pick, random_leg, random_policy, seeds_of, small};
 use crate::trial::Trial;
 
 /// The seeds of the list that this crate keeps, which once showed a bug.
@@ -43,7 +42,8 @@ impl Trial {
     #[must_use]
     pub fn life(seed: u64) -> Self {
         let prng = &mut RandomStream::new(seed, "life", 0);
-        let (array, copies) = random_array(prng);
+        let (mut array, copies) = random_array(prng);
+        draw_write_behind(seed, &mut array);
         let mut bursts = Vec::new();
         let mut at = Duration::ZERO;
         for _ in 0..1 + prng.below(3) {
@@ -70,8 +70,7 @@ impl Trial {
         if seed >= FIRST_WITH_HARM && harm.below(6) == 0 {
             faults.push(random_harm(harm, leg_count, at));
         }
-        let policies: Vec<_> = all_policies().collect();
-        let policy = PolicySpec::new(pick(prng, &policies));
+        let policy = random_policy(prng);
         let scenario = Scenario {
             name: "life".to_owned(),
             seconds: at + Duration::from_ms(1),

@@ -90,6 +90,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
         if healthy.is_some() {
             failing = some_of(more, failing, copies - 1);
         }
+        draw_write_behind(seed, &mut array);
         for job in &mut jobs {
             job.offset_bytes += (array.size_bytes - size_bytes) * more.below(2);
         }
@@ -110,8 +111,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
             faults.extend(random_power_cuts(more));
         }
     }
-    let policies: Vec<_> = all_policies().collect();
-    let policy = PolicySpec::new(pick(prng, &policies));
+    let policy = random_policy(prng);
     // Above what any leg takes for the largest request: a healthy leg is never silent.
     array.leg_timeout = Duration::from_ms(60 + prng.below(40));
     let scenario = Scenario {
@@ -173,6 +173,20 @@ fn draw_layout(prng: &mut dyn Prng, array: &mut ArraySpec) -> usize {
     // Not always whole chunks.
     array.size_bytes += 4096 * prng.below(3);
     copies
+}
+
+pub(crate) fn random_policy(prng: &mut dyn Prng) -> PolicySpec {
+    let policies: Vec<_> = all_policies().collect();
+    PolicySpec::new(pick(prng, &policies))
+}
+
+/// Lets write-mostly legs be behind, sometimes.
+pub(crate) fn draw_write_behind(seed: u64, array: &mut ArraySpec) {
+    let prng = &mut RandomStream::new(seed, "write-behind", 0);
+    let is_mirror = array.layout == Layout::Mirror && array.copies == 0;
+    if is_mirror && array.legs.iter().any(|leg| leg.write_mostly) {
+        array.write_behind = pick(prng, &[0, 1, 8, 256]);
+    }
 }
 
 /// Any `count` of `legs`, or all where there are fewer.
