@@ -111,6 +111,7 @@ impl Run {
             data_offset_bytes: if has_metadata { 1 << 20 } else { 0 },
             rotational: false,
             write_mostly: false,
+            failfast: false,
             read_preferred: false,
             queue_depth: 64,
             optimal_io_bytes: 0,

@@ -101,6 +101,8 @@ pub struct LegConfig {
     pub rotational: bool,
     /// Read only if nothing else is left.
     pub write_mostly: bool,
+    /// Out at its first error where others are left, and sooner when it is silent.
+    pub failfast: bool,
     /// Preferred by the `device` policy.
     pub read_preferred: bool,
     /// How many operations it is given at once; more wait in the queue in front of it.
@@ -358,6 +360,8 @@ pub struct LegOp {
     pub fua: bool,
     /// For [`OpKind::WriteZeroes`]: whether storage may be given back.
     pub may_trim: bool,
+    /// Whether it is better failed at once than done late: nothing is lost with this leg.
+    pub failfast: bool,
 }
 
 /// Why a leg was faulted.

@@ -389,6 +389,12 @@ impl Engine {
         self.legs.write_mostly.contains(leg)
     }
 
+    /// Whether a leg is out at its first error, where others are left.
+    #[must_use]
+    pub fn is_failfast(&self, leg: LegId) -> bool {
+        self.legs.legs[leg.index()].config.failfast
+    }
+
     /// The legs that get what is written: in sync, or being rebuilt.
     #[must_use]
     pub const fn writable(&self) -> LegSet {

@@ -141,7 +141,7 @@ pub(crate) struct Legs {
     expendable: LegSet,
     pub(crate) write_mostly: LegSet,
     leg_bytes_max: u64,
-    leg_timeout: Duration,
+    pub(crate) leg_timeout: Duration,
     accounting: bool,
 }
 
@@ -238,6 +238,11 @@ impl Legs {
         self.expendable.union(self.rebuilding).iter()
     }
 
+    /// Whether a leg may be taken out.
+    pub(crate) fn is_dispensable(&self, leg: LegId) -> bool {
+        self.expendable.contains(leg) || self.rebuilding.contains(leg)
+    }
+
     /// Nothing queued and nothing in hand at any leg that is not out.
     pub(crate) fn is_idle(&self) -> bool {
         self.all(|leg| leg.in_device == 0 && leg.queue.is_empty())
@@ -245,13 +250,18 @@ impl Legs {
 
     /// When the first leg will have been silent for too long, of those that can be done without.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let busy = self.dispensable().map(|leg| &self.legs[leg.index()]);
-        busy.filter(|leg| leg.in_device > 0)
-            .map(|leg| leg.last_progress + self.leg_timeout)
+        let busy = self.dispensable();
+        busy.filter(|leg| self.legs[leg.index()].in_device > 0)
+            .map(|leg| self.silent_at(leg))
             .min()
     }
 
-    /// The leg that has been silent for longest, and too long. All others begin anew: several legs
+    /// When a leg will have been silent for too long.
+    fn silent_at(&self, leg: LegId) -> Instant {
+        self.legs[leg.index()].last_progress + self.timeout(leg)
+    }
+
+    /// The leg that should have answered first, and did not. All others begin anew: several legs
     /// that are late at once are late for one reason, which is not the legs'.
     pub(crate) fn silent(&mut self, now: Instant) -> Option<LegId> {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
@@ -259,7 +269,7 @@ impl Legs {
         }
         let busy = self.dispensable();
         let busy = busy.filter(|leg| self.legs[leg.index()].in_device > 0);
-        let silent = busy.min_by_key(|leg| self.legs[leg.index()].last_progress);
+        let silent = busy.min_by_key(|leg| self.silent_at(*leg));
         for leg in &mut self.legs {
             leg.last_progress = now;
         }
@@ -358,6 +368,8 @@ impl Engine {
 
     /// Gives the device what it has room for.
     fn pump(&mut self, now: Instant, leg_id: LegId) {
+        let reads_fail_fast = self.legs.fails_fast(leg_id, OpKind::Read);
+        let writes_fail_fast = self.legs.fails_fast(leg_id, OpKind::Write);
         let leg = &mut self.legs.legs[leg_id.index()];
         while let Some(index) = leg.queue.peek() {
             let op = &mut self.ops[index];
@@ -389,6 +401,11 @@ impl Engine {
                 memory: op.memory,
                 fua: op.fua,
                 may_trim: op.may_trim,
+                failfast: if op.kind == OpKind::Read {
+                    reads_fail_fast
+                } else {
+                    writes_fail_fast
+                },
             }));
         }
     }
@@ -449,6 +466,9 @@ impl Engine {
 
     /// A leg has failed a read. Faults it where it has done so too often.
     pub(crate) fn note_read_error(&mut self, turn: &Turn<'_>, leg: LegId, kind: ErrorKind) {
+        if self.fault_at_first_error(turn, leg, kind) {
+            return;
+        }
         if self.legs.legs[leg.index()].has_too_many_read_errors(turn.now) {
             self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
         }

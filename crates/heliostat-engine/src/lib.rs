@@ -15,6 +15,7 @@ mod buffer;
 mod change;
 mod divergence;
 mod engine;
+mod failfast;
 mod flush;
 mod intent;
 mod legs;

@@ -68,6 +68,7 @@ fn measure(spec: &LegSpec, choice: IoChoice, depth: u64) -> Result<Rate, LegErro
             }),
             fua: false,
             may_trim: false,
+            failfast: false,
         };
         hub.submit(now(), LegId::new(0), io);
     };

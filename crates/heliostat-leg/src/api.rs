@@ -19,6 +19,8 @@ pub struct LegIo {
     pub fua: bool,
     /// For write-zeroes: storage may be given back.
     pub may_trim: bool,
+    /// Better failed at once than done late: the leg will be out then.
+    pub failfast: bool,
 }
 
 /// How an operation ended.

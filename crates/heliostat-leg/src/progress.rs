@@ -214,6 +214,7 @@ mod tests {
             }),
             fua: false,
             may_trim: false,
+            failfast: false,
         }
     }
 

@@ -216,6 +216,7 @@ impl Core {
             memory,
             fua: op.fua,
             may_trim: op.may_trim,
+            failfast: op.failfast,
         };
         self.hub.submit(self.now, op.leg, io);
         self.is_kick_due = true;

@@ -30,6 +30,21 @@ pub struct CreateLeg {
     pub spec: Option<LegSpec>,
     /// Read only where nothing else is left.
     pub write_mostly: bool,
+    /// Out at its first error.
+    pub failfast: bool,
+}
+
+impl CreateLeg {
+    fn flags(&self) -> DeviceFlags {
+        let mut flags = DeviceFlags::default();
+        if self.write_mostly {
+            flags = flags.with(DeviceFlags::WRITE_MOSTLY);
+        }
+        if self.failfast {
+            flags = flags.with(DeviceFlags::FAIL_FAST);
+        }
+        flags
+    }
 }
 
 /// An array that is to be made.
@@ -72,7 +87,7 @@ pub struct Created {
 struct Member {
     role: u16,
     leg: OpenedLeg,
-    write_mostly: bool,
+    flags: DeviceFlags,
 }
 
 /// Makes an array.
@@ -145,7 +160,25 @@ fn check(options: &CreateOptions) -> Result<(), UsageError> {
     if options.legs.iter().all(|leg| leg.spec.is_none()) {
         return Err(UsageError("not all legs can be missing".to_owned()));
     }
-    Ok(())
+    check_write_behind(options)
+}
+
+/// Whether there are legs that may be behind, and others that they may be behind of.
+fn check_write_behind(options: &CreateOptions) -> Result<(), UsageError> {
+    let most = options.bitmap.map_or(0, |bitmap| bitmap.write_behind_max);
+    let slow = options.legs.iter().filter(|leg| leg.write_mostly).count();
+    let text = if most == 0 {
+        return Ok(());
+    } else if options.layout != Layout::Mirror {
+        "write-behind is for raid1: only legs that hold all of the array can be behind"
+    } else if slow == 0 {
+        "write-behind needs a leg that may be behind: name it with --write-mostly LEG"
+    } else if slow == options.legs.len() {
+        "all legs are write-mostly: write-behind needs one that has what is answered"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError(text.to_owned()))
 }
 
 /// Opens the legs and gives them their roles: those that are read last come last.
@@ -185,7 +218,7 @@ fn open(options: &CreateOptions, progress: &mut dyn Progress) -> Result<Vec<Memb
         members.push(Member {
             role,
             leg: opened,
-            write_mostly: leg.write_mostly,
+            flags: leg.flags(),
         });
     }
     Ok(members)
@@ -279,11 +312,7 @@ fn superblocks(plan: &Plan, members: &[Member]) -> Result<Vec<Superblock>, Runti
         let leg = NewLeg {
             device_bytes: member.leg.info().size_bytes,
             device_uuid: new_uuid()?,
-            flags: if member.write_mostly {
-                DeviceFlags::WRITE_MOSTLY
-            } else {
-                DeviceFlags::default()
-            },
+            flags: member.flags,
             number: member.role,
         };
         let superblock = plan.superblock(&leg);

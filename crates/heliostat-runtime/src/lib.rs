@@ -65,7 +65,9 @@ pub use server::{Server, Stopped};
 pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
-pub use status::{ArrayStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus, clock_time};
+pub use status::{
+    ArrayStatus, BehindStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus, clock_time,
+};
 pub use work::{EndedWork, ScrubRun};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};

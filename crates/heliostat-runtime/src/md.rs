@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use heliostat_engine::Assembled;
 use heliostat_format::assembly::{Assembly, Candidate, LeftOut, Member, Resync};
-use heliostat_format::{BadBlocks, BitmapBits, Search, Superblock, Uuid};
+use heliostat_format::{BadBlocks, BitmapBits, DeviceFlags, Search, Superblock, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
 use heliostat_types::{Duration, SECTOR_BYTES};
 use stdx::units::format_size;
@@ -24,8 +24,8 @@ pub(crate) struct Described {
     pub(crate) uuid: Uuid,
     /// What each leg is called, by role; also of those that are missing.
     pub(crate) names: Vec<String>,
-    /// By role, whether it is read only where nothing else is left.
-    pub(crate) write_mostly: Vec<bool>,
+    /// By role, what its superblock says of the leg.
+    pub(crate) flags: Vec<DeviceFlags>,
     /// By role, where its data begins.
     pub(crate) data_offsets: Vec<u64>,
     /// The candidates that were away and come back: before anything else they have to say
@@ -163,9 +163,8 @@ pub(crate) fn describe(
         name.unwrap_or_else(|| format!("missing:{role}"))
     });
     let flags = roles.clone().map(|role| {
-        of(role).is_some_and(|candidate| {
-            let flags = candidate.superblock.device_flags;
-            flags.contains(heliostat_format::DeviceFlags::WRITE_MOSTLY)
+        of(role).map_or_else(DeviceFlags::default, |candidate| {
+            candidate.superblock.device_flags
         })
     });
     let data_offsets = roles.map(|role| {
@@ -175,7 +174,7 @@ pub(crate) fn describe(
     });
     Ok(Described {
         names: names.collect(),
-        write_mostly: flags.collect(),
+        flags: flags.collect(),
         data_offsets: data_offsets.collect(),
         uuid: candidates[assembly.freshest].superblock.set_uuid,
         assembled,

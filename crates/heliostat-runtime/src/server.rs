@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
+use heliostat_format::DeviceFlags;
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicySpec};
 use heliostat_types::{Duration, Instant, LegId, LegSet};
@@ -710,7 +711,7 @@ fn leg_configs(prepared: &Prepared) -> Vec<LegConfig> {
     if let Some(described) = &prepared.described {
         for (role, config) in configs.iter_mut().enumerate() {
             config.data_offset_bytes = described.data_offsets[role];
-            config.write_mostly = described.write_mostly[role];
+            set_flags(config, described.flags[role]);
             let leg = LegId::new(role);
             let mut rebuilding = described.assembled.metadata.rebuilding.iter();
             config.state = if described.assembled.in_sync.contains(leg) {
@@ -725,6 +726,12 @@ fn leg_configs(prepared: &Prepared) -> Vec<LegConfig> {
     configs
 }
 
+/// What a leg's superblock says of it.
+fn set_flags(config: &mut LegConfig, flags: DeviceFlags) {
+    config.write_mostly = flags.contains(DeviceFlags::WRITE_MOSTLY);
+    config.failfast = flags.contains(DeviceFlags::FAIL_FAST);
+}
+
 fn leg_config(leg: &OpenedLeg) -> LegConfig {
     let info = leg.info();
     LegConfig {
@@ -732,6 +739,7 @@ fn leg_config(leg: &OpenedLeg) -> LegConfig {
         data_offset_bytes: 0,
         rotational: info.rotational,
         write_mostly: false,
+        failfast: false,
         read_preferred: false,
         queue_depth: info.queue_depth,
         optimal_io_bytes: info.optimal_io_bytes,

@@ -2,7 +2,7 @@
 //! bitmap does. The structs are wire formats: their fields are what `heliostat status --json`
 //! prints.
 
-use heliostat_engine::{BackgroundKind, BackgroundStatus, BitmapFigures, LegState};
+use heliostat_engine::{BackgroundKind, BackgroundStatus, BitmapFigures, LegState, WriteBehind};
 use heliostat_types::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub struct ArrayStatus {
     /// Its bitmap; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bitmap: Option<BitmapStatus>,
+    /// How far write-mostly legs are behind; absent where they never are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub write_behind: Option<BehindStatus>,
     /// Between which bounds work goes in the background.
     pub background_rates: Rates,
     /// What is done in the background; absent where nothing is.
@@ -60,6 +63,37 @@ pub struct LegStatus {
     pub state: String,
     /// Whether it is read only where nothing else is left.
     pub write_mostly: bool,
+    /// Whether it is out at its first error.
+    #[serde(default)]
+    pub failfast: bool,
+}
+
+/// How far write-mostly legs are behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BehindStatus {
+    /// How many writes were answered that some leg does not have yet,
+    pub writes: u64,
+    /// and how many may be.
+    pub writes_max: u64,
+    /// With how many bytes,
+    pub bytes: u64,
+    /// and how many there may be.
+    pub bytes_max: u64,
+    /// How many were answered so since the start.
+    pub total: u64,
+}
+
+impl BehindStatus {
+    /// What the engine says of it; `None` where nothing ever is behind.
+    pub(crate) fn of(figures: WriteBehind) -> Option<Self> {
+        (figures.writes_max > 0).then(|| Self {
+            writes: figures.writes,
+            writes_max: u64::from(figures.writes_max),
+            bytes: figures.bytes,
+            bytes_max: figures.bytes_max,
+            total: figures.total,
+        })
+    }
 }
 
 /// How far background work is.

@@ -688,6 +688,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
                 data_offset_bytes: array.data_offset_bytes(),
                 rotational: spec.rotational,
                 write_mostly: leg.write_mostly,
+                failfast: false,
                 read_preferred: leg.read_preferred,
                 queue_depth: spec.queue_depth,
                 optimal_io_bytes: spec.optimal_io_bytes,

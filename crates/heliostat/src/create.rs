@@ -15,6 +15,9 @@ use stdx::units::{format_size, parse_size};
 use crate::cli::ControlArgs;
 use crate::host_config;
 
+/// The most writes that a bitmap can say legs may be behind.
+const WRITE_BEHIND_MAX: u32 = (1 << 14) - 1;
+
 /// What `heliostat create` is told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CreateArgs {
@@ -36,6 +39,14 @@ pub(crate) struct CreateArgs {
     /// A leg that is read only where nothing else is left; may be given several times.
     #[arg(long, value_name = "LEG")]
     write_mostly: Vec<String>,
+    /// A leg that is out at its first error, as long as others are left, rather than waited for;
+    /// may be given several times. 'all' stands for all legs.
+    #[arg(long, value_name = "LEG|all")]
+    failfast: Vec<String>,
+    /// Answer up to N writes before write-mostly legs have them; needs a bitmap [N: 256].
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "256",
+          value_parser = parse_write_behind)]
+    write_behind: Option<u32>,
     /// What one bit of the write-intent bitmap stands for; a power of two [default: 64M, or more
     /// where there is no room for so many].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -78,6 +89,19 @@ enum Bitmap {
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
+}
+
+fn parse_write_behind(text: &str) -> Result<u32, String> {
+    let writes = text
+        .parse()
+        .ok()
+        .filter(|writes| *writes <= WRITE_BEHIND_MAX);
+    writes.ok_or_else(|| {
+        format!(
+            "it is a number of writes, 0 to {WRITE_BEHIND_MAX}; in front of a leg say it with '=', \
+             as in --write-behind=256"
+        )
+    })
 }
 
 /// Lines on standard error.
@@ -176,13 +200,22 @@ fn layout(args: &CreateArgs) -> Result<Layout, UsageError> {
 }
 
 fn legs(args: &CreateArgs) -> Result<Vec<CreateLeg>, UsageError> {
-    for named in &args.write_mostly {
-        if !args.legs.contains(named) {
+    let flags = [
+        ("--write-mostly", &args.write_mostly),
+        ("--failfast", &args.failfast),
+    ];
+    for (flag, named) in flags {
+        let is_known = |name: &&String| args.legs.contains(name) || is_all(flag, name);
+        if let Some(name) = named.iter().find(|name| !is_known(name)) {
             return Err(UsageError(format!(
-                "--write-mostly {named} is none of the legs; write it as the leg is written"
+                "{flag} {name} is none of the legs; write it as the leg is written"
             )));
         }
     }
+    let fails_fast = |leg: &String| {
+        let mut named = args.failfast.iter();
+        named.any(|name| name == leg || is_all("--failfast", name))
+    };
     let mut legs = Vec::new();
     for (at, text) in args.legs.iter().enumerate() {
         let spec = if text == "missing" {
@@ -203,9 +236,15 @@ fn legs(args: &CreateArgs) -> Result<Vec<CreateLeg>, UsageError> {
         legs.push(CreateLeg {
             spec,
             write_mostly: args.write_mostly.contains(text),
+            failfast: fails_fast(text),
         });
     }
     Ok(legs)
+}
+
+/// Whether a flag is for all legs: no leg is called so.
+fn is_all(flag: &str, name: &str) -> bool {
+    flag == "--failfast" && name == "all"
 }
 
 fn bitmap(args: &CreateArgs) -> Result<Option<NewBitmap>, UsageError> {
@@ -215,6 +254,12 @@ fn bitmap(args: &CreateArgs) -> Result<Option<NewBitmap>, UsageError> {
                 "--bitmap-chunk and --bitmap none contradict each other".to_owned(),
             ));
         }
+        if args.write_behind.is_some_and(|writes| writes > 0) {
+            return Err(UsageError(
+                "--write-behind needs a bitmap: it says after a crash where legs were behind"
+                    .to_owned(),
+            ));
+        }
         return Ok(None);
     }
     let chunk_bytes = args.bitmap_chunk.map(u32::try_from).transpose();
@@ -222,7 +267,7 @@ fn bitmap(args: &CreateArgs) -> Result<Option<NewBitmap>, UsageError> {
         .map_err(|_| UsageError("a bit of the bitmap stands for less than 4 GiB".to_owned()))?;
     Ok(Some(NewBitmap {
         chunk_bytes,
-        ..NewBitmap::default()
+        write_behind_max: args.write_behind.unwrap_or(0),
     }))
 }
 

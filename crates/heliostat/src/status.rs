@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use heliostat_runtime::{
-    ArrayStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubRun, WorkStatus,
+    ArrayStatus, BehindStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubRun, WorkStatus,
     registered_names,
 };
 use stdx::units::format_size;
@@ -138,14 +138,19 @@ fn page(status: &ArrayStatus) -> String {
         lines.push(format!("  UUID {uuid}"));
     }
     lines.extend(status.legs.iter().map(|leg| {
-        let flag = if leg.write_mostly {
-            ", write-mostly"
-        } else {
-            ""
-        };
-        format!("  leg {}: {}, {}{flag}", leg.role, leg.leg, leg.state)
+        let mut line = format!("  leg {}: {}, {}", leg.role, leg.leg, leg.state);
+        for (word, is_set) in [
+            ("write-mostly", leg.write_mostly),
+            ("failfast", leg.failfast),
+        ] {
+            if is_set {
+                line = line + ", " + word;
+            }
+        }
+        line
     }));
     lines.extend(status.bitmap.iter().map(bitmap_line));
+    lines.extend(status.write_behind.iter().map(behind_line));
     lines.push(format!(
         "  resync, rebuild and scrub: {}",
         rate::bounds(status.background_rates)
@@ -174,6 +179,17 @@ fn bitmap_line(bitmap: &BitmapStatus) -> String {
         format_size(bitmap.chunk_bytes),
         bitmap.sets,
         bitmap.pages_written
+    )
+}
+
+fn behind_line(behind: &BehindStatus) -> String {
+    format!(
+        "  write-behind: {} of {} writes, {} of {}; {} since the start",
+        behind.writes,
+        behind.writes_max,
+        format_size(behind.bytes),
+        format_size(behind.bytes_max),
+        behind.total
     )
 }
 

@@ -268,7 +268,7 @@ impl Engine {
             }
             let extent = window.extent;
             if let Err(kind) = result
-                && extent.len() <= LEAF_BYTES
+                && (extent.len() <= LEAF_BYTES || self.legs.fails_fast(leg, OpKind::Read))
             {
                 self.outputs
                     .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));

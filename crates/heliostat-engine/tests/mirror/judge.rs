@@ -292,8 +292,9 @@ impl World {
             FaultReason::Silent => {
                 let waits = self.pending.iter().any(|pending| pending.op.leg == id);
                 let quiet = self.now.saturating_since(leg.quiet_since);
+                let share = if leg.config.failfast { 6 } else { 1 };
                 rule(
-                    waits && quiet >= self.setup.leg_timeout,
+                    waits && quiet >= self.setup.leg_timeout / share,
                     "not silent for long enough",
                 );
             }

@@ -54,6 +54,7 @@ pub(crate) const LEG: LegConfig = LegConfig {
     data_offset_bytes: 0,
     rotational: false,
     write_mostly: false,
+    failfast: false,
     read_preferred: false,
     queue_depth: 64,
     optimal_io_bytes: 0,

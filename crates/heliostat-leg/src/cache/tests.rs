@@ -38,6 +38,7 @@ fn io(kind: OpKind, extent: Extent) -> LegIo {
         memory: matches!(kind, OpKind::Read | OpKind::Write).then(|| range(0, extent)),
         fua: false,
         may_trim: true,
+        failfast: false,
     }
 }
 

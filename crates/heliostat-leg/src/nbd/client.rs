@@ -167,6 +167,7 @@ impl NbdClient {
     pub(crate) fn submit(&mut self, io: LegIo) {
         let told = match self.state {
             State::Lost | State::Retired => Err(self.last_outcome()),
+            State::Reconnecting if io.failfast => Err(LegOutcome::Failed(ErrorKind::Io)),
             State::Connected | State::Reconnecting => self.plan(&io).map(|_| ()),
         };
         if let Err(outcome) = told {
@@ -462,6 +463,15 @@ impl NbdClient {
             }
         }
         if self.connections.is_empty() {
+            let mut ops = self.ops.values();
+            if ops.any(|op| op.io.failfast && op.io.kind.is_mutating()) {
+                // One that was failed and is done later could overwrite what comes after it.
+                return self.become_lost(&format!(
+                    "the connection was lost ({loss}) and it is to fail fast: changes that were \
+                     under way are not sent again"
+                ));
+            }
+            self.fail_fast();
             self.state = State::Reconnecting;
             self.notes.push(format!(
                 "the connection was lost ({loss}); operations that wait for the next one: {}",
@@ -479,6 +489,17 @@ impl NbdClient {
             orphans.into_iter().for_each(|key| self.dispatch(key));
             self.dial(TaskKind::Extra);
         }
+    }
+
+    /// Ends the operations that are not to wait for another connection.
+    fn fail_fast(&mut self) {
+        self.ops.retain(|_, op| {
+            if op.io.failfast {
+                let outcome = LegOutcome::Failed(ErrorKind::Io);
+                self.done.push((op.io.op, outcome));
+            }
+            !op.io.failfast
+        });
     }
 
     fn dial(&mut self, kind: TaskKind) {

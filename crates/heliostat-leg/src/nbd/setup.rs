@@ -352,6 +352,7 @@ impl NbdStore {
             memory: moves.then(|| place(extent, extent)),
             fua: false,
             may_trim: true,
+            failfast: false,
         });
         client.kick(&self.arena);
         let limit = if kind == OpKind::Flush {

@@ -317,6 +317,43 @@ fn a_lost_connection_is_made_again_and_nothing_is_missed() {
 }
 
 #[test]
+fn what_is_to_fail_fast_does_not_wait_for_another_connection() {
+    let server = Server::start(Nature::default());
+    let mut bench = bench(&server);
+    assert_eq!(write(&mut bench, BLOCK, 7, true), LegOutcome::Done);
+    server.world().nature.silent = Some(command::READ);
+    bench.submit_with(OpKind::Read, BLOCK, 0, |io| io.failfast = true);
+    bench.hub.kick();
+    server.go_down();
+    let failed = LegOutcome::Failed(ErrorKind::Io);
+    assert_eq!(bench.only_outcome(), failed);
+    // Handed in meanwhile.
+    bench.submit_with(OpKind::Write, BLOCK, 0, |io| io.failfast = true);
+    assert_eq!(bench.only_outcome(), failed);
+    // What may be late is done when the server is back.
+    bench.submit(OpKind::Read, BLOCK, 0);
+    server.world().nature.silent = None;
+    server.come_back();
+    assert_eq!(bench.only_outcome(), LegOutcome::Done);
+    assert_eq!(read(&mut bench, BLOCK), 7);
+}
+
+#[test]
+fn a_change_that_failed_fast_is_never_done_late() {
+    let server = Server::start(Nature::default());
+    let mut bench = bench(&server);
+    server.world().nature.silent = Some(command::WRITE);
+    bench.submit_with(OpKind::Write, BLOCK, 0, |io| io.failfast = true);
+    bench.hub.kick();
+    server.break_connections();
+    assert_eq!(bench.only_outcome(), LegOutcome::Lost);
+    let told = notes(&mut bench);
+    assert!(told.contains("it is to fail fast"), "{told}");
+    let failed = LegOutcome::Failed(ErrorKind::Io);
+    assert_eq!(bench.run(OpKind::Read, BLOCK), failed);
+}
+
+#[test]
 fn connections_that_break_anywhere_lose_and_repeat_nothing() {
     let mut prng = RandomStream::new(1, "cuts", 0);
     for (structured, disorderly) in [(true, true), (true, false), (false, false)] {

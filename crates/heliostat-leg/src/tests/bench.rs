@@ -146,6 +146,7 @@ impl Bench {
             memory: moves.then(|| range(at, extent)),
             fua: false,
             may_trim: true,
+            failfast: false,
         };
         change(&mut io);
         self.hub.submit(self.now, self.leg, io);

@@ -1,17 +1,17 @@
 //! What is done to the legs of an array by hand while it is served, and how it is.
 
 use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, Missed};
-use heliostat_format::{DeviceFlags, Role};
+use heliostat_format::Role;
 use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
-use super::{Server, leg_config};
+use super::{Server, leg_config, set_flags};
 use crate::add::{NewLeg, Wanted};
 use crate::commands::Refused;
 use crate::events;
 use crate::source::Source;
-use crate::status::{self, ArrayStatus, BitmapStatus, LegStatus, WorkStatus};
+use crate::status::{self, ArrayStatus, BehindStatus, BitmapStatus, LegStatus, WorkStatus};
 
 impl Server {
     /// Which leg is meant: a role, or a leg as it was written.
@@ -125,11 +125,11 @@ impl Server {
             engine.missed_by(&superblock)
         };
         let is_all = matches!(missed, Missed::From(_));
-        let config = LegConfig {
+        let mut config = LegConfig {
             data_offset_bytes: superblock.data_offset_sectors * SECTOR_BYTES,
-            write_mostly: superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY),
             ..leg_config(&opened)
         };
+        set_flags(&mut config, superblock.device_flags);
         if opened.info().logical_block_bytes > self.block_bytes {
             return Err(format!(
                 "{name} has blocks of {} bytes, and the array is used in blocks of {}",
@@ -162,6 +162,7 @@ impl Server {
             leg: leg.clone(),
             state: status::word_of(engine.leg_state(LegId::new(role))).to_owned(),
             write_mostly: engine.is_write_mostly(LegId::new(role)),
+            failfast: engine.is_failfast(LegId::new(role)),
         });
         let is_active = engine.record().dirty || !engine.is_record_durable();
         ArrayStatus {
@@ -174,6 +175,7 @@ impl Server {
             legs_wanted: names.len(),
             legs: legs.collect(),
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),
+            write_behind: BehindStatus::of(engine.write_behind()),
             background_rates: self.rates(),
             background: engine.background().map(WorkStatus::from),
             scrub_waiting: engine.waiting_scrub().map(status::scrub_word),

@@ -265,6 +265,7 @@ fn make_array(options: &ArrayOptions) {
     let legs = options.legs.iter().cloned().map(|spec| CreateLeg {
         spec: Some(spec),
         write_mostly: false,
+        failfast: false,
     });
     let new = CreateOptions {
         name: options.name.clone(),

@@ -27,6 +27,7 @@ fn random_leg(dice: &mut RandomStream) -> LegConfig {
         data_offset_bytes: 0,
         rotational: dice.below(2) == 0,
         write_mostly: dice.below(5) == 0,
+        failfast: false,
         read_preferred: dice.below(5) == 0,
         queue_depth: [1, 2, 8, 64][index(dice.below(4))],
         optimal_io_bytes: [0, 65_536][index(dice.below(2))],
@@ -41,8 +42,10 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
     let count = 1 + dice.below(size.legs);
     let mut legs: Vec<LegConfig> = (0..count).map(|_| random_leg(dice)).collect();
     let write_behind = if odds.write_behind {
-        legs.iter_mut()
-            .for_each(|leg| leg.write_mostly = dice.below(2) == 0);
+        for leg in &mut legs {
+            leg.write_mostly = dice.below(2) == 0;
+            leg.failfast = dice.below(4) == 0;
+        }
         [1, 2, 7, 256][index(dice.below(4))]
     } else {
         0
