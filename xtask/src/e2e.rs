@@ -21,6 +21,7 @@ mod rebuilds;
 pub(crate) mod room;
 pub(crate) mod server;
 mod stop;
+mod write_behind;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ const TESTS: &[&[Test]] = &[
     examine::TESTS,
     filesystem::TESTS,
     power::TESTS,
+    write_behind::TESTS,
     demo::TESTS,
 ];
 

@@ -5,6 +5,7 @@
 //! that are taken here up to their next script; then one guest runs all of these scripts.
 
 mod agreement;
+mod behind;
 mod boot;
 mod case;
 mod cpio;
@@ -42,6 +43,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     crashed::cases,
     served::cases,
     rebuilt::cases,
+    behind::cases,
 ];
 
 /// The size of the drive with the pattern: each half is more than the arrays of cases need.

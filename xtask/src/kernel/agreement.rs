@@ -64,7 +64,7 @@ fn known_only(said: &str, ours: &str) -> String {
 /// how a leg is to be read is no part of its state.
 fn plain(said: &str) -> String {
     let lines = said.lines().map(|line| {
-        let line = line.replace(",write_mostly", "");
+        let line = line.replace(",write_mostly", "").replace(",failfast", "");
         match line.strip_suffix(" none faulty") {
             Some(leg) => format!("{leg} out"),
             None => line,

@@ -12,7 +12,7 @@ use crate::e2e::server::{NAME, Server};
 use crate::process;
 
 /// The size of the legs, of which the array leaves 1 MiB to the metadata.
-const LEG_BYTES: u64 = 16 << 20;
+pub(super) const LEG_BYTES: u64 = 16 << 20;
 
 /// How long bits may take to be cleared: ten to fifteen seconds, and more on a busy machine.
 const CLEAR_TIME_MAX: Duration = Duration::from_secs(60);
