@@ -37,10 +37,6 @@ fn power_fails_while_legs_are_behind() {
     let odds = Odds {
         metadata: true,
         power_cuts: 6,
-        write_error: 4,
-        flush_error: 4,
-        by_hand: 10,
-        silence: 50,
         ..BEHIND
     };
     attack("power_fails_while_legs_are_behind", 60, odds, FULL);
