@@ -1,6 +1,6 @@
 //! What is done to the legs of an array by hand while it is served, and how it is.
 
-use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, Missed};
+use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, LegState, Missed};
 use heliostat_format::Role;
 use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
@@ -38,7 +38,11 @@ impl Server {
     pub(super) fn fail(&mut self, text: &str) -> Result<String, String> {
         let leg = self.leg_called(text)?;
         let name = self.core.leg_names()[leg.index()].clone();
-        let is_in = |server: &Self| server.core.engine().in_sync().contains(leg);
+        // A leg that is being rebuilt can be given up as well.
+        let is_in = |server: &Self| {
+            let state = server.core.engine().leg_state(leg);
+            matches!(state, LegState::InSync | LegState::Rebuilding)
+        };
         if !is_in(self) {
             let state = status::word_of(self.core.engine().leg_state(leg));
             return Err(format!("{name} is {state} already"));
