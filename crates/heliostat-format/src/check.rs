@@ -4,7 +4,7 @@
 //! level that is served here, whose parts lie on the leg and not in each other, and numbers that
 //! nothing below has to fear. The first thing that is wrong is told.
 
-use heliostat_types::SECTOR_BYTES;
+use heliostat_types::{LEGS_MAX, SECTOR_BYTES};
 
 use crate::superblock::ROLES_MAX;
 use crate::{
@@ -132,6 +132,10 @@ impl Superblock {
         if disks == 0 || disks as usize > ROLES_MAX {
             let why = format!("an array has 1 to {ROLES_MAX} legs");
             return Err(disks_refused(why));
+        }
+        if matches!(self.level, 1 | 10) && disks as usize > LEGS_MAX {
+            let why = format!("arrays of at most {LEGS_MAX} legs are served here");
+            return Err(Refusal::new("raid_disks", disks, why, LEAVE_TO_KERNEL));
         }
         match self.level {
             1 => return Ok(()),

@@ -146,6 +146,10 @@ fn shapes_that_cannot_be_are_refused() {
             "raid_disks is 1921: an array has 1 to 1920",
         ),
         (|s| s.raid_disks = u32::MAX, "raid_disks is 4294967295"),
+        (
+            |s| s.raid_disks = 17,
+            "raid_disks is 17: arrays of at most 16",
+        ),
         (|s| s.layout = 0x103 << 8, "layout is 0x10300"),
         (
             |s| s.layout = u32::MAX,
