@@ -14,6 +14,7 @@ mod exports;
 mod faults;
 mod filesystem;
 mod fio;
+mod hostile;
 mod legs;
 mod nbd;
 mod power;
@@ -55,6 +56,7 @@ const TESTS: &[&[Test]] = &[
     arrays::TESTS,
     rebuilds::TESTS,
     examine::TESTS,
+    hostile::TESTS,
     filesystem::TESTS,
     power::TESTS,
     write_behind::TESTS,

@@ -6,7 +6,7 @@
 use std::time::SystemTime;
 
 use heliostat_engine::Assembled;
-use heliostat_format::assembly::{Assembly, Candidate, LeftOut, Member, Resync};
+use heliostat_format::assembly::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
 use heliostat_format::{BadBlocks, BitmapBits, DeviceFlags, Search, Superblock, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
 use heliostat_types::{Duration, SECTOR_BYTES};
@@ -129,8 +129,7 @@ pub(crate) fn describe(
     choice: Choice<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Described, RuntimeError> {
-    let told = |error: &dyn std::fmt::Display| RuntimeError(format!("{error}"));
-    let mut assembly = Assembly::of(candidates).map_err(|error| told(&error))?;
+    let mut assembly = Assembly::of(candidates).map_err(|error| refused(&error, candidates))?;
     let returning = if choice.takes_back {
         assembly.take_back(candidates)
     } else {
@@ -207,6 +206,19 @@ fn lacks_legs(
         if left_out.is_empty() { "" } else { ":" },
         lines.collect::<String>()
     ))
+}
+
+/// Why legs are no array; where that is so of all of them, with their names.
+fn refused(error: &AssemblyError, candidates: &[Candidate]) -> RuntimeError {
+    let is_of_all = matches!(
+        error,
+        AssemblyError::OnlySpares | AssemblyError::NoneInSync | AssemblyError::NoBitmap
+    );
+    if !is_of_all {
+        return RuntimeError(error.to_string());
+    }
+    let names: Vec<&str> = candidates.iter().map(|leg| leg.name.as_str()).collect();
+    RuntimeError(format!("{}: {error}", names.join(", ")))
 }
 
 /// What is to be known before the array is served.
