@@ -247,17 +247,17 @@ fn refuse_what_is_there(options: &CreateOptions, members: &[Member]) -> Result<(
 
 /// A mirror on one disk is none.
 fn warn_of_shared_disks(members: &[Member], progress: &mut dyn Progress) {
+    let disks = members
+        .iter()
+        .map(|member| found::disks_of(member.leg.name()));
+    let disks: Vec<Vec<String>> = disks.collect();
     for (at, one) in members.iter().enumerate() {
-        let Some(disk) = found::disk_of(one.leg.name()) else {
-            continue;
-        };
-        let earlier = members[..at].iter();
-        let mut twins =
-            earlier.filter(|other| found::disk_of(other.leg.name()).as_ref() == Some(&disk));
-        if let Some(twin) = twins.next() {
+        let shared = |other: usize| disks[at].iter().find(|disk| disks[other].contains(disk));
+        let twin = (0..at).find_map(|other| Some((other, shared(other)?)));
+        if let Some((twin, disk)) = twin {
             progress.note(&format!(
                 "warning: {} and {} lie on one disk ({disk}): when it fails, both are gone",
-                twin.leg.name(),
+                members[twin].leg.name(),
                 one.leg.name()
             ));
         }

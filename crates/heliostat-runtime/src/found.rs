@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 
 use heliostat_format::Superblock;
 use heliostat_leg::OpenedLeg;
@@ -64,10 +65,12 @@ pub(crate) fn on_leg(leg: &OpenedLeg) -> Result<Option<String>, RuntimeError> {
     Ok(in_bytes(&bytes))
 }
 
-/// The disk that a leg lies on, by the name the kernel has for it, or the file system where that
-/// has none; `None` where it lies on neither.
-pub(crate) fn disk_of(leg: &str) -> Option<String> {
-    let metadata = fs::metadata(leg).ok()?;
+/// The disks that a leg lies on, by the names that the kernel has for them, or the file system
+/// where that has none; empty where it lies on neither.
+pub(crate) fn disks_of(leg: &str) -> Vec<String> {
+    let Ok(metadata) = fs::metadata(leg) else {
+        return Vec::new();
+    };
     let is_device = metadata.file_type().is_block_device();
     let number = if is_device {
         metadata.rdev()
@@ -75,15 +78,36 @@ pub(crate) fn disk_of(leg: &str) -> Option<String> {
         metadata.dev()
     };
     let (major, minor) = (libc::major(number), libc::minor(number));
-    let Ok(device) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else {
-        return (!is_device).then(|| format!("file system {major}:{minor}"));
+    let disks = disks_below(Path::new(&format!("/sys/dev/block/{major}:{minor}")));
+    if disks.is_empty() && !is_device {
+        return vec![format!("file system {major}:{minor}")];
+    }
+    disks
+}
+
+/// The disks below a device, as sysfs shows it: its own, or those that it is made of (LVM, LUKS,
+/// md).
+fn disks_below(device: &Path) -> Vec<String> {
+    let Ok(device) = fs::canonicalize(device) else {
+        return Vec::new();
     };
-    let disk = if device.join("partition").exists() {
-        device.parent()?
-    } else {
-        &device
-    };
-    Some(disk.file_name()?.to_str()?.to_owned())
+    let slaves = fs::read_dir(device.join("slaves"));
+    let slaves = slaves.into_iter().flatten().flatten();
+    let mut disks: Vec<String> = slaves
+        .flat_map(|slave| disks_below(&slave.path()))
+        .collect();
+    if disks.is_empty() {
+        let disk = if device.join("partition").exists() {
+            device.parent()
+        } else {
+            Some(device.as_path())
+        };
+        let name = disk.and_then(|disk| disk.file_name()?.to_str());
+        disks.extend(name.map(str::to_owned));
+    }
+    disks.sort_unstable();
+    disks.dedup();
+    disks
 }
 
 /// The same of the beginning of a leg.
@@ -99,7 +123,43 @@ fn in_bytes(bytes: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_bytes;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{disks_below, disks_of, in_bytes};
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn two_files_of_one_file_system_lie_on_one_disk() {
+        let scratch = Scratch::new();
+        let path = |name: &str| scratch.path().join(name).display().to_string();
+        fs::write(path("a"), "").unwrap();
+        fs::write(path("b"), "").unwrap();
+        let disks = disks_of(&path("a"));
+        assert!(!disks.is_empty());
+        assert_eq!(disks, disks_of(&path("b")));
+        assert!(disks_of(&path("absent")).is_empty());
+    }
+
+    #[test]
+    fn what_a_device_is_made_of_is_found_in_sysfs() {
+        let scratch = Scratch::new();
+        let path = |name: &str| scratch.path().join(name);
+        for device in ["sda/sda1", "sda/sda2", "sdb", "dm-0/slaves", "dm-1/slaves"] {
+            fs::create_dir_all(path(device)).unwrap();
+        }
+        fs::write(path("sda/sda1/partition"), "1").unwrap();
+        fs::write(path("sda/sda2/partition"), "2").unwrap();
+        symlink(path("sda/sda2"), path("dm-0/slaves/sda2")).unwrap();
+        symlink(path("dm-0"), path("dm-1/slaves/dm-0")).unwrap();
+        symlink(path("sdb"), path("dm-1/slaves/sdb")).unwrap();
+        let below = |name: &str| disks_below(&path(name));
+        assert_eq!(below("sda/sda1"), ["sda"]);
+        assert_eq!(below("sda"), ["sda"]);
+        assert_eq!(below("dm-0"), ["sda"]);
+        assert_eq!(below("dm-1"), ["sda", "sdb"]);
+        assert!(below("absent").is_empty());
+    }
 
     #[test]
     fn what_is_known_is_named_and_zeros_are_nothing() {
