@@ -11,8 +11,8 @@ use std::fmt;
 use heliostat_types::SECTOR_BYTES;
 
 use crate::{
-    BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX, Role,
-    Superblock, Uuid,
+    BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX,
+    Raid10Word, Role, Superblock, Uuid,
 };
 
 /// What was read of one leg.
@@ -541,12 +541,21 @@ fn place(
         // A spare that was just given a role says nothing of it, and has no data.
         Role::Active(role) => Placed::Role {
             role,
-            has_data: own == told,
+            has_data: own == told || was_moved(superblock, fresh),
         },
         Role::Spare | Role::Faulty | Role::Journal => {
             Placed::LeftOut(LeftOut::Removed { by_bitmap })
         }
     })
+}
+
+/// Whether a leg of a mirror had another role before the number of legs was changed, which it does
+/// not know yet: that changes nothing in its data.
+fn was_moved(own: &Superblock, fresh: &Superblock) -> bool {
+    fresh.level == 1
+        && own.raid_disks != fresh.raid_disks
+        && matches!(own.role(), Some(Role::Active(_)))
+        && lags_behind_growth(own, fresh)
 }
 
 /// Whether a bitmap is one of this array.
@@ -621,6 +630,29 @@ fn refuse_twins(candidates: &[Candidate]) -> Result<(), AssemblyError> {
     Ok(())
 }
 
+/// Whether a leg was left behind by a growth of the array that was cut short: it is one event
+/// behind, and what it says of the number of legs or of what is used of them is what was true until
+/// then. Its data is that of the others, since a growth changes none.
+fn lags_behind_growth(own: &Superblock, fresh: &Superblock) -> bool {
+    let is_same_else = own.ctime == fresh.ctime
+        && own.level == fresh.level
+        && own.layout == fresh.layout
+        && own.chunk_sectors == fresh.chunk_sectors;
+    // Where far copies lie depends on the size.
+    let word = Raid10Word::parse(fresh.layout, fresh.raid_disks);
+    let may_grow = match fresh.level {
+        1 => true,
+        10 => {
+            own.raid_disks == fresh.raid_disks
+                && word.is_ok_and(|word| word.far == 1 || word.is_offset)
+        }
+        _ => false,
+    };
+    let has_room =
+        own.size_sectors <= fresh.size_sectors && own.data_size_sectors >= fresh.size_sectors;
+    own.events + 1 == fresh.events && is_same_else && may_grow && has_room
+}
+
 /// Legs that are as fresh as the freshest must describe the same array. One that is not may have
 /// been away while the array grew.
 fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), AssemblyError> {
@@ -637,6 +669,7 @@ fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), 
     };
     for other in candidates {
         let is_stale = other.superblock.events.saturating_add(1) < fresh.superblock.events;
+        let is_stale = is_stale || lags_behind_growth(&other.superblock, &fresh.superblock);
         let pairs = fields(&fresh.superblock)
             .into_iter()
             .zip(fields(&other.superblock));

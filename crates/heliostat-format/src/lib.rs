@@ -26,6 +26,7 @@ mod found;
 #[cfg(test)]
 #[path = "../tests/golden/reader.rs"]
 mod golden;
+mod grow;
 mod raid10;
 mod refusal;
 mod superblock;
@@ -42,6 +43,7 @@ pub use describe::{Field, describe_bitmap, describe_superblock};
 pub use error::FormatError;
 pub use features::{DeviceFlags, Features};
 pub use found::{Found, Search};
+pub use grow::{Growth, GrowthPlan, GrowthWrite};
 pub use raid10::Raid10Word;
 pub use refusal::Refusal;
 pub use superblock::{
