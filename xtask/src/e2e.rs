@@ -14,6 +14,7 @@ mod exports;
 mod faults;
 mod filesystem;
 mod fio;
+mod grow;
 mod hostile;
 mod legs;
 mod nbd;
@@ -55,6 +56,7 @@ const TESTS: &[&[Test]] = &[
     exports::TESTS,
     arrays::TESTS,
     rebuilds::TESTS,
+    grow::TESTS,
     examine::TESTS,
     hostile::TESTS,
     filesystem::TESTS,

@@ -11,6 +11,7 @@ mod case;
 mod cpio;
 mod crashed;
 mod created;
+mod grown;
 mod guest;
 mod initramfs;
 mod packages;
@@ -44,6 +45,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     served::cases,
     rebuilt::cases,
     behind::cases,
+    grown::cases,
 ];
 
 /// The size of the drive with the pattern: each half is more than the arrays of cases need.

@@ -224,7 +224,7 @@ impl Keeper {
         Self {
             behind: is_catching_up.then(|| metadata.roles.clone()),
             start: is_uneven.then_some(start),
-            superblocks: metadata.superblocks,
+            superblocks: superblocks::evened(metadata.superblocks),
             roles: metadata.roles,
             events,
             unix_time: metadata.unix_time,

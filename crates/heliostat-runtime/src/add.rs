@@ -18,6 +18,7 @@ use crate::{RuntimeError, found};
 /// How much there is at the most from a superblock at the end of a leg to that end.
 const END_SECTORS: u64 = 24;
 
+mod grown;
 mod known;
 
 /// A leg that is to be added.

@@ -43,6 +43,14 @@ impl Registered {
         }
     }
 
+    /// The same array, with these legs.
+    pub(crate) fn with_legs(&self, legs: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            legs: legs.into_iter().map(absolute).collect(),
+            ..self.clone()
+        }
+    }
+
     /// What is remembered of the array called `name`.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
 use crate::{
-    create, demo, examine, host_config, model, policy, rate, scrub, serve, sim, stats, status,
-    tune, wait,
+    create, demo, examine, grow, host_config, model, policy, rate, scrub, serve, sim, stats,
+    status, tune, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -49,6 +49,10 @@ enum Command {
     /// heliostat serves it by name, and 'mdadm --assemble' takes it over at any time.
     /// docs/arrays.md says what is written where.
     Create(create::CreateArgs),
+    /// Make an array that is not served have more or fewer legs, or use more of its legs.
+    ///
+    /// A crash at any moment leaves an array that can be served. docs/arrays.md says why.
+    Grow(grow::GrowArgs),
     /// Keep this machine from assembling an array by itself when it sees its legs.
     ///
     /// Adds a line to mdadm.conf, or removes it again. 'create --host-config' does it at once.
@@ -121,6 +125,7 @@ impl ControlArgs {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Create(args) => create::run(&args),
+        Command::Grow(args) => grow::run(&args),
         Command::HostConfig(args) => host_config::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Examine(args) => return end(examine::run(&args)),

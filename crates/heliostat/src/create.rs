@@ -1,18 +1,17 @@
 //! `heliostat create`: an array on legs that heliostat serves by name, and that Linux md can take
 //! over at any time.
 
-use std::io::{Write as _, stderr, stdout};
+use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use heliostat_engine::{Layout, Raid10};
 use heliostat_format::NewBitmap;
-use heliostat_runtime::{
-    CreateLeg, CreateOptions, HostConfig, LegSpec, Progress, UsageError, ignore_line,
-};
+use heliostat_runtime::{CreateLeg, CreateOptions, HostConfig, LegSpec, UsageError, ignore_line};
 use stdx::units::{format_size, parse_size};
 
 use crate::cli::ControlArgs;
+use crate::console::Lines;
 use crate::host_config;
 
 /// The most writes that a bitmap can say legs may be behind.
@@ -102,20 +101,6 @@ fn parse_write_behind(text: &str) -> Result<u32, String> {
              as in --write-behind=256"
         )
     })
-}
-
-/// Lines on standard error.
-struct Lines;
-
-impl Progress for Lines {
-    fn note(&mut self, line: &str) {
-        // Whoever closed standard error does not want to know.
-        let _ = writeln!(stderr(), "{line}");
-    }
-
-    fn copied(&mut self, _done_bytes: u64, _total_bytes: u64) -> bool {
-        true
-    }
 }
 
 /// Makes the array and says what it is.

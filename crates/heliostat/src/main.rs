@@ -1,9 +1,11 @@
 //! `heliostat`, the program: arguments in, words and exit codes out.
 
 mod cli;
+mod console;
 mod create;
 mod demo;
 mod examine;
+mod grow;
 mod host_config;
 mod model;
 mod policy;

@@ -8,6 +8,20 @@ use crate::api::LegState;
 use crate::background::Missed;
 use crate::engine::Engine;
 
+/// A leg that was left behind by a growth of the array says of it what the freshest says.
+pub(super) fn evened(mut superblocks: Vec<Option<Superblock>>) -> Vec<Option<Superblock>> {
+    let present = superblocks.iter().flatten();
+    let freshest = present.max_by_key(|superblock| superblock.events);
+    let Some((raid_disks, size)) = freshest.map(|one| (one.raid_disks, one.size_sectors)) else {
+        return superblocks;
+    };
+    for superblock in superblocks.iter_mut().flatten() {
+        superblock.raid_disks = raid_disks;
+        superblock.size_sectors = size;
+    }
+    superblocks
+}
+
 impl Engine {
     /// The roles as the commit has them, or, to catch up, as they were told to the others.
     pub(super) fn roles_to_tell(&self, is_catching_up: bool) -> Vec<Role> {
@@ -102,7 +116,11 @@ impl Engine {
     }
 
     /// This is what a leg that comes back, or a new one, says of the array.
-    pub(crate) fn set_superblock(&mut self, leg: LegId, superblock: Superblock) {
+    pub(crate) fn set_superblock(&mut self, leg: LegId, mut superblock: Superblock) {
+        // It may not know that there are more or fewer legs now.
+        if let Some(like) = self.array_superblock() {
+            superblock.raid_disks = like.raid_disks;
+        }
         let Some(keeper) = &mut self.keeper else {
             return;
         };

@@ -1,0 +1,125 @@
+//! `heliostat grow`: more or fewer legs, or more of each leg, of an array that is not served.
+
+use std::io::{Write as _, stdout};
+
+use anyhow::bail;
+use heliostat_runtime::{GrowOptions, GrowWhat, GrownArray, UsageError};
+use stdx::units::{format_size, parse_size};
+
+use crate::cli::ControlArgs;
+use crate::console::Lines;
+
+/// What `heliostat grow` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct GrowArgs {
+    /// The array, which must not be served.
+    name: String,
+    /// How many legs it is to have. Fewer only where so many are there: take the others out with
+    /// 'fail' and 'remove' before.
+    #[arg(long, value_name = "N", required_unless_present = "size")]
+    legs: Option<u32>,
+    /// New legs, which are filled when it is served.
+    #[arg(value_name = "LEG", requires = "legs")]
+    new_legs: Vec<String>,
+    /// How much of each leg it is to use; 'max': as much as all of them have.
+    #[arg(long, value_name = "SIZE|max", value_parser = parse_used, conflicts_with = "legs")]
+    size: Option<Used>,
+    /// With --size: take the legs for equal in what is new, without a resync.
+    #[arg(long, requires = "size")]
+    assume_clean: bool,
+    /// Destroy what lies on new legs.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// How much of each leg is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    /// As much as all of them have.
+    Max,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+fn parse_used(text: &str) -> Result<Used, String> {
+    if text == "max" {
+        return Ok(Used::Max);
+    }
+    let bytes = parse_size(text);
+    bytes.map(Used::Bytes).map_err(|error| error.to_string())
+}
+
+/// Makes it grow, and says what it is now.
+pub(crate) fn run(args: &GrowArgs) -> anyhow::Result<()> {
+    let bare = args.new_legs.iter().find(|leg| !leg.contains(['/', ':']));
+    if let Some(leg) = bare {
+        bail!(UsageError(format!(
+            "'{leg}' is no leg: a path has a '/' in it, as in ./{leg}"
+        )));
+    }
+    let what = match (args.legs, args.size) {
+        (Some(count), _) => GrowWhat::Legs {
+            count,
+            new: args.new_legs.clone(),
+        },
+        (None, size) => GrowWhat::Size {
+            bytes: match size {
+                Some(Used::Bytes(bytes)) => Some(bytes),
+                Some(Used::Max) | None => None,
+            },
+            assume_clean: args.assume_clean,
+        },
+    };
+    let options = GrowOptions {
+        name: args.name.clone(),
+        what,
+        force: args.force,
+        places: args.control.places()?,
+    };
+    let grown = heliostat_runtime::grow(&options, &mut Lines)?;
+    writeln!(stdout(), "{}", text(&args.name, &grown, args.assume_clean))?;
+    Ok(())
+}
+
+/// What became of it.
+fn text(name: &str, grown: &GrownArray, assume_clean: bool) -> String {
+    if !grown.is_changed {
+        return format!("{name} is so already; nothing was changed");
+    }
+    let mut lines = Vec::new();
+    if grown.legs != grown.legs_before {
+        lines.push(format!(
+            "{name} has {} legs now; it had {}",
+            grown.legs, grown.legs_before
+        ));
+    }
+    if grown.size_bytes != grown.size_bytes_before {
+        lines.push(format!(
+            "{name}: {} ({} bytes); it had {}",
+            format_size(grown.size_bytes),
+            grown.size_bytes,
+            format_size(grown.size_bytes_before)
+        ));
+        if let Some(chunk) = grown.bitmap_chunk_bytes {
+            lines.push(format!(
+                "a bit of its bitmap stands for {}",
+                format_size(chunk)
+            ));
+        }
+        if !assume_clean {
+            lines.push("what is new is resynced when it is served".to_owned());
+        }
+    }
+    if lines.is_empty() {
+        lines.push(format!("{name}: what was left undone before is done"));
+    }
+    if grown.legs_lacking > 0 {
+        lines.push(format!(
+            "{} of its legs are not in sync: serve it with --degraded-ok until they are",
+            grown.legs_lacking
+        ));
+    }
+    lines.join("\n")
+}
