@@ -99,6 +99,8 @@ pub(crate) struct Background {
     is_rebuild_held: bool,
     wants_scrub: Option<WantedScrub>,
     is_paused: bool,
+    /// A resync has copied something since the array was last clean.
+    pub(crate) has_copied: bool,
     pace: Pace,
     wake_at: Option<Instant>,
     in_flight_bytes: u64,
@@ -124,6 +126,7 @@ impl Background {
             is_rebuild_held: false,
             wants_scrub: None,
             is_paused: false,
+            has_copied: false,
             pace: Pace::new(legs),
             wake_at: None,
             in_flight_bytes: 0,
@@ -178,6 +181,7 @@ impl Background {
                 self.had_at[leg] = now;
             }
             OpOwner::Ghost
+            | OpOwner::Moved(_)
             | OpOwner::Rejoin(_)
             | OpOwner::Checkpoint(_)
             | OpOwner::Repair(_)

@@ -20,6 +20,7 @@ use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
 use crate::map::Map;
 use crate::metadata::Keeper;
+use crate::moved::Moved;
 use crate::needed::Needed;
 use crate::read::{Piece, Read};
 use crate::record::Record;
@@ -80,6 +81,7 @@ pub struct Engine {
     pub(crate) flushes: FlushRounds,
     pub(crate) statuses: Slab<Status>,
     pub(crate) repairs: Slab<Repair>,
+    pub(crate) moved: Slab<Moved>,
     pub(crate) record: Record,
     /// The metadata on the legs, where there is any.
     pub(crate) keeper: Option<Keeper>,
@@ -162,6 +164,7 @@ impl Engine {
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
             repairs: Slab::new(),
+            moved: Slab::new(),
             record: Record::new(record, first_commit, clean_at),
             sweep_at: has_metadata.then_some(Instant::ZERO),
             intent,
@@ -344,6 +347,7 @@ impl Engine {
             && self.changes.is_empty()
             && self.statuses.is_empty()
             && self.repairs.is_empty()
+            && self.moved.is_empty()
             && self.flushes.is_idle()
             && self.keeper.as_ref().is_none_or(Keeper::is_idle)
             && self.waiting.is_empty()
@@ -541,6 +545,7 @@ impl Engine {
             OpOwner::Background(window) => self.window_answered(turn, window, &op, result),
             OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
             OpOwner::Checkpoint(leg) => self.checkpoint_flushed(turn, leg, result),
+            OpOwner::Moved(at) => self.moved_answered(turn, at, &op, result),
             OpOwner::Ghost => {}
         }
     }

@@ -25,6 +25,10 @@ enum Waiter {
     Clear {
         chunks: Vec<IdleChunk>,
     },
+    /// What was read from another leg than at first, and written to all.
+    Moved(u32),
+    /// A window of a resync that was.
+    Window(u32),
 }
 
 /// One round.
@@ -83,6 +87,18 @@ impl Engine {
         self.begin_round(turn);
     }
 
+    /// What was read from another leg than at first is to be durable on all.
+    pub(crate) fn begin_moved_flush(&mut self, turn: &Turn<'_>, at: u32) {
+        self.flushes.next.push((0, Waiter::Moved(at)));
+        self.begin_round(turn);
+    }
+
+    /// The same for a window of a resync.
+    pub(crate) fn begin_window_flush(&mut self, turn: &Turn<'_>, window: u32) {
+        self.flushes.next.push((0, Waiter::Window(window)));
+        self.begin_round(turn);
+    }
+
     /// Begins the next round, for those who need not wait for writes behind any more.
     pub(crate) fn begin_round(&mut self, turn: &Turn<'_>) {
         if self.flushes.active.is_some() || self.flushes.next.is_empty() {
@@ -113,7 +129,7 @@ impl Engine {
     /// A leg has answered.
     pub(crate) fn flush_answered(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         leg: LegId,
         result: Result<(), ErrorKind>,
     ) {
@@ -133,7 +149,7 @@ impl Engine {
     }
 
     /// A leg has answered, or is out.
-    pub(crate) fn flush_op_ended(&mut self, turn: &Turn<'_>) {
+    pub(crate) fn flush_op_ended(&mut self, turn: &mut Turn<'_>) {
         let index = self.active_round();
         let round = &mut self.flushes.rounds[index];
         round.outstanding -= 1;
@@ -163,13 +179,13 @@ impl Engine {
             self.fault_leg(turn, leg, reason);
         }
         if self.may_answer_flush(index) {
-            self.answer_flush(index);
+            self.answer_flush(turn, index);
         }
         self.begin_round(turn);
     }
 
     /// Answers those who waited for a round.
-    pub(crate) fn answer_flush(&mut self, index: u32) {
+    pub(crate) fn answer_flush(&mut self, turn: &mut Turn<'_>, index: u32) {
         let round = self.flushes.rounds.remove(index);
         // What an earlier flush lost, no later one brings back: the client must not be told so.
         let result = if self.record.is_lost() {
@@ -177,19 +193,21 @@ impl Engine {
         } else {
             round.result
         };
-        self.end_round(round, result);
+        self.end_round(turn, round, result);
     }
 
     /// A round has ended, but what is known of the legs since is not durable.
-    pub(crate) fn fail_flush(&mut self, index: u32, kind: ErrorKind) {
+    pub(crate) fn fail_flush(&mut self, turn: &mut Turn<'_>, index: u32, kind: ErrorKind) {
         let round = self.flushes.rounds.remove(index);
-        self.end_round(round, Err(kind));
+        self.end_round(turn, round, Err(kind));
     }
 
-    fn end_round(&mut self, round: Round, result: Result<(), ErrorKind>) {
+    fn end_round(&mut self, turn: &mut Turn<'_>, round: Round, result: Result<(), ErrorKind>) {
         for waiter in round.waiters {
             match waiter {
                 Waiter::Client(id) => self.complete(id, result.map(|()| Answer::Done)),
+                Waiter::Moved(at) => self.moved_flushed(turn, at, result.is_ok()),
+                Waiter::Window(window) => self.window_flushed(turn, window, result.is_ok()),
                 Waiter::Clean { changes } => {
                     if result.is_ok() {
                         self.flushed_up_to(changes);

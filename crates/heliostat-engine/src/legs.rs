@@ -57,6 +57,8 @@ pub(crate) enum OpOwner {
     Metadata,
     /// A step of a window of the background work.
     Background(u32),
+    /// A read whose bytes are made the same on all legs.
+    Moved(u32),
     /// The flush of a leg that was rebuilt.
     Rejoin(LegId),
     /// The flush of a leg that is being rebuilt, before it says how far it is.
@@ -556,6 +558,7 @@ impl Engine {
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),
                     OpOwner::Metadata => self.metadata_op_ended(turn, leg),
                     OpOwner::Background(window) => self.window_op_lost(turn, window),
+                    OpOwner::Moved(at) => self.moved_op_lost(turn, at),
                     OpOwner::Rejoin(_) | OpOwner::Checkpoint(_) => {}
                 }
             }

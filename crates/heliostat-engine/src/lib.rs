@@ -22,6 +22,7 @@ mod legs;
 mod locks;
 mod map;
 mod metadata;
+mod moved;
 mod needed;
 mod queue;
 mod read;

@@ -46,6 +46,8 @@ pub(crate) enum LockOwner {
     Write(u32),
     /// A read repair.
     Repair(u32),
+    /// A read whose bytes are made the same on all legs.
+    Moved(u32),
     /// A window of the background work.
     Background(u32),
 }

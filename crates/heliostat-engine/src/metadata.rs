@@ -108,6 +108,9 @@ impl Metadata {
 /// A part of a commit: durable on all legs before the next one is sent.
 #[derive(Clone, Debug)]
 enum Step {
+    /// What a resync has copied becomes durable on those that stay, before they say that another
+    /// leg is out.
+    Flush,
     /// Pages of the bitmap.
     Pages(Vec<usize>),
     /// The head of a bitmap that is to be believed from now on, because all its pages are durable.
@@ -341,6 +344,9 @@ impl Engine {
         if self.intent.is_unproven() {
             steps.push_back(Step::Proof);
         }
+        if events_before.is_some() && self.background.has_copied {
+            steps.push_front(Step::Flush);
+        }
         let has_rebuilding = !targets.difference(self.legs.in_sync).is_empty();
         for (events, is_catching_up) in superblocks {
             // Legs in sync first, so that no leg that calls one of the others failed is ever
@@ -392,6 +398,13 @@ impl Engine {
         let targets = commit.targets.difference(commit.failed());
         let targets = targets.intersection(reached);
         let is_sent = match commit.steps.front().cloned() {
+            Some(Step::Flush) => {
+                for leg in targets {
+                    self.commit().outstanding[leg.index()] += 1;
+                    self.assign(turn, leg, NewOp::flush(OpOwner::Metadata));
+                }
+                true
+            }
             Some(Step::Pages(pages)) => self.send_pages(turn, targets, pages),
             Some(Step::Proof) => {
                 self.intent.prove();

@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// Whether it is still the same piece.
-    fn is_live(&self, index: u32, serial: u64) -> bool {
+    pub(crate) fn is_live(&self, index: u32, serial: u64) -> bool {
         self.pieces
             .get(index)
             .is_some_and(|piece| piece.serial == serial)
@@ -261,6 +261,9 @@ impl Engine {
             self.cut(turn, index, len_bytes);
             piece = self.pieces[index];
         }
+        if !self.needed.is_empty() && self.hold_moved(turn, index) {
+            return;
+        }
         let (pin, failed) = self.pin_of(&piece);
         let tried = piece.tried.union(failed);
         let candidates = self.legs.readable(piece.holders, tried);
@@ -294,6 +297,15 @@ impl Engine {
                 // No write is under way: the range re-pins for good to a leg that can be read.
                 let next = candidates.lowest().expect("a leg is left");
                 self.re_pin(piece.extent, next);
+                match piece.owner {
+                    PieceOwner::Edge(write) if self.is_moved(piece.extent) => {
+                        self.make_durable(write);
+                    }
+                    PieceOwner::Read(_) if self.is_moved(piece.extent) => {
+                        return self.begin_moved(turn, index);
+                    }
+                    PieceOwner::Read(_) | PieceOwner::Edge(_) | PieceOwner::Repair(_) => {}
+                }
                 self.send_piece(turn, index, next);
             }
             Pin::Conflict => unreachable!("it waits"),
@@ -445,7 +457,12 @@ impl Engine {
     }
 
     /// A piece has been read, or no leg could.
-    fn piece_ended(&mut self, turn: &mut Turn<'_>, index: u32, result: Result<(), ErrorKind>) {
+    pub(crate) fn piece_ended(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        result: Result<(), ErrorKind>,
+    ) {
         let piece = self.pieces.remove(index);
         match piece.owner {
             PieceOwner::Read(read) => {
@@ -518,7 +535,7 @@ impl Engine {
     }
 
     /// Drops all pieces of a read and its buffer; whoever still works on them works for nobody.
-    fn abandon_read(&mut self, read: u32) {
+    pub(crate) fn abandon_read(&mut self, read: u32) {
         let mine = |piece: &Piece| piece.owner == PieceOwner::Read(read);
         let pieces = self.pieces.iter().filter(|(_, piece)| mine(piece));
         let pieces: Vec<u32> = pieces.map(|(index, _)| index).collect();

@@ -1,7 +1,7 @@
 //! The record of the array that must survive the daemon: dirty or clean, and which legs are out.
 //!
 //! Invariants: no operation that changes bytes is dispatched before a record that says *dirty* is
-//! durable; no change is answered before every fault known at its end is durable; a record says
+//! durable; no change is answered before every fault known by then is durable; a record says
 //! *clean* only after all legs in sync have flushed with no change admitted since, and while no
 //! range is known to differ.
 
@@ -22,6 +22,10 @@ enum Held {
     Repair(u32),
     /// A window of the background work may begin to.
     Window(u32),
+    /// A piece of a read, by what tells it from others with its index, may be read.
+    Piece(u32, u64),
+    /// What was read from another leg than at first may be written to all.
+    Moved(u32),
     /// A leg that was rebuilt, for the so many'th time that a leg was, may be read.
     Rejoin(LegId, u64),
     /// A write may be answered.
@@ -40,6 +44,8 @@ pub(crate) struct Record {
     /// The generation that made the array dirty, and the last one that took a leg out.
     dirty_generation: u64,
     fault_generation: u64,
+    /// The last generation that could not be made durable.
+    refused_generation: u64,
     /// No change begins before this one is durable, whatever else is.
     begin_generation: u64,
     held: VecDeque<(u64, Held)>,
@@ -63,6 +69,7 @@ impl Record {
             durable_generation: durable.generation,
             dirty_generation: durable.generation,
             fault_generation: durable.generation,
+            refused_generation: 0,
             begin_generation,
             held: VecDeque::new(),
             changing: 0,
@@ -147,6 +154,30 @@ impl Engine {
             self.hold_change(extent, Held::Window(window));
         }
         may
+    }
+
+    /// The same for what was read from another leg than at first.
+    pub(crate) fn may_move(&mut self, at: u32, extent: Extent) -> bool {
+        if !self.are_faults_told() {
+            self.hold(self.record.fault_generation, Held::Moved(at));
+            return false;
+        }
+        let may = self.may_begin(extent);
+        if !may {
+            self.hold_change(extent, Held::Moved(at));
+        }
+        may
+    }
+
+    /// Whether it is durable who is out; or that cannot be, and nothing is gained by waiting.
+    pub(crate) fn are_faults_told(&self) -> bool {
+        let record = &self.record;
+        record.durable_generation.max(record.refused_generation) >= record.fault_generation
+    }
+
+    /// A piece of a read waits until it is durable who is out.
+    pub(crate) fn hold_piece(&mut self, index: u32, serial: u64) {
+        self.hold(self.record.fault_generation, Held::Piece(index, serial));
     }
 
     /// A leg was rebuilt, and that is durable on it: puts on record that it is in sync. It is told
@@ -262,6 +293,8 @@ impl Engine {
                 Held::Begin(write) => self.begin_if_durable(turn, write),
                 Held::Repair(repair) => self.repair_if_durable(turn, repair),
                 Held::Window(window) => self.change_if_durable(turn, window),
+                Held::Piece(index, serial) => self.place_if_live(turn, index, serial),
+                Held::Moved(at) => self.write_moved(turn, at),
                 Held::Rejoin(leg, serial) => self.join_leg(turn, leg, serial),
                 // Another leg may have failed since it was held.
                 Held::WriteAnswer(write) => {
@@ -271,7 +304,7 @@ impl Engine {
                 }
                 Held::FlushAnswer(round) => {
                     if self.may_answer_flush(round) {
-                        self.answer_flush(round);
+                        self.answer_flush(turn, round);
                     }
                 }
                 Held::Clear(chunks) => self.clear_bits(&chunks),
@@ -282,14 +315,17 @@ impl Engine {
     /// What was to be durable with this generation cannot be made so: a leg that some bytes depend
     /// on alone has failed it. Nothing that waits for it goes on as if it were.
     pub(crate) fn not_persisted(&mut self, turn: &mut Turn<'_>, generation: u64, kind: ErrorKind) {
+        self.record.refused_generation = self.record.refused_generation.max(generation);
         for what in self.take_held(generation) {
             match what {
                 Held::Begin(write) => self.fail_write(turn, write, kind),
                 Held::Repair(repair) => self.end_repair(turn, repair),
                 Held::Window(window) => self.fail_window(turn, window),
+                Held::Piece(index, serial) => self.place_if_live(turn, index, serial),
+                Held::Moved(at) => self.end_moved(turn, at, Some(Ok(()))),
                 Held::Rejoin(leg, serial) => self.rejoin_failed(leg, serial),
                 Held::WriteAnswer(write) => self.fail_answer(turn, write, kind),
-                Held::FlushAnswer(round) => self.fail_flush(round, kind),
+                Held::FlushAnswer(round) => self.fail_flush(turn, round, kind),
                 Held::Clear(_) => {}
             }
         }
@@ -325,6 +361,7 @@ impl Engine {
         let is_current = self.record.changes == changes && self.record.changing == 0;
         if is_current && !self.record.is_lost && self.record.newest.dirty && self.is_all_equal() {
             self.record.newest.dirty = false;
+            self.background.has_copied = false;
             self.record.clean_at = None;
             self.persist();
         }

@@ -91,6 +91,7 @@ impl Engine {
         let index = match owner {
             LockOwner::Write(index) => index,
             LockOwner::Background(window) => return self.window_granted(turn, window),
+            LockOwner::Moved(at) => return self.moved_granted(turn, at),
             LockOwner::Repair(_) => unreachable!("a repair never waits for a lock"),
         };
         let aligned = self.writes[index].aligned;
@@ -163,6 +164,12 @@ impl Engine {
             return self.end_write(turn, index);
         }
         self.begin_if_durable(turn, index);
+    }
+
+    /// What is beside a write in its blocks was read from another leg than at first, so the next
+    /// power cut must not bring anything else.
+    pub(crate) fn make_durable(&mut self, index: u32) {
+        self.writes[index].fua = true;
     }
 
     /// Sends a write, or waits until it may be sent.
@@ -336,6 +343,7 @@ impl Engine {
             | OpOwner::Background(_)
             | OpOwner::Rejoin(_)
             | OpOwner::Checkpoint(_)
+            | OpOwner::Moved(_)
             | OpOwner::Ghost => unreachable!("only operations of changes come here"),
         };
         let is_done = match result {

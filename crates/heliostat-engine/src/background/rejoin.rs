@@ -116,6 +116,7 @@ impl Engine {
         }
         self.legs.add(leg, config);
         self.forget_target(leg);
+        self.forget_moved_target(leg);
         self.forget_window_target(leg);
         self.begin_rebuild(now, leg, missed);
         self.take_in();

@@ -55,6 +55,8 @@ pub(crate) struct Window {
     /// Legs that it is, or was, written to.
     pub(super) targets: LegSet,
     pub(super) failed: LegSet,
+    /// Legs that have failed to be written and stay.
+    kept: LegSet,
     reasons: [ErrorKind; LEGS_MAX],
     /// Whether it changes legs in sync,
     changes: bool,
@@ -120,6 +122,7 @@ impl Engine {
             is_spoiled: false,
             targets: LegSet::EMPTY,
             failed: LegSet::EMPTY,
+            kept: LegSet::EMPTY,
             reasons: [ErrorKind::Io; LEGS_MAX],
             changes: false,
             admitted: extent,
@@ -406,16 +409,42 @@ impl Engine {
     fn window_written(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window_mut(index);
         window.stage = Stage::Waiting;
-        let (kind, extent) = (window.kind, window.extent);
-        let written = window.targets.difference(window.failed);
+        let (kind, extent, source) = (window.kind, window.extent, window.readers[0]);
         let kept = self.judge_window(turn, index);
+        self.background.window_mut(index).kept = kept;
+        // As with reads: see `crate::moved`.
+        let is_moved = source != self.resync_source(extent) || !self.are_faults_told();
+        if kind == BackgroundKind::Resync && is_moved {
+            return self.begin_window_flush(turn, index);
+        }
+        self.finish_window(turn, index);
+    }
+
+    /// All legs were flushed, or one that must stay could not be, and who is out is durable.
+    pub(crate) fn window_flushed(&mut self, turn: &mut Turn<'_>, index: u32, is_durable: bool) {
+        if is_durable {
+            return self.finish_window(turn, index);
+        }
+        self.fail_window(turn, index);
+    }
+
+    /// What a window has written is taken for done.
+    fn finish_window(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let window = self.background.window(index);
+        let (kind, extent, kept) = (window.kind, window.extent, window.kept);
+        let source = window.readers[0];
+        let written = window.targets.difference(window.failed);
         let rebuilt = written.intersection(self.legs.rebuilding);
         match kind {
-            BackgroundKind::Rebuild => {
+            // What comes from a leg that is out since may be another version than the one that is
+            // read now: then it is copied again.
+            BackgroundKind::Rebuild if self.legs.in_sync.contains(source) => {
                 self.note_copied(rebuilt, extent);
                 self.settle_range(turn, extent, rebuilt);
             }
+            BackgroundKind::Rebuild => {}
             BackgroundKind::Resync => {
+                self.background.has_copied = true;
                 self.note_copied(rebuilt, extent);
                 if kept.is_empty() {
                     self.range_is_equal(extent);

@@ -134,6 +134,11 @@ struct Cell {
     kept: Vec<usize>,
     /// Of an earlier life, what other legs hold than the one that is read.
     others: Vec<usize>,
+    /// What was last read where legs differed after a power cut, unless legs or bytes have changed
+    /// since: the next power cut must not bring another one.
+    seen: Option<usize>,
+    /// A write was asked for since the last power cut.
+    written: bool,
     /// When the last write that failed here was answered.
     failed: Option<Tick>,
     /// A write came since all was last checked to be durable.
@@ -146,6 +151,8 @@ pub(crate) struct Checker {
     writes: Vec<Write>,
     /// By the offset of the first byte.
     cells: BTreeMap<u64, Cell>,
+    /// When the legs have last changed, or failed to read.
+    changed: Tick,
 }
 
 impl Checker {
@@ -169,12 +176,15 @@ impl Checker {
             }],
             kept: vec![0],
             others: Vec::new(),
+            seen: None,
+            written: false,
             failed: None,
             unchecked: false,
         };
         Self {
             writes: vec![initial],
             cells: BTreeMap::from([(0, cell)]),
+            changed: 0,
         }
     }
 
@@ -213,6 +223,7 @@ impl Checker {
                 reset: false,
             });
             cell.kept.push(write);
+            (cell.seen, cell.written) = (None, true);
             cell.unchecked = true;
         });
         write
@@ -267,10 +278,16 @@ impl Checker {
         });
     }
 
+    /// The legs changed, or one failed a read: reads that begin later see what they hold now.
+    pub(crate) const fn legs_changed(&mut self, tick: Tick) {
+        self.changed = tick;
+    }
+
     /// The legs changed: where a write had failed, reads may now return another of the values.
     pub(crate) fn reset_failed(&mut self, extent: Extent) {
         self.split(extent);
         for cell in self.cells_mut(extent) {
+            cell.seen = None;
             let others = std::mem::take(&mut cell.others);
             for &write in &others {
                 if cell.versions.iter().all(|version| version.write != write) {
@@ -367,6 +384,9 @@ impl Checker {
         noted.first_end = noted.first_end.min(end);
         noted.last_start = noted.last_start.max(start);
         let noted = noted.clone();
+        if !cell.others.is_empty() && !cell.written && start > self.changed {
+            cell.seen = Some(noted.write);
+        }
         let cell = &self.cells[&at];
         for other in &cell.versions {
             if other.write != noted.write
@@ -459,12 +479,14 @@ impl Checker {
 
     /// The power failed, and the array is taken up again. Reads return `bytes`; legs hold `legs`,
     /// where `may_differ` says so. What is there now stays until it is written, or until the legs
-    /// change.
+    /// change. What was read stays already, where the legs of the last life are all there, which
+    /// `is_complete` says.
     pub(crate) fn begin_again(
         &mut self,
         tick: Tick,
         bytes: &[u8],
         (legs, missing): (&[Vec<u8>], &[Vec<u8>]),
+        is_complete: bool,
         may_differ: impl Fn(u64) -> bool,
     ) -> Result<(), String> {
         let mut anew = BTreeMap::new();
@@ -472,6 +494,8 @@ impl Checker {
         for (start, cell) in std::mem::take(&mut self.cells) {
             for part in parts_of(start, cell.end, bytes, legs.iter().chain(missing)) {
                 let range = index(part.offset())..index(part.end());
+                let seen = cell.seen.filter(|_| is_complete);
+                self.check_seen(seen, part.offset(), &bytes[range.clone()])?;
                 let mut found = |bytes: &[u8]| {
                     let bytes = &bytes[range.clone()];
                     let is =
@@ -521,6 +545,8 @@ impl Checker {
                     versions: vec![version],
                     kept,
                     others,
+                    seen: None,
+                    written: false,
                     failed: None,
                     unchecked: false,
                 };
@@ -530,6 +556,17 @@ impl Checker {
         self.cells = cells;
         self.merge(Extent::new(0, bytes.len() as u64));
         Ok(())
+    }
+
+    /// Whether `bytes` at `at` are those of the write that was read there, if any was.
+    fn check_seen(&self, seen: Option<usize>, at: u64, bytes: &[u8]) -> Result<(), String> {
+        match seen.filter(|&seen| !self.writes[seen].fill.matches(at, bytes)) {
+            Some(seen) => {
+                let guess = self.guess(at, bytes);
+                Err(format!("write {seen} was read there, and now {guess}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Legs that differed since a power cut are equal.
@@ -657,6 +694,8 @@ impl Checker {
             if left.versions == right.versions
                 && left.kept == right.kept
                 && left.others == right.others
+                && left.seen == right.seen
+                && left.written == right.written
                 && left.failed == right.failed
                 && left.unchecked == right.unchecked
             {

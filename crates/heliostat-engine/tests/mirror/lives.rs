@@ -2,7 +2,7 @@
 
 use heliostat_engine::LegState;
 use heliostat_policy::ReadPolicy;
-use heliostat_types::{Extent, LegId, LegSet, Prng};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng};
 
 use crate::checker::index;
 use crate::world::{World, new_engine};
@@ -18,6 +18,13 @@ impl World {
         }
         self.say(|| "the power fails".to_owned());
         self.judge_power_cut();
+        let mut failures = self
+            .good()
+            .iter()
+            .flat_map(|leg| &self.legs[leg.index()].failures);
+        self.is_untold = failures.any(|failure| {
+            failure.kind != OpKind::Read && failure.error != ErrorKind::NotSupported
+        });
         for leg in &mut self.legs {
             leg.wake();
         }
@@ -39,8 +46,12 @@ impl World {
         if self.prng.below(6) == 0 {
             self.make_bitmaps_stale();
         }
-        let present = self.some_present();
+        let mut present = self.some_present();
         let first = index(self.prng.below(self.legs.len() as u64));
+        let found = self.find_array(present, first);
+        if found.is_err_and(|what| self.is_split(&what)) {
+            present = self.good();
+        }
         self.take_up_with(present, first, policy);
     }
 
@@ -81,12 +92,13 @@ impl World {
         }
         // A leg that is missing may be back after another power cut, until the others say that it
         // is out.
-        let good = self.good().union(trusted);
-        let missing = self.ever_believed(good).difference(trusted);
+        let missing = self.ever_believed(trusted).difference(trusted);
         let (legs, missing) = (self.images(trusted, &bytes), self.images(missing, &bytes));
         let may_differ = |at| found.may_differ(at);
-        let checker = &mut self.checker;
-        if let Err(what) = checker.begin_again(self.tick, &bytes, (&legs, &missing), may_differ) {
+        let is_complete = self.good().difference(trusted).is_empty() && !self.is_untold;
+        let (tick, images) = (self.tick, (&legs[..], &missing[..]));
+        let begun = (self.checker).begin_again(tick, &bytes, images, is_complete, may_differ);
+        if let Err(what) = begun {
             self.fail(&what);
         }
         self.needs_resync = found.needs_resync();
@@ -96,6 +108,7 @@ impl World {
             let slot = &mut self.legs[leg.index()];
             slot.faulted = false;
             slot.rebuilding = rebuilding.contains(leg);
+            slot.missed = None;
             slot.config.state = if trusted.contains(leg) || slot.rebuilding {
                 LegState::InSync
             } else {

@@ -244,6 +244,9 @@ pub(crate) struct World {
     pub(crate) stored: BTreeSet<(LegId, usize)>,
     /// When the engine had last nothing to do.
     pub(crate) at_rest: Tick,
+    /// A leg that stayed until the last power cut had failed to be written: perhaps it could not
+    /// be put on record who was out.
+    pub(crate) is_untold: bool,
     /// Some chunks are to be resynced.
     pub(crate) needs_resync: bool,
     pub(crate) log: Option<Log>,
@@ -322,6 +325,7 @@ impl World {
             behind: Vec::new(),
             stored: BTreeSet::new(),
             at_rest: 0,
+            is_untold: false,
             needs_resync: false,
             log: Some(Log::default()),
             setup,
@@ -597,6 +601,7 @@ impl World {
     /// Another leg may be the one that is read where legs differ, everywhere.
     fn forget_failed(&mut self) {
         let all = Extent::new(0, self.setup.size_bytes);
+        self.checker.legs_changed(self.tick);
         self.checker.reset_failed(all);
     }
 

@@ -1,5 +1,7 @@
 //! Arrays with metadata on their legs, step by step.
 
+mod moved;
+
 use heliostat_engine::{
     CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Missed, Raid10,
 };

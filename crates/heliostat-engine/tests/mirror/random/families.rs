@@ -182,6 +182,33 @@ fn power_and_legs_fail() {
 }
 
 #[test]
+fn power_and_reads_fail() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 8,
+        read_error: 100,
+        by_hand: 100,
+        background: 200,
+        ..CALM
+    };
+    attack("power_and_reads_fail", 60, odds, FULL);
+}
+
+#[test]
+fn power_fails_while_legs_come_back() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        comes_back: 700,
+        background: 300,
+        by_hand: 300,
+        silence: 20,
+        ..CALM
+    };
+    attack("power_fails_while_legs_come_back", 60, odds, FULL);
+}
+
+#[test]
 fn legs_come_back() {
     let odds = Odds {
         by_hand: 300,

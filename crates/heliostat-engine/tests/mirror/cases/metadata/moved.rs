@@ -1,0 +1,141 @@
+//! What legs hold that differ after a power cut: once a client has read it, it stays.
+
+use heliostat_engine::{FaultReason, Input};
+use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind};
+
+use super::{IO, chunk, end_commits, metadata_at, new_world, setup, superblock_at};
+use crate::cases::{answer, at_leg, end};
+use crate::policies::First;
+use crate::world::{Outcome, Reply, World};
+
+/// Two legs after a power cut, of which leg 1 alone has the last write of chunk 5. The legs know
+/// who is in sync, and no resync has begun.
+fn torn() -> World {
+    let mut setup = setup(2, 128);
+    setup.clean_delay = Duration::from_secs(3600);
+    let mut world = new_world(setup);
+    world.write_fua(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    // Nothing of it gets to leg 0.
+    world.pending.clear();
+    restart(&mut world);
+    assert_ne!(durable(&world, 0), durable(&world, 1));
+    world
+}
+
+/// The power fails, and all legs are there again.
+fn restart(world: &mut World) {
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    world.tell_deadline();
+    world.pump();
+}
+
+fn durable(world: &World, leg: usize) -> Vec<u8> {
+    world.legs[leg].durable_bytes(chunk(5)).to_vec()
+}
+
+fn data(world: &World, read: u64) -> Option<Vec<u8>> {
+    match answer(world, read)? {
+        Ok(Reply::Data(bytes)) => Some(bytes.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_another_leg_says_is_durable_on_all_before_it_is_told() {
+    let mut world = torn();
+    let read = world.read(chunk(5));
+    end(&mut world, 0, OpKind::Read, IO);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    // Others wait for the same.
+    let beside = world.read(chunk(5));
+    assert_eq!(at_leg(&world, 1, OpKind::Write).len(), 0);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    assert_eq!((data(&world, read), data(&world, beside)), (None, None));
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    let told = data(&world, read).expect("all legs have it");
+    world.pump();
+    assert_eq!(data(&world, beside).as_ref(), Some(&told));
+    assert_eq!(
+        (durable(&world, 0), durable(&world, 1)),
+        (told.clone(), told.clone())
+    );
+    // Leg 0 can be read again, and is, because its chunk has its bit.
+    restart(&mut world);
+    let again = world.read(chunk(5));
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    world.pump();
+    assert_eq!(data(&world, again), Some(told));
+    world.settle();
+}
+
+#[test]
+fn a_resync_from_another_leg_is_durable_before_it_is_told() {
+    let mut world = torn();
+    world.input(Input::StartResync { everything: false });
+    end(&mut world, 0, OpKind::Read, IO);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    let read = world.read(chunk(5));
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    assert_eq!(data(&world, read), None);
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    assert_eq!(durable(&world, 0), durable(&world, 1));
+    world.pump();
+    assert_eq!(data(&world, read), Some(durable(&world, 1)));
+    world.settle();
+}
+
+#[test]
+fn nothing_is_read_elsewhere_before_it_is_durable_who_is_out() {
+    let mut world = torn();
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    let read = world.read(chunk(5));
+    let equal = world.read(chunk(6));
+    assert_eq!(
+        at_leg(&world, 1, OpKind::Read).len(),
+        1,
+        "legs are equal there"
+    );
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    assert!(data(&world, equal).is_some());
+    end_commits(&mut world);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    assert!(data(&world, read).is_some());
+    assert_eq!(world.believed(), LegSet::from_iter([LegId::new(1)]));
+    world.settle();
+}
+
+#[test]
+fn what_was_resynced_is_durable_before_its_source_is_out() {
+    let mut world = torn();
+    world.input(Input::StartResync { everything: false });
+    world.finish_background();
+    assert!(world.engine.record().dirty, "and nothing was flushed");
+    assert_ne!(durable(&world, 0), durable(&world, 1));
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    assert_eq!(at_leg(&world, 1, OpKind::Flush).len(), 1);
+    assert!(superblock_at(&world, 1).is_none() && metadata_at(&world, 1).is_empty());
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    assert_eq!(durable(&world, 0), durable(&world, 1));
+    world.settle();
+}
+
+#[test]
+fn what_is_beside_a_write_comes_from_another_leg_and_stays() {
+    let mut world = torn();
+    let write = world.write(Extent::new(chunk(5).offset() + 7, 11));
+    end(&mut world, 0, OpKind::Read, IO);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    for leg in [0, 1] {
+        let at = at_leg(&world, leg, OpKind::Write)[0];
+        assert!(world.pending[at].op.fua);
+    }
+    world.pump();
+    assert!(answer(&world, write).is_some());
+    assert_eq!(durable(&world, 0), durable(&world, 1));
+    world.settle();
+}
