@@ -161,15 +161,13 @@ impl Engine {
         }
         let readable = self.legs.in_sync.intersection(write.targets);
         let readable = readable.difference(late);
-        let is_read = |leg| readable.contains(leg);
         let may_be_read = match self.divergence_of(write.aligned) {
             DivergencePin::None => true,
-            DivergencePin::Leg(leg) => is_read(leg),
+            DivergencePin::Leg(leg) => readable.contains(leg),
             DivergencePin::Cut(_) => false,
         };
-        // What reads beside it have seen of a late leg must not be taken back.
-        let pin = self.locks.pinned(write.lock);
-        !readable.difference(write_mostly).is_empty() && may_be_read && pin.is_none_or(is_read)
+        // What reads beside it have seen, of whatever leg, is not taken back: the others have all.
+        !readable.difference(write_mostly).is_empty() && may_be_read
     }
 
     /// Answers a write that write-mostly legs do not have yet.

@@ -13,6 +13,15 @@ fn write_mostly_legs_are_behind() {
 }
 
 #[test]
+fn reads_fail_on_legs_that_are_not_behind() {
+    let odds = Odds {
+        read_error: 200,
+        ..BEHIND
+    };
+    attack("reads_fail_on_legs_that_are_not_behind", 200, odds, FULL);
+}
+
+#[test]
 fn legs_fail_that_are_behind_and_those_that_are_not() {
     let odds = Odds {
         read_error: 30,
