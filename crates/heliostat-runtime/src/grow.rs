@@ -91,8 +91,8 @@ pub fn grow(
     let lock = ArrayLock::take(options.places.lock(name), name);
     let _lock = lock.map_err(|error| {
         RuntimeError(format!(
-            "an array grows while it is not served: stop it first ('heliostat stop {name}'), and \
-             serve it again afterwards; {error}"
+            "{error}. An array grows while it is not served: stop it first ('heliostat stop \
+             {name}'), and serve it again afterwards"
         ))
     })?;
     let known = Registered::load(&options.places, name)?;

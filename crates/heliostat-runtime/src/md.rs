@@ -223,7 +223,14 @@ fn refused(error: &AssemblyError, candidates: &[Candidate]) -> RuntimeError {
 
 /// What is to be known before the array is served.
 fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn Progress) {
-    let name = candidates[assembly.freshest].superblock.name();
+    let fresh = &candidates[assembly.freshest].superblock;
+    let name = fresh.name();
+    let why = match (fresh.events, fresh.resync_offset_sectors) {
+        (0, _) => "is new",
+        (_, 0) => "was not stopped in order",
+        // It grew, or the kernel was stopped while it resynced it.
+        (_, _) => "was not resynced to its end",
+    };
     match assembly.resync {
         Resync::Nowhere => {}
         Resync::Bits => {
@@ -233,13 +240,12 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
                 .as_ref()
                 .map_or(0, |bitmap| u64::from(bitmap.super_block().chunk_bytes));
             progress.note(&format!(
-                "{name} was not stopped in order: its legs may differ in {bits} chunks of {}",
+                "{name} {why}: its legs may differ in {bits} chunks of {}",
                 format_size(chunk_bytes)
             ));
         }
         Resync::From(sector) => progress.note(&format!(
-            "{name} was not stopped in order and has no bitmap: its legs may differ anywhere from \
-             {} on",
+            "{name} {why} and has no bitmap: its legs may differ anywhere from {} on",
             format_size(sector.saturating_mul(SECTOR_BYTES))
         )),
     }

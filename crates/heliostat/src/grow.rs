@@ -117,8 +117,9 @@ fn text(name: &str, grown: &GrownArray, assume_clean: bool) -> String {
     }
     if grown.legs_lacking > 0 {
         lines.push(format!(
-            "{} of its legs are not in sync: serve it with --degraded-ok until they are",
-            grown.legs_lacking
+            "{} of {} legs are in sync: serve it with --degraded-ok until all are",
+            grown.legs as usize - grown.legs_lacking,
+            grown.legs
         ));
     }
     lines.join("\n")

@@ -172,8 +172,8 @@ fn bitmap_line(bitmap: &BitmapStatus) -> String {
         needed => format!(", {needed} to be resynced"),
     };
     format!(
-        "  bitmap: {} of {} chunks of {} set{resync}; since the start {} were set with {} writes \
-         of a page",
+        "  bitmap: {} of {} chunks of {} set{resync}\n  bitmap since the start: {} bits set, {} \
+         pages written",
         bitmap.set,
         bitmap.chunks,
         format_size(bitmap.chunk_bytes),

@@ -222,7 +222,6 @@ fn by_mdadm() -> Case {
         .guest(
             "mdadm --create $md --run --level=1 --raid-devices=2 --bitmap=internal \\
                  --data-offset=1M --size=6M --assume-clean $a $b
-             fill
              mdadm --grow $md --size=max
              settle
              mdadm $md --add $c
