@@ -53,7 +53,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "kernel",
-        run: |_, root| kernel::run(root, &[], kernel::Keep::Failed),
+        run: |_, root| kernel::run(root, &kernel::Wanted::all(), kernel::Keep::Failed),
     },
     Step {
         name: "demo",

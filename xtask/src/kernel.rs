@@ -14,13 +14,17 @@ mod created;
 mod grown;
 mod guest;
 mod initramfs;
+mod inside;
+mod large;
 mod packages;
+mod random;
 mod rebuilt;
 mod served;
 mod written;
 
 use std::env;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,14 +50,26 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     rebuilt::cases,
     behind::cases,
     grown::cases,
+    inside::cases,
+    large::cases,
 ];
 
-/// The size of the drive with the pattern: each half is more than the arrays of cases need.
-const PATTERN_SIZE: &str = "64M";
+/// The size of the drive with the pattern: each part of it, one for each tag, is more than the
+/// arrays of cases need.
+const PATTERN_SIZE: &str = "192M";
+
+/// Which cases are run.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Words of which their names contain one; all where there is none.
+    pub(crate) filters: &'a [&'a str],
+    /// Seeds of lives drawn by chance, instead of those that are always run.
+    pub(crate) seeds: Option<Range<u64>>,
+}
 
 /// Prints what cases there are.
 pub(crate) fn list() {
-    for case in cases(&[]) {
+    for case in cases(&Wanted::all()) {
         println!("{}", case.name);
     }
 }
@@ -71,8 +87,8 @@ pub(crate) enum Keep {
 ///
 /// # Errors
 /// Where a case fails, or there is none of a name.
-pub(crate) fn run(root: &Path, filters: &[&str], keep: Keep) -> Result<()> {
-    let cases = cases(filters);
+pub(crate) fn run(root: &Path, wanted: &Wanted<'_>, keep: Keep) -> Result<()> {
+    let cases = cases(wanted);
     ensure!(!cases.is_empty(), "no case is called so: see --list");
     let laboratory = Laboratory::new(root, &cases);
     match laboratory.and_then(|laboratory| laboratory.run(cases, keep)) {
@@ -95,7 +111,9 @@ pub(crate) fn run(root: &Path, filters: &[&str], keep: Keep) -> Result<()> {
 pub(crate) fn shell(root: &Path, name: Option<&str>) -> Result<()> {
     let case = match name {
         Some(name) => {
-            let case = cases(&[]).into_iter().find(|case| case.name == name);
+            let case = cases(&Wanted::all())
+                .into_iter()
+                .find(|case| case.name == name);
             Some(case.with_context(|| format!("no case is called {name}: see --list"))?)
         }
         None => None,
@@ -111,8 +129,23 @@ pub(crate) fn shell(root: &Path, name: Option<&str>) -> Result<()> {
     laboratory.clear_away()
 }
 
-fn cases(filters: &[&str]) -> Vec<Case> {
+impl Wanted<'_> {
+    /// All that are always run.
+    pub(crate) const fn all() -> Self {
+        Self {
+            filters: &[],
+            seeds: None,
+        }
+    }
+}
+
+fn cases(wanted: &Wanted<'_>) -> Vec<Case> {
+    if let Some(seeds) = &wanted.seeds {
+        return seeds.clone().map(random::case).collect();
+    }
     let all = GROUPS.iter().flat_map(|group| group());
+    let all = all.chain((1..=random::COUNT).map(random::case));
+    let filters = wanted.filters;
     let is_asked_for =
         |case: &Case| filters.is_empty() || filters.iter().any(|filter| case.name.contains(filter));
     all.filter(is_asked_for).collect()
@@ -150,13 +183,19 @@ impl Laboratory {
         }
         let directory = env::temp_dir().join(format!("heliostat-kernel-{}", std::process::id()));
         fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
-        let image = Image::build(&packages, &directory)?;
+        let in_guest = cases.iter().any(|case| case.needs_program_in_guest);
+        if in_guest {
+            tools::require(initramfs::FILE_SYSTEM_TOOLS)?;
+        }
+        let in_guest = in_guest.then_some(&*program);
+        let image = Image::build(&packages, &directory, in_guest)?;
         let pattern = directory.join("pattern");
         process::succeed(
             Command::new(&judge)
                 .arg("pattern")
                 .arg(&pattern)
-                .arg(PATTERN_SIZE),
+                .arg(PATTERN_SIZE)
+                .args(random::TAGS),
         )?;
         println!("Linux {} as judge", image.version);
         Ok(Self {

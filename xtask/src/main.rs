@@ -47,6 +47,8 @@ usage: cargo xtask COMMAND
   sim planted          whether each checker of the simulator finds a bug that is there for it
   test kernel [--keep] [FILTER...]
                        the Linux kernel's md judges, in a guest; test kernel --list
+  test kernel [--keep] --seed N [--cases N]
+                       lives of arrays drawn by chance, from this seed on
   test kernel --shell [CASE]
                        a shell in such a guest, with the drives of a case
   tidy                 the house rules that no compiler checks
@@ -106,12 +108,10 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         ["test", "kernel", "--list"] => kernel::list(),
         ["test", "kernel", "--shell"] => kernel::shell(&root(), None)?,
         ["test", "kernel", "--shell", case] => kernel::shell(&root(), Some(case))?,
-        ["test", "kernel", "--keep", filters @ ..] => {
-            kernel::run(&root(), filters, kernel::Keep::Always)?;
+        ["test", "kernel", "--keep", options @ ..] => {
+            test_kernel(options, kernel::Keep::Always)?;
         }
-        ["test", "kernel", filters @ ..] => {
-            kernel::run(&root(), filters, kernel::Keep::Failed)?;
-        }
+        ["test", "kernel", options @ ..] => test_kernel(options, kernel::Keep::Failed)?,
         ["tidy"] => tidy::run(&root())?,
         ["tools"] => tools::install()?,
         ["help" | "--help" | "-h"] => println!("{USAGE}"),
@@ -122,6 +122,27 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Lets the kernel judge: the cases of these names, or lives drawn by chance.
+fn test_kernel(options: &[&str], keep: kernel::Keep) -> Result<(), Failure> {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| Failure::Usage(format!("'{text}' is no number")))
+    };
+    let seeds = match options {
+        ["--seed", seed] => Some((number(seed)?, 1)),
+        ["--seed", seed, "--cases", cases] => Some((number(seed)?, number(cases)?)),
+        [option, ..] if option.starts_with("--") => {
+            return Err(Failure::Usage(format!("no such option: {option}")));
+        }
+        _ => None,
+    };
+    let wanted = kernel::Wanted {
+        filters: options,
+        seeds: seeds.map(|(seed, cases)| seed..seed.saturating_add(cases)),
+    };
+    Ok(kernel::run(&root(), &wanted, keep)?)
 }
 
 fn bench(

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use super::case::Place;
+use crate::e2e::room::Room;
 
 /// `said`, whose lines may stand in one, is as expected.
 ///
@@ -37,11 +38,28 @@ pub(super) fn keep(place: &Place, legs: &str, given: &str) -> Result<()> {
 /// # Errors
 /// Where it is not; the error has both.
 pub(super) fn agree_on_members(place: &Place, legs: &str) -> Result<()> {
+    agree_on_assembled(place)?;
+    agree_on_stopped(place, legs)
+}
+
+/// What each leg was to the kernel when it had assembled the array is what [`keep`] kept.
+///
+/// # Errors
+/// Where it is not; the error has both.
+pub(super) fn agree_on_assembled(place: &Place) -> Result<()> {
     let kept = fs::read_to_string(place.drive("assembled"));
     if let Ok(kept) = kept {
         let said = known_only(&plain(&place.said("assembled")?), &kept);
         expect("the kernel assembled", &said, &plain(&kept))?;
     }
+    Ok(())
+}
+
+/// What each leg was when the kernel stopped the array is what heliostat makes of it now.
+///
+/// # Errors
+/// Where it is not; the error has both.
+pub(super) fn agree_on_stopped(place: &Place, legs: &str) -> Result<()> {
     let ours = place.judge(&format!("assembly {legs}"))?;
     expect(
         "the kernel stopped",
@@ -84,6 +102,95 @@ pub(super) fn agree(place: &Place, when: &str, legs: &str) -> Result<()> {
         let ours = kept.or_else(|_| place.judge(&format!("bytes {leg}")))?;
         agree_on_leg(place, &format!("{when}-{leg}"), &ours)
             .with_context(|| format!("{leg} {when}"))?;
+    }
+    Ok(())
+}
+
+/// What mdadm said of legs is what `heliostat examine` says of them now, to people and to programs.
+///
+/// # Errors
+/// Where it is not; the error names the line.
+pub(super) fn agree_with_examine(place: &Place, when: &str, legs: &str) -> Result<()> {
+    let room = place.room()?;
+    let program = room.program.display().to_string();
+    for leg in legs.split(' ') {
+        let path = place.drive(leg).display().to_string();
+        let page = room.listen(&program, &["examine", &path])?;
+        let json = room.listen(&program, &["examine", "--json", &path])?;
+        ensure!(page.status == json.status, "{leg}: text and JSON differ");
+        let told = |error| format!("{leg}, as heliostat examine shows it{error}");
+        let ours = told_by_examine(&page.stdout);
+        agree_on_leg(place, &format!("{when}-{leg}"), &ours).with_context(|| told(""))?;
+        let object: serde_json::Value = serde_json::from_str(&json.stdout)?;
+        agree_on_json(&object, &ours).with_context(|| told(" as JSON"))?;
+    }
+    Ok(())
+}
+
+/// The fields that `heliostat examine` shows of a leg, of its superblock and of its bitmap.
+///
+/// # Errors
+/// Where it cannot be run.
+pub(super) fn shown_fields(place: &Place, room: &Room, leg: &str) -> Result<Vec<(String, String)>> {
+    let path = place.drive(leg).display().to_string();
+    let page = room.listen(&room.program.display().to_string(), &["examine", &path])?;
+    let told = told_by_examine(&page.stdout);
+    let mut shown = fields(&told, "superblock/");
+    shown.extend(fields(&told, "bitmap/"));
+    Ok(shown)
+}
+
+/// What `heliostat examine` shows, in the lines that the judge has for it.
+fn told_by_examine(page: &str) -> String {
+    let mut part = "superblock";
+    let mut told = String::new();
+    for line in page.lines() {
+        if line.contains(": bitmap at") {
+            part = "bitmap";
+        } else if line.contains(": bad blocks,") {
+            part = "bad blocks";
+        } else if line.contains(" : ") || (part == "bad blocks" && line.ends_with(" sectors")) {
+            told += &format!("{part}/{}\n", line.trim());
+        }
+    }
+    told
+}
+
+/// The numbers for programs are those for people.
+fn agree_on_json(object: &serde_json::Value, page: &str) -> Result<()> {
+    let superblock = fields(page, "superblock/");
+    let bitmap = fields(page, "bitmap/");
+    let pairs = [
+        ("Events", &superblock, &object["superblock"]["events"]),
+        (
+            "Array UUID",
+            &superblock,
+            &object["superblock"]["array_uuid"],
+        ),
+        (
+            "Device UUID",
+            &superblock,
+            &object["superblock"]["device_uuid"],
+        ),
+        (
+            "Raid Devices",
+            &superblock,
+            &object["superblock"]["raid_devices"],
+        ),
+        ("Events", &bitmap, &object["bitmap"]["events"]),
+        (
+            "Events Cleared",
+            &bitmap,
+            &object["bitmap"]["events_cleared"],
+        ),
+    ];
+    for (name, fields, value) in pairs {
+        let Some((_, shown)) = fields.iter().find(|(other, _)| other == name) else {
+            ensure!(value.is_null(), "{name} is {value}, and not shown");
+            continue;
+        };
+        let value = value.to_string();
+        ensure!(value.trim_matches('"') == shown, "{name}: {value}, {shown}");
     }
     Ok(())
 }

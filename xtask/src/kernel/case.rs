@@ -13,7 +13,9 @@ use crate::e2e::room::Room;
 use crate::process;
 
 /// What legs are called, in the order of their roles.
-const LEG_NAMES: &[&str] = &["a", "b", "c", "d", "e", "f"];
+const LEG_NAMES: &[&str] = &[
+    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p",
+];
 
 /// What is done here.
 type Check = Box<dyn Fn(&Place) -> Result<()>>;
@@ -34,6 +36,8 @@ pub(super) struct Case {
     legs: usize,
     /// Whether it runs heliostat itself.
     pub(super) needs_program: bool,
+    /// Whether the guest runs it as well.
+    pub(super) needs_program_in_guest: bool,
     steps: Vec<Step>,
 }
 
@@ -52,6 +56,7 @@ impl Case {
             drives: Vec::new(),
             legs: 0,
             needs_program: false,
+            needs_program_in_guest: false,
             steps: Vec::new(),
         }
     }
@@ -70,6 +75,12 @@ impl Case {
     pub(super) fn with_program(mut self) -> Self {
         self.needs_program = true;
         self
+    }
+
+    /// The guest runs heliostat itself as well, and has nbd-client and the tools of ext4.
+    pub(super) fn with_program_in_guest(mut self) -> Self {
+        self.needs_program_in_guest = true;
+        self.with_program()
     }
 
     /// Next, the guest runs this script, where each command has to succeed. It is run in a

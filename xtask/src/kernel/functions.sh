@@ -3,13 +3,16 @@
 # Writes the pattern to the whole array, with the tag a5.
 fill() {
     size="$(($(blockdev --getsize64 "$md") / 1024))"
-    dd if="$pattern" of="$md" bs=1k count="$size" conv=notrunc,fsync 2> dd.log
+    dd if="$pattern" of="$md" bs=4k count="$((size / 4))" conv=notrunc 2> dd.log
+    dd if="$pattern" of="$md" bs=1k count="$((size % 4))" skip="$((size / 4 * 4))" \
+        seek="$((size / 4 * 4))" conv=notrunc,fsync 2> dd.log
 }
 
-# Writes the pattern with the tag b5 to COUNT KiB of the array, beginning with the KiB FROM.
-rewrite() { # FROM COUNT
-    half="$(($(blockdev --getsize64 "$pattern") / 2048))"
-    dd if="$pattern" of="$md" bs=1k skip="$((half + $1))" seek="$1" count="$2" \
+# Writes the pattern to COUNT KiB of the array, beginning with the KiB FROM: with the tag b5, or
+# with that of another one of its six parts.
+rewrite() { # FROM COUNT [PART]
+    part="$(($(blockdev --getsize64 "$pattern") / 1024 / 6 * ${3:-1}))"
+    dd if="$pattern" of="$md" bs=1k skip="$((part + $1))" seek="$1" count="$2" \
         conv=notrunc,fsync 2> dd.log
 }
 
@@ -71,4 +74,47 @@ member() {
 settle() {
     mdadm --wait "$md" || true
     while [ "$(cat "$sys/sync_action")" != idle ]; do sleep 0.1; done
+}
+
+# Says what the whole array holds at this moment, in a word.
+digest() {
+    blockdev --flushbufs "$md"
+    md5sum < "$md"
+}
+
+# Brings legs back that are out: by the bitmap where that is allowed, or else as new ones.
+restore() { # LEG...
+    for leg in "$@"; do
+        name="${leg##*/}"
+        if [ -d "$sys/dev-$name" ]; then
+            case "$(cat "$sys/dev-$name/state")" in *in_sync*) continue ;; esac
+            mdadm "$md" --remove "$leg"
+        fi
+        if ! mdadm "$md" --re-add "$leg"; then
+            mdadm --zero-superblock "$leg"
+            mdadm "$md" --add "$leg"
+        fi
+        settle
+    done
+}
+
+# Serves an array on the socket $socket in the background, as process $server.
+serve() { # NAME|LEG... [OPTION...]
+    socket="/tmp/$number.sock"
+    rm -f "$socket"
+    heliostat serve "$@" --control-dir "/tmp/$number" --memory 80MiB \
+        --export "nbd+unix:///disk?socket=$socket" > serve.log 2>&1 &
+    server=$!
+    while [ ! -S "$socket" ]; do
+        kill -0 "$server"
+        sleep 0.1
+    done
+}
+
+# Fails, unless this command fails and says these words.
+refused() { # WORDS COMMAND...
+    words="$1"
+    shift
+    if "$@" > refused.log 2>&1; then return 1; fi
+    grep -F "$words" refused.log
 }

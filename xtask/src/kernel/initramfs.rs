@@ -1,6 +1,7 @@
 //! What the guest has in memory when its kernel has started: busybox, mdadm and the libraries that
 //! it needs, and kernel modules in an order in which they can be loaded.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +11,13 @@ use anyhow::{Context, Result, ensure};
 use super::cpio::Archive;
 use super::packages::Packages;
 use crate::process;
+use crate::tools;
 
 /// The modules that cases need: how the guest reaches its drives, and what is judged.
-const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "raid1", "raid10"];
+const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "raid1", "raid10", "nbd"];
+
+/// The programs of this machine that make and check file systems.
+pub(super) const FILE_SYSTEM_TOOLS: &[&str] = &["mkfs.ext4", "e2fsck"];
 
 /// What the guest's kernel starts.
 const INIT: &str = include_str!("init.sh");
@@ -35,11 +40,16 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Puts the archive into `directory`.
+    /// Puts the archive into `directory`, with heliostat and what its clients need where `program`
+    /// says where it is.
     ///
     /// # Errors
     /// Where the packages lack something, or a file cannot be read or written.
-    pub(super) fn build(packages: &Packages, directory: &Path) -> Result<Self> {
+    pub(super) fn build(
+        packages: &Packages,
+        directory: &Path,
+        program: Option<&Path>,
+    ) -> Result<Self> {
         let version = only_entry(&packages.kernel.join("lib/modules"))?;
         let mut archive = Archive::new();
         for name in [
@@ -56,12 +66,14 @@ impl Image {
             EXECUTABLE,
             &read(&packages.busybox.join("bin/busybox"))?,
         );
-        let mdadm = packages.mdadm.join("sbin/mdadm");
-        archive.file("sbin/mdadm", EXECUTABLE, &read(&mdadm)?);
-        for library in libraries(&mdadm)? {
-            let name = library.strip_prefix("/").unwrap_or(&library);
-            archive.file(&name.to_string_lossy(), EXECUTABLE, &read(&library)?);
+        let mut programs = vec![("mdadm", packages.mdadm.join("sbin/mdadm"))];
+        if let Some(program) = program {
+            programs.push(("heliostat", program.to_owned()));
+            programs.push(("nbd-client", packages.nbd_client.join("sbin/nbd-client")));
+            let tools = FILE_SYSTEM_TOOLS.iter();
+            programs.extend(tools.filter_map(|&name| Some((name, tools::find(name)?))));
         }
+        add_programs(&mut archive, &programs, packages)?;
         let modules = packages.kernel.join("lib/modules").join(&version);
         for (path, number) in Modules::of(&modules)?.in_order()?.iter().zip(0..) {
             let module = path.file_name().unwrap_or_default().to_string_lossy();
@@ -78,6 +90,33 @@ impl Image {
             version,
         })
     }
+}
+
+/// Adds programs, and the libraries that they need.
+fn add_programs(
+    archive: &mut Archive,
+    programs: &[(&str, PathBuf)],
+    packages: &Packages,
+) -> Result<()> {
+    let mut added = BTreeSet::new();
+    for (name, program) in programs {
+        archive.file(&format!("sbin/{name}"), EXECUTABLE, &read(program)?);
+        for library in libraries(program, &packages.netlink)? {
+            // What was unpacked lies among the others there.
+            let is_unpacked = packages
+                .netlink
+                .iter()
+                .any(|root| library.starts_with(root));
+            let name = match library.file_name() {
+                Some(name) if is_unpacked => Path::new("lib").join(name),
+                _ => library.strip_prefix("/").unwrap_or(&library).to_owned(),
+            };
+            if added.insert(name.clone()) {
+                archive.file(&name.to_string_lossy(), EXECUTABLE, &read(&library)?);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The modules of a kernel.
@@ -152,13 +191,22 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The libraries that a program of this machine's distribution loads.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let said = process::succeed(Command::new("ldd").arg(program))?;
+/// The libraries that a program of this machine's distribution loads, some of which are unpacked
+/// below these directories.
+fn libraries(program: &Path, unpacked: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut places = Vec::new();
+    for root in unpacked {
+        for place in ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"] {
+            places.push(root.join(place).display().to_string());
+        }
+    }
+    let mut command = Command::new("ldd");
+    command.arg(program);
+    let said = process::succeed(command.env("LD_LIBRARY_PATH", places.join(":")))?;
     let libraries = libraries_of(&said);
     ensure!(
-        !libraries.is_empty(),
-        "ldd says nothing of {}: {said}",
+        !libraries.is_empty() && !said.contains("not found"),
+        "ldd says of {}: {said}",
         program.display()
     );
     Ok(libraries)

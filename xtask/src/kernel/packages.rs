@@ -29,6 +29,10 @@ pub(super) struct Packages {
     pub(super) mdadm: PathBuf,
     /// A busybox that needs no libraries.
     pub(super) busybox: PathBuf,
+    /// What makes an export of an NBD server a block device of the kernel.
+    pub(super) nbd_client: PathBuf,
+    /// Libraries that this needs and few machines have.
+    pub(super) netlink: [PathBuf; 2],
 }
 
 impl Packages {
@@ -57,6 +61,11 @@ impl Packages {
             kernel: unpacked(cache, &kernel)?,
             mdadm: unpacked(cache, "mdadm")?,
             busybox: unpacked(cache, "busybox-static")?,
+            nbd_client: unpacked(cache, "nbd-client")?,
+            netlink: [
+                unpacked(cache, "libnl-3-200")?,
+                unpacked(cache, "libnl-genl-3-200")?,
+            ],
         })
     }
 }

@@ -51,6 +51,13 @@ const SERVED: &[Served] = &[
         copies: 4,
     },
     Served {
+        name: "mirror-of-16",
+        legs: "a b c d e f g h i j k l m n o p",
+        create: "--level raid1",
+        size_kib: 15 << 10,
+        copies: 16,
+    },
+    Served {
         name: "near-2-of-3",
         legs: "a b c",
         create: "--level raid10 --layout near=2 --chunk 64K",
@@ -271,11 +278,16 @@ fn taken_over() -> Case {
         })
 }
 
-/// Makes an array of the case's legs.
+/// Makes an array of the case's legs, which are taken for equal.
 pub(super) fn create(place: &Place, room: &Room, legs: &str, options: &str) -> Result<()> {
+    make(place, room, legs, &format!("--assume-clean {options}"))
+}
+
+/// Makes an array of the case's legs.
+pub(super) fn make(place: &Place, room: &Room, legs: &str, options: &str) -> Result<()> {
     let control = room.path_text("control");
     let paths = paths(place, legs);
-    let words = ["create", NAME, "--assume-clean", "--control-dir", &control];
+    let words = ["create", NAME, "--control-dir", &control];
     // Legs are named by their whole paths, in options as well.
     let options = options
         .split(' ')

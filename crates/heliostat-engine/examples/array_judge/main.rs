@@ -1,8 +1,8 @@
 //! What heliostat makes of arrays of Linux md, for the tests that let the kernel judge
 //! (`cargo xtask test kernel`). It reads and writes files, one for each leg.
 //!
-//! * `pattern FILE BYTES`: writes a file of which the first half is the pattern with tag a5, the
-//!   second one with tag b5.
+//! * `pattern FILE BYTES TAG...`: writes a file with as many parts as there are tags: the pattern
+//!   with each of them.
 //! * `piece FILE TAG FROM COUNT`: writes a file with COUNT KiB of the pattern with this tag,
 //!   beginning with the KiB FROM.
 //! * `write WORD... -- LEG...`: makes an array that is described in words; see `write.rs`.
@@ -15,12 +15,20 @@
 //!   where the legs in sync may differ.
 //! * `tags FILE`: the tags of a whole array.
 //! * `copies LEG...`: the tags of all copies of a whole array, in the order of the copies.
+//! * `size LEG...`: how many KiB the array has.
+//! * `hold FILE LEG...`: all legs in sync have the tags that the FILE allows, and the same ones
+//!   where nothing says that they may differ; `?` stands for these places. The FILE has lines as in
+//!   `0..4 a5,b5`.
+//! * `hold-array FILE ARRAY`: a whole array has the tags that the FILE allows.
+//! * `tear SEED COUNT LEG...`: makes copies differ, as `differ` does, in so many regions where all
+//!   legs say that they may.
 //!
 //! A file without a superblock is a leg that is not there. Where two have the same role, it is the
 //! one that heard more of the array.
 
 #![expect(clippy::print_stdout, reason = "answers for whoever called it")]
 
+mod hold;
 mod leg;
 mod pattern;
 mod write;
@@ -45,11 +53,13 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["pattern", file, size] => {
-            let half = parse_size(size)? / 2;
-            let halves = [pattern::FIRST, pattern::SECOND];
-            let halves = halves.map(|tag| pattern::bytes(tag, 0, half));
-            fs::write(file, halves.concat())?;
+        ["pattern", file, size, tags @ ..] => {
+            let part = parse_size(size)? / tags.len().max(1) as u64;
+            let mut parts = Vec::new();
+            for tag in tags {
+                parts.extend(pattern::bytes(u8::from_str_radix(tag, 16)?, 0, part));
+            }
+            fs::write(file, parts)?;
         }
         ["piece", file, tag, from, count] => {
             let (from, count): (u64, u64) = (from.parse()?, count.parse()?);
@@ -79,6 +89,10 @@ fn main() -> Result<()> {
             print_runs(tags);
         }
         ["copies", legs @ ..] => print_copies(&Legs::read(legs)?)?,
+        ["size", legs @ ..] => println!("{}", Legs::read(legs)?.map.size_bytes() >> 10),
+        ["hold", file, legs @ ..] => hold::check(file, legs)?,
+        ["hold-array", file, array] => hold::check_array(file, array)?,
+        ["tear", seed, count, legs @ ..] => hold::tear(seed.parse()?, count.parse()?, legs)?,
         _ => return Err("see the beginning of array_judge/main.rs".into()),
     }
     Ok(())

@@ -4,9 +4,6 @@
 /// The tag of what an array is filled with.
 pub(crate) const FIRST: u8 = 0xa5;
 
-/// The tag of what is written to it later.
-pub(crate) const SECOND: u8 = 0xb5;
-
 /// `len` bytes of the pattern from an address on, both multiples of eight.
 pub(crate) fn bytes(tag: u8, address: u64, len: u64) -> Vec<u8> {
     let words = (address..address + len).step_by(8);
