@@ -199,6 +199,7 @@ impl Run {
                 | Output::Buffer(_)
                 | Output::Compare(_)
                 | Output::Event(_)
+                | Output::UseSpare { .. }
                 | Output::MemoryFreed => continue,
             };
             self.engine.handle_input(now, answer, &mut self.prng);

@@ -14,6 +14,7 @@ use crate::background::{
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::map::Map;
 use crate::metadata::Metadata;
+use crate::spares::{Spare, SpareId};
 
 /// What an array is made of. Fixed for the engine's life.
 #[derive(Clone, Debug)]
@@ -246,6 +247,11 @@ pub enum Input {
         /// was known of this leg before.
         superblock: Option<Box<Superblock>>,
     },
+    /// There is a spare, which is to take the place of a leg that is out. When it does,
+    /// [`Output::UseSpare`] comes.
+    AddSpare(Spare),
+    /// A spare is gone, or could not be put in a leg's place.
+    RemoveSpare(SpareId),
     /// Make legs in sync equal where failed writes have left them different, or where an unclean
     /// stop may have: everywhere, or in what is known to be needed, if anything is. To be said once
     /// when an engine begins: until then it reads each such range from one leg.
@@ -314,6 +320,14 @@ pub enum Output {
     /// Make this durable, then say [`Input::Persisted`]. Only the newest one matters. Never of an
     /// array with [`Config::metadata`].
     Persist(ArrayRecord),
+    /// Put this spare in the place of a leg and say [`Input::AddLeg`], or say
+    /// [`Input::RemoveSpare`] where that cannot be done; when all outputs are drained.
+    UseSpare {
+        /// Which one.
+        spare: SpareId,
+        /// In whose place.
+        leg: LegId,
+    },
     /// Something to tell people.
     Event(Event),
     /// `Engine::alloc_write` refused before, and may not refuse now.
@@ -427,6 +441,11 @@ pub enum Event {
         leg: LegId,
         /// Why.
         refusal: AddRefusal,
+    },
+    /// A leg is out, and there are spares, but none that is large enough.
+    NoSpareFits {
+        /// Which.
+        leg: LegId,
     },
     /// A leg was rebuilt, that is on record, and from now on it is read.
     LegInSync {

@@ -26,6 +26,7 @@ use crate::read::{Piece, Read};
 use crate::record::Record;
 use crate::repair::Repair;
 use crate::slab::Slab;
+use crate::spares::Spares;
 use crate::status::Status;
 use crate::write::{Write, ZEROS_BYTES, zeros_slice};
 use crate::write_behind::Behind;
@@ -86,6 +87,7 @@ pub struct Engine {
     /// The metadata on the legs, where there is any.
     pub(crate) keeper: Option<Keeper>,
     pub(crate) intent: Intent,
+    pub(crate) spares: Spares,
     /// When to look for bits that can be cleared.
     pub(crate) sweep_at: Option<Instant>,
     pub(crate) waiting: VecDeque<Waiting>,
@@ -168,6 +170,7 @@ impl Engine {
             record: Record::new(record, first_commit, clean_at),
             sweep_at: has_metadata.then_some(Instant::ZERO),
             intent,
+            spares: Spares::default(),
             keeper,
             waiting: VecDeque::new(),
             zeros: None,
@@ -226,6 +229,8 @@ impl Engine {
                 missed,
                 superblock,
             } => self.add_leg(turn.now, leg, &config, missed, superblock),
+            Input::AddSpare(spare) => self.add_spare(spare),
+            Input::RemoveSpare(spare) => self.remove_spare(spare),
             Input::StartResync { everything } => self.start_resync(everything),
             Input::StartScrub { repair } => self.start_scrub(repair, 0),
             Input::GoOnWithScrub { repair, from_bytes } => self.start_scrub(repair, from_bytes),
@@ -289,6 +294,9 @@ impl Engine {
             }
             self.serve_waiting(turn);
             self.begin_commit(turn);
+            if !self.spares.is_empty() {
+                self.use_spare();
+            }
             if !self.is_commit_over() {
                 return;
             }

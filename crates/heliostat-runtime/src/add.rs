@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::Read;
 
 use heliostat_format::assembly::Candidate;
-use heliostat_format::{Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid};
+use heliostat_format::{
+    BitmapBits, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid,
+};
 use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_types::{LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
@@ -43,6 +45,8 @@ pub(crate) struct Wanted {
     pub(crate) out: LegSet,
     /// What legs that are at this count of events or beyond have missed, the bitmap knows.
     pub(crate) known_since: Option<u64>,
+    /// The bitmap.
+    pub(crate) bitmap: Option<BitmapBits>,
 }
 
 impl Wanted {
@@ -68,6 +72,8 @@ pub(crate) struct NewLeg {
     pub(crate) superblock: Superblock,
     /// Whether nothing of the array is on it.
     pub(crate) is_new: bool,
+    /// Whether it is to wait until it is needed.
+    pub(crate) is_spare: bool,
 }
 
 impl Addition {
@@ -117,7 +123,8 @@ impl Addition {
                 .any(|leg| leg.index() == usize::from(role)),
             _ => !wanted.out.is_empty(),
         };
-        if !is_needed {
+        let is_spare = wanted.out.is_empty() && own.is_none();
+        if !is_needed && !is_spare {
             return Err(format!(
                 "{} is not needed: no leg of the array is missing in its place",
                 self.leg.name()
@@ -132,16 +139,32 @@ impl Addition {
                 leg: self.leg,
                 superblock,
                 is_new: false,
+                is_spare: false,
             });
         }
         self.refuse_other_data(wanted)?;
         let superblock = self.new_superblock(like)?;
         self.clear(&superblock)?;
+        if is_spare {
+            self.format_spare(&superblock, wanted)?;
+        }
         Ok(NewLeg {
             leg: self.leg,
             superblock,
             is_new: true,
+            is_spare,
         })
+    }
+
+    /// Writes what a spare says: that it belongs to the array, and has no role.
+    fn format_spare(&self, superblock: &Superblock, wanted: &Wanted) -> Result<(), String> {
+        let told = |error: heliostat_leg::LegError| error.to_string();
+        if let (Some(bitmap), Some(sector)) = (&wanted.bitmap, superblock.bitmap_sector()) {
+            let written = self.leg.write_at(sector * SECTOR_BYTES, bitmap.bytes());
+            written.map_err(told)?;
+            self.leg.sync().map_err(told)?;
+        }
+        md::write_superblock(&self.leg, superblock).map_err(told)
     }
 
     /// Its superblock, where it was a leg of the array and still fits in.

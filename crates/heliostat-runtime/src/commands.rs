@@ -236,7 +236,8 @@ impl Handle {
         let status = self.status()?;
         let legs = status.legs.into_iter();
         let legs = legs.filter(|leg| matches!(leg.state.as_str(), "in-sync" | "rebuilding"));
-        let registered = Registered::new(uuid, legs.map(|leg| leg.leg));
+        let legs = legs.map(|leg| leg.leg).chain(status.spares);
+        let registered = Registered::new(uuid, legs);
         registered.store(&self.places, &status.name)
     }
 

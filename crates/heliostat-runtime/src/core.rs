@@ -26,6 +26,11 @@ use crate::log::Log;
 use crate::poller::Poller;
 use crate::work::WorkLog;
 
+mod spares;
+
+pub(crate) use spares::SpareLeg;
+use spares::Spares;
+
 /// How many bits of a request's number are the export's own; the rest says which export.
 const TAG_BITS: u32 = 56;
 
@@ -75,6 +80,7 @@ pub(crate) struct Core {
     last_flush: Option<Result<(), ErrorKind>>,
     /// What the engine wanted compared, and is to be told.
     compared: Vec<Input>,
+    spares: Spares,
 }
 
 /// What a [`Core`] is made of.
@@ -121,6 +127,7 @@ impl Core {
             was_woken_by_legs: true,
             last_flush: None,
             compared: Vec::new(),
+            spares: Spares::default(),
         }
     }
 
@@ -179,6 +186,7 @@ impl Core {
             self.engine.handle_input(self.now, input, &mut self.prng);
             self.carry_out();
         }
+        self.put_in_place();
     }
 
     fn carry_out(&mut self) {
@@ -202,6 +210,7 @@ impl Core {
                         self.log.line(events::describe(&event, &self.leg_names));
                     }
                 }
+                Output::UseSpare { spare, leg } => self.spares.call(spare, leg),
                 Output::MemoryFreed => self.was_memory_freed = true,
             }
         }

@@ -58,6 +58,8 @@ pub struct CreateOptions {
     pub layout: Layout,
     /// Its legs, in the order that was asked for.
     pub legs: Vec<CreateLeg>,
+    /// Legs that take the place of one that is out.
+    pub spares: Vec<LegSpec>,
     /// Its bitmap.
     pub bitmap: Option<NewBitmap>,
     /// Whether the legs are known to be equal.
@@ -114,6 +116,7 @@ pub fn create(
     let (map, _) = shape_of(&superblocks[0]).map_err(|error| refused(&error))?;
     let present: LegSet = members
         .iter()
+        .filter(|member| usize::from(member.role) < options.legs.len())
         .map(|member| LegId::new(usize::from(member.role)))
         .collect();
     if !map.is_covered_by(present) {
@@ -126,6 +129,7 @@ pub fn create(
     }
     write(&plan, &members, &superblocks)?;
     let texts = options.legs.iter().filter_map(|leg| leg.spec.as_ref());
+    let texts = texts.chain(&options.spares);
     let known = Registered::new(array.set_uuid, texts.map(LegSpec::to_string));
     known.store(&options.places, &options.name)?;
     Ok(Created {
@@ -202,8 +206,14 @@ fn open(options: &CreateOptions, progress: &mut dyn Progress) -> Result<Vec<Memb
         options.legs.iter().collect()
     };
     let mut members = Vec::new();
-    for (role, leg) in (0..).zip(ordered) {
-        let Some(spec) = &leg.spec else {
+    let legs = ordered
+        .into_iter()
+        .map(|leg| (leg.spec.as_ref(), leg.flags()));
+    let plain = DeviceFlags::default();
+    let spares = options.spares.iter().map(|spec| (Some(spec), plain));
+    // Those behind the last role have none.
+    for (role, (spec, flags)) in (0..).zip(legs.chain(spares)) {
+        let Some(spec) = spec else {
             continue;
         };
         let opened = spec
@@ -218,7 +228,7 @@ fn open(options: &CreateOptions, progress: &mut dyn Progress) -> Result<Vec<Memb
         members.push(Member {
             role,
             leg: opened,
-            flags: leg.flags(),
+            flags,
         });
     }
     Ok(members)

@@ -34,6 +34,10 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
         Event::AddRefused { leg, refusal } => {
             format!("{} is not added: {}", name(leg), why_not_added(refusal))
         }
+        Event::NoSpareFits { leg } => format!(
+            "none of the spares is large enough to take the place of {}",
+            name(leg)
+        ),
         Event::LegInSync { leg } => format!("{} is in sync again", name(leg)),
         Event::BackgroundStarted { .. }
         | Event::BackgroundProgress { .. }
@@ -108,6 +112,7 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
         | Event::ReadRepaired { .. }
         | Event::LegAdded { .. }
         | Event::AddRefused { .. }
+        | Event::NoSpareFits { .. }
         | Event::LegInSync { .. } => unreachable!("told by the caller"),
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Described {
     /// The candidates that were away and come back: before anything else they have to say
     /// themselves that they are incomplete.
     pub(crate) returning: Vec<usize>,
+    /// The candidates that wait to be needed.
+    pub(crate) spares: Vec<usize>,
 }
 
 impl Described {
@@ -178,6 +180,7 @@ pub(crate) fn describe(
         uuid: candidates[assembly.freshest].superblock.set_uuid,
         assembled,
         returning,
+        spares: assembly.spares,
     })
 }
 

@@ -106,7 +106,7 @@ impl Server {
             progress,
             signals: signals.as_ref(),
         };
-        let prepared = setup::prepare(options, &mut interruptible)?;
+        let mut prepared = setup::prepare(options, &mut interruptible)?;
         let (handle, commands) = commands::channel(settings, options.places.clone())
             .map_err(|error| failed("start", &error))?;
         let shape = prepared.shape();
@@ -115,6 +115,7 @@ impl Server {
             .as_ref()
             .map(|described| described.uuid.to_string());
         let block_bytes = prepared.block_bytes;
+        let spares = std::mem::take(&mut prepared.spares);
         let (core, lock) = build(options, prepared, policy)?;
         let control = ControlServer::start(options.places.socket(&options.name), handle.clone())?;
         let mut server = Self {
@@ -141,6 +142,8 @@ impl Server {
             .map_err(|error| failed("watch descriptors", &error))?;
         server.set_rates(rates);
         server.take_up()?;
+        let core = &mut server.core;
+        spares.into_iter().for_each(|spare| core.add_spare(spare));
         server.start_exports()?;
         if options.lock_memory {
             let is_locked = memory_lock::lock_memory();
@@ -727,12 +730,12 @@ fn leg_configs(prepared: &Prepared) -> Vec<LegConfig> {
 }
 
 /// What a leg's superblock says of it.
-fn set_flags(config: &mut LegConfig, flags: DeviceFlags) {
+pub(crate) fn set_flags(config: &mut LegConfig, flags: DeviceFlags) {
     config.write_mostly = flags.contains(DeviceFlags::WRITE_MOSTLY);
     config.failfast = flags.contains(DeviceFlags::FAIL_FAST);
 }
 
-fn leg_config(leg: &OpenedLeg) -> LegConfig {
+pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
     let info = leg.info();
     LegConfig {
         state: LegState::InSync,

@@ -15,6 +15,7 @@ use stdx::units::format_size;
 use crate::RuntimeError;
 use crate::array_lock::ArrayLock;
 use crate::copy::{self, CopyError};
+use crate::core::SpareLeg;
 use crate::durable;
 use crate::md::{self, Described, OnLeg};
 use crate::options::{ArrayOptions, Trust};
@@ -41,6 +42,8 @@ pub trait Progress {
 pub(crate) struct Prepared {
     /// In role order; one that stands for nothing where a leg is missing.
     pub(crate) legs: Vec<OpenedLeg>,
+    /// Those that wait to be needed.
+    pub(crate) spares: Vec<SpareLeg>,
     /// What the legs say of themselves; `None` where they are raw.
     pub(crate) described: Option<Described>,
     pub(crate) size_bytes: u64,
@@ -102,6 +105,7 @@ pub(crate) fn prepare(
         block_physical_bytes: physical.expect("there is a leg"),
         record,
         lock,
+        spares: Vec::new(),
         legs,
         described: None,
     })
@@ -212,6 +216,27 @@ fn refuse_other_array(
     }
 }
 
+/// Writes on legs that were away that they are incomplete, before anything is written to them.
+fn mark_incomplete(
+    described: &mut Described,
+    candidates: &[Candidate],
+    legs: &[OpenedLeg],
+) -> Result<(), RuntimeError> {
+    for &index in &described.returning {
+        let incomplete = candidates[index].superblock.incomplete();
+        md::write_superblock(&legs[index], &incomplete).map_err(|error| {
+            RuntimeError(format!("{error}; --no-re-add serves the array without it"))
+        })?;
+        let superblocks = described.assembled.metadata.superblocks.iter_mut();
+        let roles = superblocks.zip(&described.assembled.candidates);
+        let mut own = roles.filter(|(_, candidate)| **candidate == Some(index));
+        if let Some((superblock, _)) = own.next() {
+            *superblock = Some(incomplete);
+        }
+    }
+    Ok(())
+}
+
 /// Prepares an array that its legs describe.
 fn prepare_described(
     options: &ArrayOptions,
@@ -239,18 +264,7 @@ fn prepare_described(
         takes_back: options.takes_back && !options.read_only,
     };
     let mut described = md::describe(&candidates, choice, progress)?;
-    for &index in &described.returning {
-        let incomplete = candidates[index].superblock.incomplete();
-        md::write_superblock(&legs[index], &incomplete).map_err(|error| {
-            RuntimeError(format!("{error}; --no-re-add serves the array without it"))
-        })?;
-        let superblocks = described.assembled.metadata.superblocks.iter_mut();
-        let roles = superblocks.zip(&described.assembled.candidates);
-        let mut own = roles.filter(|(_, candidate)| **candidate == Some(index));
-        if let Some((superblock, _)) = own.next() {
-            *superblock = Some(incomplete);
-        }
-    }
+    mark_incomplete(&mut described, &candidates, &legs)?;
     let mut legs: Vec<Option<OpenedLeg>> = legs.into_iter().map(Some).collect();
     let mut by_role = Vec::new();
     for (role, candidate) in described.assembled.candidates.iter().enumerate() {
@@ -273,12 +287,26 @@ fn prepare_described(
     let block_bytes = block.expect("an array has a leg");
     let size_bytes = described.assembled.size_bytes;
     remember(options, &described);
+    let mut spares = Vec::new();
+    for &index in described.spares.iter().filter(|_| !options.read_only) {
+        let leg = legs[index].take().expect("a spare has no role");
+        if leg.info().logical_block_bytes > block_bytes {
+            let name = leg.name();
+            progress.note(&format!(
+                "{name} is left out: its blocks are larger than the legs'"
+            ));
+            continue;
+        }
+        let superblock = candidates[index].superblock.clone();
+        spares.push(SpareLeg { leg, superblock });
+    }
     Ok(Prepared {
         size_bytes: size_bytes - size_bytes % u64::from(block_bytes),
         block_bytes,
         block_physical_bytes: physical.expect("an array has a leg"),
         record: None,
         lock,
+        spares,
         legs: by_role,
         described: Some(described),
     })

@@ -30,6 +30,9 @@ pub struct ArrayStatus {
     pub legs_wanted: usize,
     /// Its legs, in role order.
     pub legs: Vec<LegStatus>,
+    /// Its spares, as the user wrote them; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub spares: Vec<String>,
     /// Its bitmap; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bitmap: Option<BitmapStatus>,

@@ -543,6 +543,7 @@ impl Simulation {
                     self.persisting = Some((self.now + persist_time, record));
                 }
                 Output::Event(event) => self.on_event(event),
+                Output::UseSpare { .. } => unreachable!("no spare was added"),
                 Output::MemoryFreed => self.memory_freed = true,
             }
         }

@@ -46,6 +46,10 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "256",
           value_parser = parse_write_behind)]
     write_behind: Option<u32>,
+    /// A leg that holds no data until it takes the place of one that is out; may be given several
+    /// times.
+    #[arg(long, value_name = "LEG")]
+    spare: Vec<String>,
     /// What one bit of the write-intent bitmap stands for; a power of two [default: 64M, or more
     /// where there is no room for so many].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -110,6 +114,7 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
         host: host_name(),
         layout: layout(args)?,
         legs: legs(args)?,
+        spares: spares(args)?,
         bitmap: bitmap(args)?,
         assume_clean: args.assume_clean,
         force: args.force,
@@ -230,6 +235,21 @@ fn legs(args: &CreateArgs) -> Result<Vec<CreateLeg>, UsageError> {
 /// Whether a flag is for all legs: no leg is called so.
 fn is_all(flag: &str, name: &str) -> bool {
     flag == "--failfast" && name == "all"
+}
+
+/// Those that wait to be needed.
+fn spares(args: &CreateArgs) -> Result<Vec<LegSpec>, UsageError> {
+    let mut spares = Vec::new();
+    for (at, text) in args.spare.iter().enumerate() {
+        if args.legs.contains(text) || args.spare[..at].contains(text) {
+            return Err(UsageError(format!(
+                "{text} is named twice; a spare is a leg of its own"
+            )));
+        }
+        let spec = LegSpec::parse(text);
+        spares.push(spec.map_err(|error| UsageError(error.to_string()))?);
+    }
+    Ok(spares)
 }
 
 fn bitmap(args: &CreateArgs) -> Result<Option<NewBitmap>, UsageError> {

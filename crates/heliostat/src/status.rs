@@ -149,6 +149,8 @@ fn page(status: &ArrayStatus) -> String {
         }
         line
     }));
+    let spares = status.spares.iter();
+    lines.extend(spares.map(|spare| format!("  spare: {spare}")));
     lines.extend(status.bitmap.iter().map(bitmap_line));
     lines.extend(status.write_behind.iter().map(behind_line));
     lines.push(format!(

@@ -13,18 +13,25 @@ use super::legs;
 use super::room::Room;
 use super::server::{NAME, Server};
 
-pub(super) const TESTS: &[Test] = &[Test {
-    name: "rebuild_killed",
-    about: "kill -9 in the middle of a rebuild, and a stop: it goes on where it had come",
-    run: killed,
-}];
+pub(super) const TESTS: &[Test] = &[
+    Test {
+        name: "rebuild_killed",
+        about: "kill -9 in the middle of a rebuild, and a stop: it goes on where it had come",
+        run: killed,
+    },
+    Test {
+        name: "spare_takes_over",
+        about: "a leg dies under fio verify: a spare is filled by itself; the next start too",
+        run: spares,
+    },
+];
 
 /// How long a rebuild of these small and slow legs may take.
 const REBUILD_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// A drive that takes a second for a few MiB, on this file.
 pub(super) fn slow(file: &str) -> String {
-    format!("model:hdd-5400-old,file={file},slow=60")
+    format!("model:hdd-5400-old,file={file},slow=40")
 }
 
 /// How much of the data on a leg is complete, in bytes, as mdadm reads it; `None` where mdadm says
@@ -126,6 +133,41 @@ fn killed(room: &Room) -> Result<()> {
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     server.terminate()?;
     ensure!(recovered_bytes(room, &legs[1])?.is_none());
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
+}
+
+fn spares(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let mut legs = legs::sparse(room)?;
+    let spares = [legs::sparse_file(room, 3)?, legs::sparse_file(room, 4)?];
+    let options = ["--level", "raid1", "--assume-clean", "--spare", &spares[0]];
+    create_well(room, &legs, &options)?;
+    ensure!(examined(room, &spares[0], "Device Role")? == "spare");
+    // One of the legs dies after a while.
+    let dying = format!("model:ram,file={},dead=true,at=3s", legs[1]);
+    let named = [&legs[0], &dying, &legs[2], &spares[0]].map(String::clone);
+    let server = Server::start(room, &named, &["--name", NAME])?;
+    wait_for_status(&server, &format!("spare: {}", spares[0]))?;
+    let said = server.control(&["add", NAME, &spares[1]])?;
+    ensure!(said.contains("is a spare now"), "{said}");
+    ensure!(examined(room, &spares[1], "Device Role")? == "spare");
+    let rewriting = ["--rw=randwrite", "--bs=4k", "--loops=20"];
+    fio::verify(room, &server.uri(), &rewriting)?;
+    let said = wait_for_status(&server, &format!("leg 1: {}, in-sync", spares[0]))?;
+    ensure!(!said.contains(&format!("spare: {}", spares[0])), "{said}");
+    server.terminate()?;
+    legs[1].clone_from(&spares[0]);
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)?;
+    ensure!(examined(room, &legs[1], "Device Role")? == "Active device 1");
+    // And at a start that lacks a leg.
+    let present = [&legs[0], &legs[1], &spares[1]].map(String::clone);
+    let server = Server::start(room, &present, &["--name", NAME, "--degraded-ok"])?;
+    wait_for_status(&server, &format!("leg 2: {}, in-sync", spares[1]))?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    server.terminate()?;
+    legs[2].clone_from(&spares[1]);
     ensure_clean(room, &legs)?;
     ensure_same_data(room, &legs)
 }

@@ -145,7 +145,7 @@ fn half_rebuilt<'a>(place: &Place, room: &'a Room) -> Result<Server<'a>> {
     let server = Server::start(room, &paths(place, "a"), &["--degraded-ok"])?;
     write(place, room, &server, "a5", 0, 15 << 10)?;
     let file = place.drive("b").display().to_string();
-    let slow = format!("model:hdd-5400-old,file={file},slow=40");
+    let slow = format!("model:hdd-5400-old,file={file},slow=8");
     server.control(&["add", NAME, &slow])?;
     process::wait_until("a third of the leg", REBUILD_TIME_MAX, || {
         let said = place.judge("bytes b");

@@ -119,6 +119,7 @@ impl Engine {
         self.forget_moved_target(leg);
         self.forget_window_target(leg);
         self.begin_rebuild(now, leg, missed);
+        self.spare_is_in_place(leg);
         self.take_in();
         self.outputs
             .push_back(Output::Event(Event::LegAdded { leg }));

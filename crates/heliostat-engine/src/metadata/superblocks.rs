@@ -1,6 +1,6 @@
 //! What superblocks say: of the array, to each leg, and from the legs that come and go.
 
-use heliostat_format::{Features, RESYNC_DONE, Role, Stamp, Superblock};
+use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock};
 use heliostat_types::{Instant, LegId, LegSet};
 
 use super::SECTOR_BYTES;
@@ -121,6 +121,7 @@ impl Engine {
         if let Some(like) = self.array_superblock() {
             superblock.raid_disks = like.raid_disks;
         }
+        let was_faulted = self.legs.legs[leg.index()].state == LegState::Faulted;
         let Some(keeper) = &mut self.keeper else {
             return;
         };
@@ -129,10 +130,14 @@ impl Engine {
         if keeper.roles.len() <= own {
             keeper.roles.resize(own + 1, Role::Spare);
         }
-        // Whoever had the role before has none any more.
+        // Whoever had the role before has none any more; that it failed stays known.
         for role in &mut keeper.roles {
             if *role == Role::Active(number) {
-                *role = Role::Spare;
+                *role = if was_faulted {
+                    Role::Faulty
+                } else {
+                    Role::Spare
+                };
             }
         }
         keeper.roles[own] = Role::Active(number);
@@ -167,6 +172,12 @@ impl Engine {
             from: 0,
             all_from: sectors.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)),
         }
+    }
+
+    /// The bitmap as it is to be on the legs; `None` where there is none.
+    #[must_use]
+    pub const fn bitmap(&self) -> Option<&BitmapBits> {
+        self.intent.bits()
     }
 
     /// What legs that are at this count of events or beyond have missed, the bitmap knows.

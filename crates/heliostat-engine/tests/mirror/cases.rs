@@ -13,6 +13,7 @@ mod failing;
 mod layouts;
 mod metadata;
 mod review;
+mod spares;
 mod write_behind;
 
 const MIB: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! Several lives of one array: the power fails, and an engine is made of what the legs say.
 
-use heliostat_engine::LegState;
+use heliostat_engine::{Input, LegState};
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng};
 
@@ -117,6 +117,9 @@ impl World {
         }
         self.engine = new_engine(&self.setup, &self.map, Some(metadata), policy);
         self.drain();
+        for spare in self.spares.clone() {
+            self.input(Input::AddSpare(spare));
+        }
     }
 
     /// What legs durably hold of the array; where one holds nothing, `bytes`.

@@ -817,10 +817,26 @@ impl World {
 
     /// Before a leg is added, it says itself that it is incomplete.
     pub(crate) fn mark_incomplete(&mut self, leg: LegId) {
-        let Some(superblock) = self.superblock_on(leg) else {
-            return;
-        };
-        let bytes = superblock.incomplete().to_bytes();
+        if let Some(superblock) = self.superblock_on(leg) {
+            self.put_superblock(leg, &superblock.incomplete());
+        }
+    }
+
+    /// A leg is another device, which has no data at all.
+    pub(crate) fn mark_empty(&mut self, leg: LegId) {
+        if let Some(superblock) = self.superblock_on(leg) {
+            let features = superblock.features.without(Features::RECOVERY_BITMAP);
+            let empty = Superblock {
+                features: features.with(Features::RECOVERY_OFFSET),
+                recovery_offset_sectors: 0,
+                ..superblock
+            };
+            self.put_superblock(leg, &empty);
+        }
+    }
+
+    fn put_superblock(&mut self, leg: LegId, superblock: &Superblock) {
+        let bytes = superblock.to_bytes();
         let at = index(self.setup.size_bytes + SUPER_AT);
         let leg = &mut self.legs[leg.index()];
         leg.data[at..at + bytes.len()].copy_from_slice(&bytes);

@@ -26,6 +26,8 @@ struct Odds {
     flush_error: u64,
     short: u64,
     by_hand: u64,
+    /// How many spares there are.
+    spares: u64,
     silence: u64,
     /// Chances that a leg cannot do a trim, write-zeroes or FUA, though it says so.
     unsupported: u64,
@@ -51,6 +53,7 @@ const CALM: Odds = Odds {
     flush_error: 0,
     short: 0,
     by_hand: 0,
+    spares: 0,
     silence: 0,
     unsupported: 0,
     full: 0,
@@ -431,6 +434,15 @@ impl Run {
     }
 
     fn run(mut self) {
+        for _ in 0..self.odds.spares {
+            // Some are too small.
+            let is_small = self.dice.below(4) == 0;
+            let size = self.world.setup.size_bytes;
+            let id = self.world.add_spare(if is_small { size / 2 } else { size });
+            if self.dice.below(4) == 0 {
+                self.world.broken_spares.push(id);
+            }
+        }
         for _ in 0..self.odds.power_cuts {
             let mut steps = self.size.steps / (self.odds.power_cuts + 1);
             if self.dice.below(3) == 0 {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use heliostat_engine::{
     Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Map, Metadata, Output, WriteBuffer,
+    LegConfig, LegOp, LegState, Map, Metadata, Output, Spare, SpareId, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{
@@ -226,6 +226,13 @@ pub(crate) struct World {
     pub(crate) issued: Vec<ArrayRecord>,
     /// What the engine is to be told before anything else.
     compared: Vec<Input>,
+    /// The spares that are there, and how many there ever were.
+    pub(crate) spares: Vec<Spare>,
+    pub(crate) spares_ever: u32,
+    /// Spares that cannot be put in any place.
+    pub(crate) broken_spares: Vec<SpareId>,
+    /// The spare that is to be put in the place of a leg.
+    called: Option<(SpareId, LegId)>,
     pub(crate) events: Vec<Event>,
     /// A leg was told to change something.
     pub(crate) mutated: bool,
@@ -315,6 +322,10 @@ impl World {
             delivered: setup.record,
             issued: Vec::new(),
             compared: Vec::new(),
+            spares: Vec::new(),
+            spares_ever: 0,
+            broken_spares: Vec::new(),
+            called: None,
             events: Vec::new(),
             mutated: false,
             corrupted: Vec::new(),
@@ -371,6 +382,9 @@ impl World {
                 .handle_input(self.now, compared, &mut self.engine_prng);
             self.drain();
         }
+        if let Some((spare, leg)) = self.called.take() {
+            self.put_in_place(spare, leg);
+        }
     }
 
     pub(crate) fn drain(&mut self) {
@@ -385,6 +399,10 @@ impl World {
                 Output::Complete { id, result } => self.on_complete(id.0, result),
                 Output::Persist(record) => self.on_persist(record),
                 Output::Event(event) => self.on_event(event),
+                Output::UseSpare { spare, leg } => {
+                    self.say(|| format!("  {spare:?} takes the place of {leg}"));
+                    self.called = Some((spare, leg));
+                }
                 Output::MemoryFreed => {
                     self.say(|| "memory freed".to_owned());
                     self.refused = false;
@@ -589,6 +607,7 @@ impl World {
             Event::LastLegKept { .. }
             | Event::ReadRepaired { .. }
             | Event::AddRefused { .. }
+            | Event::NoSpareFits { .. }
             | Event::BackgroundStarted { .. }
             | Event::BackgroundProgress { .. }
             | Event::BackgroundEnded { .. }

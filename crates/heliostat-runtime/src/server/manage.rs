@@ -1,7 +1,7 @@
 //! What is done to the legs of an array by hand while it is served, and how it is.
 
 use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, LegState, Missed};
-use heliostat_format::Role;
+use heliostat_format::{Role, Superblock};
 use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
@@ -9,6 +9,7 @@ use stdx::units::format_size;
 use super::{Server, leg_config, set_flags};
 use crate::add::{NewLeg, Wanted};
 use crate::commands::Refused;
+use crate::core::SpareLeg;
 use crate::events;
 use crate::source::Source;
 use crate::status::{self, ArrayStatus, BehindStatus, BitmapStatus, LegStatus, WorkStatus};
@@ -59,6 +60,11 @@ impl Server {
 
     /// Lets go of a leg that is out: nothing of it is held open from now on.
     pub(super) fn release(&mut self, text: &str) -> Result<String, Refused> {
+        if self.core.remove_spare(text) {
+            return Ok(format!(
+                "the spare {text} is removed, and can be taken away"
+            ));
+        }
         let leg = self.leg_called(text)?;
         let name = self.core.leg_names()[leg.index()].clone();
         match self.core.engine().add_refusal(leg) {
@@ -92,6 +98,7 @@ impl Server {
             like: engine.array_superblock()?,
             out: all.difference(engine.writable()),
             known_since: engine.known_since(),
+            bitmap: engine.bitmap().cloned(),
         })
     }
 
@@ -102,7 +109,19 @@ impl Server {
             leg: opened,
             superblock,
             is_new,
+            is_spare,
         } = new;
+        if opened.info().logical_block_bytes > self.block_bytes {
+            return Err(format!(
+                "{} has blocks of {} bytes, and the array is used in blocks of {}",
+                opened.name(),
+                opened.info().logical_block_bytes,
+                self.block_bytes
+            ));
+        }
+        if is_spare {
+            return Ok(self.add_spare(opened, superblock));
+        }
         let engine = self.core.engine();
         let out = |leg: &LegId| !engine.writable().contains(*leg);
         let own = match superblock.role() {
@@ -134,13 +153,6 @@ impl Server {
             ..leg_config(&opened)
         };
         set_flags(&mut config, superblock.device_flags);
-        if opened.info().logical_block_bytes > self.block_bytes {
-            return Err(format!(
-                "{name} has blocks of {} bytes, and the array is used in blocks of {}",
-                opened.info().logical_block_bytes,
-                self.block_bytes
-            ));
-        }
         self.core.attach(leg, opened)?;
         let watched = self.core.watch_legs(Source::Legs.to_key());
         watched.map_err(|error| format!("cannot watch {name}: {error}"))?;
@@ -155,6 +167,13 @@ impl Server {
             _ => "all of it is copied".to_owned(),
         };
         Ok(format!("{name} is leg {} now: {told}", leg.index()))
+    }
+
+    /// A leg that waits to be needed.
+    fn add_spare(&mut self, leg: OpenedLeg, superblock: Superblock) -> String {
+        let name = leg.name().to_owned();
+        self.core.add_spare(SpareLeg { leg, superblock });
+        format!("{name} is a spare now: it takes the place of the next leg that is out")
     }
 
     /// How the array is.
@@ -178,6 +197,7 @@ impl Server {
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: names.len(),
             legs: legs.collect(),
+            spares: self.core.spare_names().map(str::to_owned).collect(),
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),
             write_behind: BehindStatus::of(engine.write_behind()),
             background_rates: self.rates(),

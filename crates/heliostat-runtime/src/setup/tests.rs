@@ -272,6 +272,7 @@ fn make_array(options: &ArrayOptions) {
         host: None,
         layout: Layout::Mirror,
         legs: legs.collect(),
+        spares: Vec::new(),
         bitmap: None,
         assume_clean: true,
         force: false,

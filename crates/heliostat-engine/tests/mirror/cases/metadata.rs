@@ -41,7 +41,7 @@ fn new_world(setup: Setup) -> World {
     world
 }
 
-fn world(legs: usize) -> World {
+pub(super) fn world(legs: usize) -> World {
     new_world(setup(legs, 128))
 }
 

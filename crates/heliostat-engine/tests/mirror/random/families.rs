@@ -156,6 +156,24 @@ fn rebuilds_are_cut_short_and_legs_fail() {
 }
 
 #[test]
+fn spares_take_over_and_power_fails() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 4,
+        spares: 3,
+        comes_back: 200,
+        background: 100,
+        by_hand: 150,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        silence: 50,
+        ..CALM
+    };
+    attack("spares_take_over_and_power_fails", 100, odds, FULL);
+}
+
+#[test]
 fn power_fails_again_and_again() {
     let odds = Odds {
         metadata: true,

@@ -1,6 +1,8 @@
 //! What legs do, and what is done to them.
 
-use heliostat_engine::{AddRefusal, Event, FaultReason, Input, LegConfig, LegState, Missed};
+use heliostat_engine::{
+    AddRefusal, Event, FaultReason, Input, LegConfig, LegState, Missed, Spare, SpareId,
+};
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng, StatusRun};
 
 use super::{Asked, Outcome, Pending, Wanted, World};
@@ -217,6 +219,49 @@ impl World {
             format!("{leg}: added {added}, is out {is_out}, is busy {busy}")
         });
         added
+    }
+
+    /// There is one more spare.
+    pub(crate) fn add_spare(&mut self, room_bytes: u64) -> SpareId {
+        self.spares_ever += 1;
+        let id = SpareId(self.spares_ever);
+        self.say(|| format!("{id:?} of {room_bytes} bytes"));
+        let spare = Spare { id, room_bytes };
+        self.spares.push(spare);
+        self.input(Input::AddSpare(spare));
+        id
+    }
+
+    /// A device with rubbish on it takes the place of a leg, under the number of that one.
+    pub(crate) fn put_in_place(&mut self, spare: SpareId, leg: LegId) {
+        let is_out = !self.legs[leg.index()].is_present();
+        let is_busy = self.pending.iter().any(|pending| pending.op.leg == leg);
+        let is_alone = !self.legs.iter().any(|leg| leg.rebuilding);
+        self.check(is_out && !is_busy && is_alone, || {
+            format!("{spare:?} is called too soon for {leg}")
+        });
+        self.spares.retain(|known| known.id != spare);
+        if self.broken_spares.contains(&spare) {
+            return self.input(Input::RemoveSpare(spare));
+        }
+        let superblock = self.superblock_on(leg).expect("spares are for metadata");
+        let size_bytes = index(self.setup.size_bytes);
+        let slot = &mut self.legs[leg.index()];
+        slot.data[..size_bytes].fill(0x5a);
+        slot.durable[..size_bytes].fill(0x5a);
+        let config = LegConfig {
+            state: LegState::InSync,
+            ..slot.config
+        };
+        slot.come_back(config, None);
+        slot.bad.clear();
+        self.mark_empty(leg);
+        self.input(Input::AddLeg {
+            leg,
+            config,
+            missed: Missed::From(0),
+            superblock: Some(Box::new(superblock)),
+        });
     }
 
     pub(crate) fn fail_leg(&mut self, leg: LegId, reason: FaultReason) {
