@@ -519,6 +519,13 @@ fn place(
             LeftOut::Failed { by_bitmap }
         }));
     }
+    // A spare that was given a role and was not told has no data, and its count means nothing.
+    if let (Role::Spare, Role::Active(role)) = (own, told) {
+        return Ok(Placed::Role {
+            role,
+            has_data: false,
+        });
+    }
     // Not `fresh.events - 1`: it may be 0.
     if superblock.events.saturating_add(1) < fresh.events {
         return Ok(Placed::LeftOut(LeftOut::Stale {

@@ -45,6 +45,8 @@ pub(crate) struct Wanted {
     pub(crate) out: LegSet,
     /// What legs that are at this count of events or beyond have missed, the bitmap knows.
     pub(crate) known_since: Option<u64>,
+    /// The numbers of spares, which the table of roles does not show.
+    pub(crate) spare_numbers: Vec<u32>,
     /// The bitmap.
     pub(crate) bitmap: Option<BitmapBits>,
 }
@@ -113,7 +115,6 @@ impl Addition {
     /// Where it cannot be a leg of this array, is not needed, or holds something that is not to be
     /// lost. Nothing was written to it then.
     pub(crate) fn prepare(self, wanted: &Wanted) -> Result<NewLeg, String> {
-        let like = &wanted.like;
         let own = self.own(wanted);
         let role = own.and_then(Superblock::role);
         let is_needed = match role {
@@ -143,7 +144,7 @@ impl Addition {
             });
         }
         self.refuse_other_data(wanted)?;
-        let superblock = self.new_superblock(like)?;
+        let superblock = self.new_superblock(wanted)?;
         self.clear(&superblock)?;
         if is_spare {
             self.format_spare(&superblock, wanted)?;
@@ -224,7 +225,8 @@ impl Addition {
     }
 
     /// The superblock of a new leg.
-    fn new_superblock(&self, like: &Superblock) -> Result<Superblock, String> {
+    fn new_superblock(&self, wanted: &Wanted) -> Result<Superblock, String> {
+        let like = &wanted.like;
         let size_bytes = self.leg.info().size_bytes;
         let Some((super_offset_sectors, data_size_sectors)) = places(like, size_bytes) else {
             // A leg of version 1.0 has more behind its data.
@@ -249,7 +251,11 @@ impl Addition {
             .iter()
             .rposition(is_used)
             .map_or(0, |last| last + 1);
-        let dev_number = behind.max(like.raid_disks as usize);
+        let spares = wanted.spare_numbers.iter();
+        let behind_spares = spares.map(|&number| number as usize + 1).max();
+        let dev_number = behind
+            .max(like.raid_disks as usize)
+            .max(behind_spares.unwrap_or(0));
         let is_unused = |role: &Role| *role == Role::Spare;
         let dev_number = if dev_number < ROLES_MAX {
             dev_number

@@ -188,6 +188,20 @@ fn a_leg_that_was_away_is_taken_back_where_nothing_speaks_against_it() {
 }
 
 #[test]
+fn a_spare_that_was_given_a_role_has_no_data_however_old_it_is() {
+    let mut legs = mirror(2);
+    legs[1].superblock.roles[1] = Role::Spare;
+    set_events(&mut legs[1], 0);
+    let assembly = Assembly::of(&legs).unwrap();
+    let empty = Member::Rebuilding {
+        candidate: 1,
+        from_sectors: 0,
+        by_bitmap: false,
+    };
+    assert_eq!(assembly.members, [Member::InSync(0), empty]);
+}
+
+#[test]
 fn the_freshest_says_what_a_leg_is() {
     let mut legs = mirror(2);
     set_events(&mut legs[1], 9);

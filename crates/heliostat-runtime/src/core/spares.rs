@@ -52,6 +52,12 @@ impl Core {
         self.spares.all.iter().map(|(_, spare)| spare.leg.name())
     }
 
+    /// The places of the spares in the table of roles.
+    pub(crate) fn spare_numbers(&self) -> Vec<u32> {
+        let all = self.spares.all.iter();
+        all.map(|(_, spare)| spare.superblock.dev_number).collect()
+    }
+
     /// Lets go of the spare that is called so. Whether there was one.
     pub(crate) fn remove_spare(&mut self, name: &str) -> bool {
         let mut all = self.spares.all.iter();

@@ -98,6 +98,7 @@ impl Server {
             like: engine.array_superblock()?,
             out: all.difference(engine.writable()),
             known_since: engine.known_since(),
+            spare_numbers: self.core.spare_numbers(),
             bitmap: engine.bitmap().cloned(),
         })
     }
