@@ -176,7 +176,16 @@ impl Metadata {
     #[must_use]
     pub fn of(assembly: &Assembly, candidates: &[Candidate], unix_time: Duration) -> Self {
         let members = assembly.members.iter();
-        let superblock = |member| Some(candidates[candidate_of(member)?].superblock.clone());
+        let fresh = &candidates[assembly.freshest].superblock;
+        let superblock = |member| {
+            let own = &candidates[candidate_of(member)?].superblock;
+            // One that was a spare may not know how large the array is now.
+            Some(Superblock {
+                size_sectors: fresh.size_sectors,
+                raid_disks: fresh.raid_disks,
+                ..own.clone()
+            })
+        };
         Self {
             superblocks: members.map(superblock).collect(),
             rebuilding: rebuilding(assembly),

@@ -675,7 +675,9 @@ fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), 
         ]
     };
     for other in candidates {
-        let is_stale = other.superblock.events.saturating_add(1) < fresh.superblock.events;
+        // A spare says what it was told when it became one.
+        let is_stale = other.superblock.events.saturating_add(1) < fresh.superblock.events
+            || other.superblock.role() == Some(Role::Spare);
         let is_stale = is_stale || lags_behind_growth(&other.superblock, &fresh.superblock);
         let pairs = fields(&fresh.superblock)
             .into_iter()

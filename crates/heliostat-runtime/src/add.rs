@@ -144,7 +144,7 @@ impl Addition {
             });
         }
         self.refuse_other_data(wanted)?;
-        let superblock = self.new_superblock(wanted)?;
+        let superblock = self.new_superblock(&wanted.like, &wanted.spare_numbers)?;
         self.clear(&superblock)?;
         if is_spare {
             self.format_spare(&superblock, wanted)?;
@@ -225,8 +225,11 @@ impl Addition {
     }
 
     /// The superblock of a new leg.
-    fn new_superblock(&self, wanted: &Wanted) -> Result<Superblock, String> {
-        let like = &wanted.like;
+    fn new_superblock(
+        &self,
+        like: &Superblock,
+        spare_numbers: &[u32],
+    ) -> Result<Superblock, String> {
         let size_bytes = self.leg.info().size_bytes;
         let Some((super_offset_sectors, data_size_sectors)) = places(like, size_bytes) else {
             // A leg of version 1.0 has more behind its data.
@@ -251,7 +254,7 @@ impl Addition {
             .iter()
             .rposition(is_used)
             .map_or(0, |last| last + 1);
-        let spares = wanted.spare_numbers.iter();
+        let spares = spare_numbers.iter();
         let behind_spares = spares.map(|&number| number as usize + 1).max();
         let dev_number = behind
             .max(like.raid_disks as usize)

@@ -202,6 +202,8 @@ fn additions(
         like: plan.before.clone(),
         out: assembly.roles_lacking().map(LegId::new).collect(),
         known_since: None,
+        bitmap: None,
+        spare_numbers: Vec::new(),
     };
     let mut additions = Vec::new();
     for text in new {

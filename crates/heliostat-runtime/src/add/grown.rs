@@ -12,7 +12,8 @@ impl Addition {
     /// The reason. Nothing was written to the leg.
     pub(crate) fn expect_usable(&self, wanted: &Wanted) -> Result<(), String> {
         self.refuse_other_data(wanted)?;
-        self.new_superblock(&wanted.like).map(drop)
+        self.new_superblock(&wanted.like, &wanted.spare_numbers)
+            .map(drop)
     }
 
     /// Empties it, and says what its superblock is to be. `like` has its number and role.
@@ -20,7 +21,7 @@ impl Addition {
     /// # Errors
     /// Where it cannot be written, or cannot be such a leg.
     pub(crate) fn into_grown(self, like: &Superblock) -> Result<(OpenedLeg, Superblock), String> {
-        let own = self.new_superblock(like)?;
+        let own = self.new_superblock(like, &[])?;
         let superblock = Superblock {
             device_uuid: own.device_uuid,
             data_size_sectors: own.data_size_sectors,

@@ -33,6 +33,7 @@ fn array(scratch: &Scratch) -> Registered {
                     failfast: false,
                 })
                 .collect(),
+            spares: Vec::new(),
             bitmap: Some(NewBitmap {
                 chunk_bytes: Some(4096),
                 ..NewBitmap::default()
