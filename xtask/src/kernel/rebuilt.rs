@@ -1,5 +1,4 @@
-//! Rebuilds that heliostat and the kernel take over from each other in the middle, and legs that
-//! were away.
+//! Rebuilds of the kernel that heliostat takes over in the middle, and legs that were away.
 //!
 //! Whether one goes on where the other had come is seen in two regions that are made to differ in
 //! between: one below that place stays as it is, and one above is copied.
@@ -11,7 +10,6 @@ use anyhow::Result;
 use super::agreement::{agree, agree_on_members, expect, keep};
 use super::case::{Case, Place};
 use super::served::{create, paths, wait_for_cleared_bits, write};
-use crate::e2e::room::Room;
 use crate::e2e::server::{NAME, Server};
 use crate::process;
 
@@ -39,33 +37,8 @@ const SLOWLY: &str = "echo 1 > $sys/sync_speed_min
 
 /// The cases of this file.
 pub(super) fn cases() -> Vec<Case> {
-    let cases = [taken_over(), handed_over(), returned()];
+    let cases = [handed_over(), returned()];
     cases.into_iter().map(Case::with_program).collect()
-}
-
-/// The kernel goes on with a rebuild of heliostat that was killed.
-fn taken_over() -> Case {
-    Case::new("rebuilt-by-the-kernel")
-        .legs(2, LEG_BYTES)
-        .host(|place| {
-            let room = place.room()?;
-            let server = half_rebuilt(place, &room)?;
-            server.kill()?;
-            place.judge("differ 1,230 a b")?;
-            keep(place, "a b", "a b")
-        })
-        .guest(
-            "examine before
-             assemble $legs
-             settle
-             stop",
-        )
-        .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            expect("the copies", &place.judge("copies a b")?, CONTINUED)
-        })
 }
 
 /// heliostat goes on with a rebuild of the kernel that was stopped.
@@ -137,27 +110,6 @@ fn returned() -> Case {
 /// Regions 16 to 19 were written while the leg was away, and region 40 was made to differ.
 const MISSED: &str = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
                       2624..15360 a5 a5";
-
-/// An array that heliostat made and filled, with a leg that is rebuilt slowly and has come to a
-/// third.
-fn half_rebuilt<'a>(place: &Place, room: &'a Room) -> Result<Server<'a>> {
-    create(place, room, "a", "missing --level raid1 --bitmap-chunk 64K")?;
-    let server = Server::start(room, &paths(place, "a"), &["--degraded-ok"])?;
-    write(place, room, &server, "a5", 0, 15 << 10)?;
-    let file = place.drive("b").display().to_string();
-    let slow = format!("model:hdd-5400-old,file={file},slow=8");
-    server.control(&["add", NAME, &slow])?;
-    process::wait_until("a third of the leg", REBUILD_TIME_MAX, || {
-        let said = place.judge("bytes b");
-        let lines = said.iter().flat_map(|said| said.lines());
-        let offset = lines.filter_map(|line| {
-            let sectors = line.strip_prefix("superblock/Recovery Offset : ")?;
-            sectors.split(' ').next()?.parse::<u64>().ok()
-        });
-        Ok(offset.max().is_some_and(|sectors| sectors >= 10_000))
-    })?;
-    Ok(server)
-}
 
 /// Serves the array until both legs are in sync, and the bits are cleared.
 fn serve_until_in_sync(place: &Place) -> Result<()> {
