@@ -9,7 +9,7 @@ mod check;
 mod spoil;
 mod start;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heliostat_engine::Input;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
@@ -33,6 +33,8 @@ pub(crate) struct Lives {
     /// Those of them that were written since, and when that was answered: until it is flushed, the
     /// next power cut may bring them back.
     rewritten: BTreeMap<u64, Moment>,
+    /// Those of them that were read from another leg than first.
+    moved: BTreeSet<u64>,
     /// The legs that the array was started on, while clients are not served yet.
     waits_for: Option<LegSet>,
     /// Whether legs in sync are equal but for what is being written: they were at the start, or the
@@ -61,6 +63,13 @@ impl Simulation {
         lives.current = in_sync;
         lives.out = lives.out.difference(in_sync);
         lives.distrusted = lives.distrusted.difference(in_sync);
+        if let Some(shadow) = &mut self.shadow {
+            for sector in &lives.moved {
+                for version in lives.unequal.get(sector).into_iter().flatten() {
+                    shadow.allow(*sector, *version);
+                }
+            }
+        }
         if self.is_metadata_damaged() {
             // Whatever becomes of it, it must come to an end.
             let all = LegSet::first(self.legs.len());
@@ -73,6 +82,7 @@ impl Simulation {
                 let lives = self.lives.as_mut().expect("the array has metadata");
                 lives.unequal = unequal;
                 lives.rewritten.clear();
+                lives.moved.clear();
             }
             Err(text) => self.fail(format!("after the power cut, {text}")),
         }
@@ -152,7 +162,8 @@ impl Simulation {
     }
 
     /// A leg is no longer read in `extent`: where legs have differed since the last power cut,
-    /// reads may see what another one holds. Once they have, no further power cut may undo that.
+    /// reads may see what another one holds. Until it is known for good that this leg is out, or it
+    /// has been made equal, another power cut may undo that.
     pub(crate) fn read_elsewhere(&mut self, leg: LegId, extent: Extent) {
         let Some(lives) = &mut self.lives else {
             return;
@@ -160,6 +171,7 @@ impl Simulation {
         let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
         let moved = lives.unequal.range(sectors).map(|(sector, _)| *sector);
         let moved: Vec<u64> = moved.collect();
+        lives.moved.extend(&moved);
         let left = self.engine.in_sync().difference(lives.out);
         let mut others = left;
         others.remove(leg);
