@@ -3,6 +3,9 @@
 //! On the leg it is a list of 64-bit entries, a start and a length of at most 512 sectors each,
 //! ended by an entry of ones; Linux does not always keep it in order. Here it is the ranges
 //! themselves: those that touch are one, however many entries they take when they are written.
+//!
+//! A log that is in use is not simply written anew (see [`BadBlocks::to_bytes_after`]): a power cut
+//! may leave some of its sectors as they were, and what was known before must be known then.
 
 use std::fmt;
 use std::ops::Range;
@@ -44,13 +47,24 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The bad blocks of one leg, in sectors from the start of its data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The bad blocks of one leg, in sectors from the start of its data. Two are equal where they name
+/// the same sectors and have the same room.
+#[derive(Clone, Debug)]
 pub struct BadBlocks {
     /// Rising; between two of them is at least one good sector.
     ranges: Vec<Range<u64>>,
     entries_max: usize,
+    /// The log that they were read from.
+    read: Option<Vec<u8>>,
 }
+
+impl PartialEq for BadBlocks {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges == other.ranges && self.entries_max == other.entries_max
+    }
+}
+
+impl Eq for BadBlocks {}
 
 impl BadBlocks {
     /// None yet, in a log of so many sectors of 512 bytes.
@@ -59,6 +73,7 @@ impl BadBlocks {
         Self {
             ranges: Vec::new(),
             entries_max: usize::from(log_sectors) * 64,
+            read: None,
         }
     }
 
@@ -95,7 +110,16 @@ impl BadBlocks {
         Ok(Self {
             ranges,
             entries_max,
+            read: Some(bytes.to_vec()),
         })
+    }
+
+    /// The bytes that they were read from, whatever has changed since; where they were not read,
+    /// an empty log.
+    #[must_use]
+    pub fn as_read(&self) -> Vec<u8> {
+        let empty = || vec![0xff; self.entries_max * 8];
+        self.read.clone().unwrap_or_else(empty)
     }
 
     /// The whole log, as it is written with a shift of 0.
@@ -112,6 +136,35 @@ impl BadBlocks {
         }
         bytes.resize(self.entries_max * 8, 0xff);
         bytes
+    }
+
+    /// The whole log, to be written over one that is these bytes, with a shift of 0. Whichever
+    /// sectors of it a power cut leaves as they were, all that was in the log before and still is
+    /// here can be found; what is not here any more may be there for a while. Write it until it
+    /// does not change.
+    ///
+    /// No entry moves: new ones go to the places of those that are not needed, or behind the last.
+    ///
+    /// # Errors
+    /// Where there is no place left.
+    pub fn to_bytes_after(&self, old: &[u8]) -> Result<Vec<u8>, Full> {
+        let mut slots = Slots::new(old, self.entries_max);
+        let mut added = Vec::new();
+        for range in &self.ranges {
+            let mut start = range.start;
+            while start < range.end {
+                let end = range.end.min(start + ENTRY_SECTORS_MAX);
+                if !slots.keep(&(start..end)) {
+                    added.push(start..end);
+                }
+                start = end;
+            }
+        }
+        slots.look_for_needless(self);
+        for range in added {
+            slots.place(range)?;
+        }
+        Ok(slots.into_bytes())
     }
 
     /// Adds all sectors of `range`. An empty one adds nothing.
@@ -213,6 +266,120 @@ impl BadBlocks {
     pub const fn entries_max(&self) -> usize {
         self.entries_max
     }
+}
+
+/// The places of a log that is being written over.
+struct Slots {
+    /// What is there; an empty range is not there.
+    entries: Vec<Range<u64>>,
+    /// By place: the part of the entry that is known from it alone, `None` where that is nothing.
+    needed: Vec<Option<Range<u64>>>,
+    /// By place: its entry is what it is to be.
+    is_kept: Vec<bool>,
+    entries_max: usize,
+}
+
+impl Slots {
+    fn new(old: &[u8], entries_max: usize) -> Self {
+        let words = old.chunks_exact(8).take(entries_max);
+        let words = words.map(|bytes| u64_at(bytes, 0));
+        let entries = words.take_while(|&entry| entry != END).map(range_of);
+        let entries: Vec<Range<u64>> = entries.collect();
+        Self {
+            needed: vec![None; entries.len()],
+            is_kept: vec![false; entries.len()],
+            entries,
+            entries_max,
+        }
+    }
+
+    /// Whether there is such an entry; it stays.
+    fn keep(&mut self, range: &Range<u64>) -> bool {
+        let found = self.entries.iter().position(|entry| entry == range);
+        if let Some(at) = found {
+            self.is_kept[at] = true;
+        }
+        found.is_some()
+    }
+
+    /// Finds what is bad and known from one place alone.
+    fn look_for_needless(&mut self, bad: &BadBlocks) {
+        let kept = self.entries.iter().zip(&self.is_kept);
+        let kept = kept.filter(|(_, is_kept)| **is_kept);
+        let mut kept: Vec<Range<u64>> = kept.map(|(entry, _)| entry.clone()).collect();
+        kept.sort_by_key(|range| range.start);
+        kept = merged(kept);
+        for (at, entry) in self.entries.iter().enumerate() {
+            let mut from = entry.start;
+            let mut needed: Option<Range<u64>> = None;
+            while !self.is_kept[at]
+                && let Some(found) = bad.first_in(&(from..entry.end))
+            {
+                let part = found.start.max(from)..found.end.min(entry.end);
+                let is_known = kept
+                    .iter()
+                    .any(|range| range.start <= part.start && part.end <= range.end);
+                if !is_known {
+                    needed = Some(needed.map_or(part.start, |needed| needed.start)..part.end);
+                }
+                from = part.end;
+            }
+            // Of two that know the same, one is enough.
+            kept.extend(needed.clone());
+            self.needed[at] = needed;
+        }
+    }
+
+    /// Finds a place: that of an entry of which this is all that is needed, or of one that is not
+    /// needed, or the next.
+    fn place(&mut self, range: Range<u64>) -> Result<(), Full> {
+        let open = (0..self.entries.len()).filter(|&at| !self.is_kept[at]);
+        let within = |needed: &Range<u64>| range.start <= needed.start && needed.end <= range.end;
+        let mut of_it = open.clone();
+        let of_it = of_it.find(|&at| self.needed[at].as_ref().is_some_and(within));
+        let mut free = open;
+        let at = of_it.or_else(|| free.find(|&at| self.needed[at].is_none()));
+        if let Some(at) = at {
+            self.entries[at] = range;
+            self.is_kept[at] = true;
+        } else if self.entries.len() < self.entries_max {
+            self.entries.push(range);
+            self.needed.push(None);
+            self.is_kept.push(true);
+        } else {
+            return Err(Full {
+                entries_max: self.entries_max,
+            });
+        }
+        Ok(())
+    }
+
+    /// What is not needed goes: from the end, or as one more copy of another entry, because there
+    /// can be no gap.
+    fn into_bytes(mut self) -> Vec<u8> {
+        let is_needed = |slots: &Self, at: usize| slots.is_kept[at] || slots.needed[at].is_some();
+        let count = self.entries.len();
+        let end = (0..count).rfind(|&at| is_needed(&self, at));
+        self.entries.truncate(end.map_or(0, |at| at + 1));
+        if let Some(last) = self.entries.last().cloned() {
+            for at in 0..self.entries.len() {
+                if !is_needed(&self, at) {
+                    self.entries[at] = last.clone();
+                }
+            }
+        }
+        let entries = self.entries.iter();
+        let entries = entries.map(|range| range.start << LEN_BITS | (range.end - range.start));
+        let mut bytes: Vec<u8> = entries.flat_map(u64::to_le_bytes).collect();
+        bytes.resize(self.entries_max * 8, 0xff);
+        bytes
+    }
+}
+
+/// What an entry says, with a shift of 0.
+const fn range_of(entry: u64) -> Range<u64> {
+    let (start, len) = (entry >> LEN_BITS, entry & ((1 << LEN_BITS) - 1));
+    start..start + len
 }
 
 /// How many entries these ranges take.

@@ -6,7 +6,7 @@
 use heliostat_types::SECTOR_BYTES;
 
 use crate::{
-    BITMAP_SUPER_BYTES, BadBlocks, BitmapBits, BitmapSuper, FormatError, Place, Refusal,
+    BITMAP_SUPER_BYTES, BadBlocks, BitmapBits, BitmapSuper, Features, FormatError, Place, Refusal,
     SUPERBLOCK_BYTES_MAX, Superblock,
 };
 
@@ -132,6 +132,12 @@ impl Found {
         let Some(sector) = self.superblock.bad_blocks_sector() else {
             return Ok(());
         };
+        if !self.superblock.features.contains(Features::BAD_BLOCKS) {
+            // What is there then is nobody's word, as Linux has it.
+            let empty = BadBlocks::new(self.superblock.bad_blocks_size_sectors);
+            self.bad_blocks = Some(Ok(empty));
+            return Ok(());
+        }
         let len_bytes = usize::from(self.superblock.bad_blocks_size_sectors) * 512;
         let bytes = read(sector * SECTOR_BYTES, len_bytes)?;
         let shift = self.superblock.bad_blocks_shift;

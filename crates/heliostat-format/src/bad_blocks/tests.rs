@@ -183,3 +183,106 @@ proptest! {
         prop_assert_eq!(BadBlocks::parse(&bad.to_bytes(), 0).unwrap(), bad);
     }
 }
+
+#[test]
+fn entries_do_not_move_when_others_come_and_go() {
+    let entry = |start: u64, len: u64| start << 10 | len;
+    let mut bad = BadBlocks::new(1);
+    bad.insert(40..50).unwrap();
+    let first = bad.to_bytes();
+    bad.insert(0..10).unwrap();
+    let second = bad.to_bytes_after(&first).unwrap();
+    assert_eq!(second[..24], log(&[entry(40, 10), entry(0, 10), END]));
+    bad.insert(10..20).unwrap();
+    let third = bad.to_bytes_after(&second).unwrap();
+    assert_eq!(third[..24], log(&[entry(40, 10), entry(0, 20), END]));
+    bad.remove(40..50).unwrap();
+    let fourth = bad.to_bytes_after(&third).unwrap();
+    assert_eq!(fourth[..24], log(&[entry(0, 20), entry(0, 20), END]));
+    assert_eq!(BadBlocks::parse(&fourth, 0), Ok(bad.clone()));
+    bad.remove(5..6).unwrap();
+    // What is in two now stays whole until both are there.
+    let fifth = bad.to_bytes_after(&fourth).unwrap();
+    let (head, tail) = (entry(0, 5), entry(6, 14));
+    assert_eq!(fifth[..32], log(&[entry(0, 20), head, tail, END]));
+    let sixth = bad.to_bytes_after(&fifth).unwrap();
+    assert_eq!(sixth[..32], log(&[tail, head, tail, END]));
+    assert_eq!(BadBlocks::parse(&sixth, 0), Ok(bad.clone()));
+    bad.remove(0..100).unwrap();
+    assert!(
+        bad.to_bytes_after(&sixth)
+            .unwrap()
+            .iter()
+            .all(|&b| b == 255)
+    );
+}
+
+#[test]
+fn what_finds_no_place_beside_the_others_is_refused() {
+    let mut bad = BadBlocks::new(1);
+    for n in 0..64 {
+        bad.insert(n * 4..n * 4 + 1).unwrap();
+    }
+    let full = bad.to_bytes();
+    bad.remove(8..9).unwrap();
+    bad.insert(1000..1001).unwrap();
+    let replaced = bad.to_bytes_after(&full).unwrap();
+    assert_eq!(BadBlocks::parse(&replaced, 0), Ok(bad.clone()));
+    // Two of one: there is no room for both beside the whole.
+    bad.insert(1001..1003).unwrap();
+    let whole = bad.to_bytes_after(&replaced).unwrap();
+    bad.remove(4..5).unwrap();
+    bad.remove(1001..1002).unwrap();
+    let entries_max = 64;
+    assert_eq!(bad.to_bytes_after(&whole), Err(Full { entries_max }));
+}
+
+proptest! {
+    /// A log of eight sectors in a long life, of which a power cut may leave any sector behind.
+    #[test]
+    fn a_power_cut_forgets_nothing(
+        steps in vec((any::<bool>(), 0_u64..3_000, 1_u64..700, any::<u8>()), 1..120),
+    ) {
+        let mut bad = BadBlocks::new(8);
+        let mut on_leg = bad.to_bytes();
+        for (is_bad, start, len, cut) in steps {
+            let before = BadBlocks::parse(&on_leg, 0).unwrap();
+            let range = start * 3..start * 3 + len;
+            if is_bad {
+                bad.insert(range).unwrap();
+            } else {
+                bad.remove(range).unwrap();
+            }
+            let new = bad.to_bytes_after(&on_leg).unwrap();
+            let known = BadBlocks::parse(&new, 0).unwrap();
+            for range in bad.ranges() {
+                prop_assert_eq!(known.first_in(&range).map(|known| {
+                    known.start <= range.start && range.end <= known.end
+                }), Some(true));
+            }
+            let mut torn = new.clone();
+            for sector in (0..8).filter(|sector| cut >> sector & 1 == 1) {
+                let sector = sector * 512..(sector + 1) * 512;
+                torn[sector.clone()].copy_from_slice(&on_leg[sector]);
+            }
+            let torn = BadBlocks::parse(&torn, 0).unwrap();
+            for range in bad.ranges() {
+                for sector in range.filter(|at| before.overlaps(&(*at..at + 1))) {
+                    prop_assert!(torn.overlaps(&(sector..sector + 1)), "{sector}");
+                }
+            }
+            on_leg = new;
+        }
+        let mut writes = 0;
+        loop {
+            let new = bad.to_bytes_after(&on_leg).unwrap();
+            if new == on_leg {
+                break;
+            }
+            on_leg = new;
+            writes += 1;
+            prop_assert!(writes < 10);
+        }
+        prop_assert_eq!(BadBlocks::parse(&on_leg, 0).unwrap(), bad);
+    }
+}

@@ -169,7 +169,8 @@ fn a_bitmap_that_is_none_is_told_of() {
 
 #[test]
 fn bits_and_bad_blocks_are_read_as_a_whole() {
-    let superblock = mirror_leg(0, 2);
+    let mut superblock = mirror_leg(0, 2);
+    superblock.features = superblock.features.with(Features::BAD_BLOCKS);
     let head = bitmap_of(&superblock);
     let mut bits = BitmapBits::new(head, head.chunks().unwrap());
     bits.set(303);
@@ -187,4 +188,13 @@ fn bits_and_bad_blocks_are_read_as_a_whole() {
     assert_eq!(found.bad_blocks.unwrap().unwrap(), bad);
     let expected = [(4096, 4096), (8192, 256), (8192, 4096), (12_288, 4096)];
     assert!(expected.iter().all(|read| leg.reads.contains(read)));
+    // Without the feature nobody has written the log.
+    superblock.features = superblock.features.without(Features::BAD_BLOCKS);
+    let mut leg = Leg::new(&[
+        (8, &superblock.to_bytes()),
+        (16, bits.bytes()),
+        (24, &bad.to_bytes()),
+    ]);
+    let found = leg.found().remove(0);
+    assert_eq!(found.bad_blocks.unwrap().unwrap(), BadBlocks::new(8));
 }
