@@ -16,7 +16,9 @@ use heliostat_engine::{
     Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map, Metadata, Output,
     Request, RequestKind, Unequal,
 };
-use heliostat_format::{BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Superblock};
+use heliostat_format::{
+    BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Superblock,
+};
 use heliostat_policy::{LegView, ReadPlan, ReadPolicy, ReadRequest};
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId,
@@ -91,6 +93,7 @@ fn metadata() -> Metadata {
         superblocks: vec![Some(superblock.clone()); 3],
         roles: superblock.roles,
         bitmap: Some(BitmapBits::new(head, 1 << 10)),
+        bad_blocks: vec![BadBlocks::new(0); 3],
         unequal: Unequal::Nowhere,
         is_uneven: false,
         unix_time: Duration::ZERO,

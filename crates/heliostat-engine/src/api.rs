@@ -1,6 +1,6 @@
 //! What goes into the engine and what comes out.
 
-use heliostat_format::Superblock;
+use heliostat_format::{BadBlocks, Superblock};
 use heliostat_policy::{PolicySpec, ReadPolicy};
 use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, LegId, LegOpId, LegSet, OpKind, RequestId, StatusRun,
@@ -246,6 +246,9 @@ pub enum Input {
         /// What it says of the array, or is to say, where that is kept on the legs; `None`: what
         /// was known of this leg before.
         superblock: Option<Box<Superblock>>,
+        /// What the log on it says that it does not hold, where `superblock` is there; `None`:
+        /// the log is empty.
+        bad_blocks: Option<Box<BadBlocks>>,
     },
     /// There is a spare, which is to take the place of a leg that is out. When it does,
     /// [`Output::UseSpare`] comes.
@@ -428,6 +431,22 @@ pub enum Event {
         /// Which leg.
         leg: LegId,
         /// Which bytes of the array.
+        extent: Extent,
+    },
+    /// A leg has failed to write some blocks. It stays; they are logged, and read elsewhere.
+    BadBlocksFound {
+        /// Which leg.
+        leg: LegId,
+        /// Where on it the first one is, from the start of its data.
+        first_bytes: u64,
+        /// How many sectors of 512 bytes they are.
+        sectors: u64,
+    },
+    /// Bad blocks of a leg were written, and are good again.
+    BadBlocksWritten {
+        /// Which leg.
+        leg: LegId,
+        /// Where on it they are, at most, from the start of its data.
         extent: Extent,
     },
     /// A leg was added and is being rebuilt.

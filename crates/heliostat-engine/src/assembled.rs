@@ -3,7 +3,7 @@
 use std::fmt;
 
 use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
-use heliostat_format::{Role, Superblock};
+use heliostat_format::{BadBlocks, Role, Superblock};
 use heliostat_types::{Duration, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
 use crate::background::Missed;
@@ -186,8 +186,13 @@ impl Metadata {
                 ..own.clone()
             })
         };
+        let bad_blocks = |member| match candidate_of(member) {
+            Some(candidate) => candidates[candidate].bad_blocks.clone(),
+            None => BadBlocks::new(0),
+        };
         Self {
-            superblocks: members.map(superblock).collect(),
+            superblocks: members.clone().map(superblock).collect(),
+            bad_blocks: members.map(bad_blocks).collect(),
             rebuilding: rebuilding(assembly),
             roles: roles(assembly, candidates),
             bitmap: assembly.bitmap.clone(),

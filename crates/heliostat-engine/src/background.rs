@@ -21,6 +21,7 @@ use crate::legs::{Op, OpOwner};
 use crate::slab::Slab;
 
 mod api;
+mod bad;
 mod checkpoint;
 mod pace;
 mod rejoin;
@@ -188,6 +189,7 @@ impl Background {
             | OpOwner::Metadata => {}
             OpOwner::Piece(_)
             | OpOwner::Write(_)
+            | OpOwner::Narrow(_)
             | OpOwner::WriteFlush(_)
             | OpOwner::Sweep { .. }
             | OpOwner::Flush
@@ -248,6 +250,12 @@ impl Job {
     /// Some bytes could not be done.
     fn leave(&mut self, extent: Extent) {
         self.left = Some(self.left.map_or(extent, |left| left.min(extent)));
+    }
+
+    /// Whether one more run of bytes that nobody can read is told of.
+    const fn may_tell_unreadable(&mut self) -> bool {
+        self.unreadable_told += 1;
+        self.unreadable_told <= TOLD_MAX
     }
 
     fn measure(&mut self, now: Instant) {
@@ -527,6 +535,7 @@ impl Engine {
     /// How much of `extent`, from its start on, is pinned to one leg or to none.
     fn uniform_len(&self, extent: Extent) -> u64 {
         let len = self.divergence.uniform_len(extent);
+        let len = len.min(self.bad_len(extent));
         let run = self.needed.next(extent.offset());
         let border = run.map_or(u64::MAX, |run| {
             if run.offset() > extent.offset() {
@@ -625,11 +634,9 @@ impl Engine {
         if len < extent.len() {
             return DivergencePin::Cut(len);
         }
-        let holders = self.config.map.holders(extent.offset());
+        let good = self.good_holders(extent);
         match known {
-            DivergencePin::Leg(leg) if holders.intersection(self.legs.in_sync).contains(leg) => {
-                known
-            }
+            DivergencePin::Leg(leg) if good.contains(leg) => known,
             DivergencePin::Leg(_) | DivergencePin::None | DivergencePin::Cut(_) => {
                 DivergencePin::Leg(self.resync_source(extent))
             }
@@ -642,6 +649,8 @@ impl Engine {
         let runs: Vec<Extent> = self.needed.inside(extent).collect();
         for run in runs {
             let parts: Vec<Extent> = self.config.map.parts(run).collect();
+            let parts = parts.into_iter().flat_map(|part| self.bad_parts(part));
+            let parts: Vec<Extent> = parts.map(|(part, _)| part).collect();
             for part in parts {
                 let pin = self.resync_source(part);
                 self.divergence.add(part, pin);

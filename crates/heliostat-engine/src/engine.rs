@@ -11,6 +11,7 @@ use crate::api::{
     Answer, ArrayRecord, Config, Input, LegState, LegStats, Output, Request, RequestKind,
 };
 use crate::background::Background;
+use crate::bad_blocks::BadLogs;
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
 use crate::change::{Change, Unsubmitted};
 use crate::divergence::Divergence;
@@ -19,7 +20,7 @@ use crate::intent::{BitmapFigures, Intent};
 use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
 use crate::map::Map;
-use crate::metadata::Keeper;
+use crate::metadata::{Keeper, Metadata};
 use crate::moved::Moved;
 use crate::needed::Needed;
 use crate::read::{Piece, Read};
@@ -79,6 +80,8 @@ pub struct Engine {
     /// Where legs in sync may differ since an unclean stop, in array addresses.
     pub(crate) needed: Needed,
     pub(crate) background: Background,
+    /// What legs in sync do not hold.
+    pub(crate) bad: BadLogs,
     pub(crate) flushes: FlushRounds,
     pub(crate) statuses: Slab<Status>,
     pub(crate) repairs: Slab<Repair>,
@@ -125,9 +128,7 @@ impl Engine {
             "a leg on record as faulted is not in sync"
         );
         let metadata = config.metadata.take();
-        let rebuilding = metadata
-            .as_ref()
-            .map(|metadata| metadata.rebuilding.clone());
+        let rebuilding = metadata.as_ref().map(|known| known.rebuilding.clone());
         let rebuilding = rebuilding.unwrap_or_default();
         assert_eq!(
             legs.rebuilding,
@@ -137,14 +138,14 @@ impl Engine {
         let has_metadata = metadata.is_some();
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
         let needed = Needed::of(&intent, config.size_bytes);
+        let bad = bad_logs_of(&config, metadata.as_ref());
         let keeper = metadata.map(Keeper::new);
         let first_commit = keeper.as_ref().map_or(0, Keeper::first_commit);
         // Dirty, with nothing to resync: it may become clean without a write.
         let clean_at = (has_metadata && record.dirty && needed.is_empty()).then_some(Instant::ZERO);
         let mut buffers = BufferTable::new(config.memory_bytes);
-        let zeros = buffers
-            .alloc_permanent(ZEROS_BYTES)
-            .expect("an empty arena has room");
+        let zeros = buffers.alloc_permanent(ZEROS_BYTES);
+        let zeros = zeros.expect("an empty arena has room");
         let mut engine = Self {
             observes: policy.observes(),
             policy,
@@ -162,6 +163,7 @@ impl Engine {
             locks: Locks::new(),
             divergence: Divergence::new(config.map.chunk_bytes()),
             background: Background::new(&config),
+            bad,
             needed,
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
@@ -228,7 +230,8 @@ impl Engine {
                 config,
                 missed,
                 superblock,
-            } => self.add_leg(turn.now, leg, &config, missed, superblock),
+                bad_blocks,
+            } => self.add_leg(turn.now, leg, &config, missed, superblock, bad_blocks),
             Input::AddSpare(spare) => self.add_spare(spare),
             Input::RemoveSpare(spare) => self.remove_spare(spare),
             Input::StartResync { everything } => self.start_resync(everything),
@@ -285,7 +288,7 @@ impl Engine {
     fn settle_all(&mut self, turn: &mut Turn<'_>) {
         loop {
             self.settle_orphans(turn);
-            if self.end_commit(turn) {
+            if self.fail_lost_pieces(turn) || self.end_commit(turn) {
                 continue;
             }
             if self.background.has_job() {
@@ -297,7 +300,7 @@ impl Engine {
             if !self.spares.is_empty() {
                 self.use_spare();
             }
-            if !self.is_commit_over() {
+            if !self.is_commit_over() && !self.bad.has_lost() {
                 return;
             }
         }
@@ -437,6 +440,22 @@ impl Engine {
         self.intent.figures(self.keeper.as_ref()?.pages_written())
     }
 
+    /// How many sectors that a leg could not read were mended since it was made a leg, where that
+    /// is kept on the legs, or else since the start.
+    #[must_use]
+    pub fn corrected_reads(&self, leg: LegId) -> u32 {
+        let before = self.keeper.as_ref();
+        let before = before.map_or(0, |keeper| keeper.corrected_reads(leg));
+        let new = self.legs.legs[leg.index()].corrected_sectors;
+        before.saturating_add(u32::try_from(new).unwrap_or(u32::MAX))
+    }
+
+    /// How many reads a leg has failed lately: those of an hour count half when it is over.
+    #[must_use]
+    pub fn recent_read_errors(&self, now: Instant, leg: LegId) -> u32 {
+        self.legs.legs[leg.index()].recent_read_errors(now)
+    }
+
     /// What a leg did.
     #[must_use]
     pub fn leg_stats(&self, leg: LegId) -> &LegStats {
@@ -543,6 +562,7 @@ impl Engine {
             OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
                 self.write_answered(turn, &op, result);
             }
+            OpOwner::Narrow(index) => self.part_answered(turn, index, &op, result),
             OpOwner::Flush => self.flush_answered(turn, op.leg, result),
             OpOwner::Status { status, part } => {
                 let kind = result.err().unwrap_or(ErrorKind::NotSupported);
@@ -645,4 +665,22 @@ impl Engine {
             self.outputs.push_back(Output::MemoryFreed);
         }
     }
+}
+
+/// What the legs say of their bad blocks at the start.
+fn bad_logs_of(config: &Config, metadata: Option<&Metadata>) -> BadLogs {
+    let mut bad = BadLogs::none(config.legs.len());
+    let Some(metadata) = metadata else {
+        return bad;
+    };
+    let block_bytes = u64::from(config.block_bytes);
+    let logs = metadata.superblocks.iter().zip(&metadata.bad_blocks);
+    for (number, (superblock, log)) in logs.enumerate() {
+        if let Some(superblock) = superblock {
+            let leg = LegId::new(number);
+            let leg_bytes = config.map.leg_bytes(leg);
+            bad.set(leg, superblock, log, (leg_bytes, block_bytes));
+        }
+    }
+    bad
 }

@@ -113,6 +113,7 @@ impl Engine {
         if ready.is_empty() {
             return;
         }
+        self.bad.flush_begins();
         let targets = self.legs.writable();
         let round = self.flushes.rounds.insert(Round {
             waiters: ready.into_iter().map(|(_, waiter)| waiter).collect(),
@@ -177,6 +178,9 @@ impl Engine {
         let lost: LegSet = lost.collect();
         for leg in out.union(lost) {
             self.fault_leg(turn, leg, reason);
+        }
+        if self.flushes.rounds[index].result.is_ok() {
+            self.bad_blocks_flushed();
         }
         if self.may_answer_flush(index) {
             self.answer_flush(turn, index);

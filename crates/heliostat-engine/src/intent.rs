@@ -536,7 +536,8 @@ impl Engine {
 
     /// Clears the bits of those of `chunks` that have been idle all the time.
     pub(crate) fn clear_bits(&mut self, chunks: &[IdleChunk]) {
-        if !self.may_clear() {
+        // Until a leg's log says what it does not hold, the bits do. They are swept again.
+        if !self.may_clear() || !self.are_faults_durable() {
             return;
         }
         let differs =

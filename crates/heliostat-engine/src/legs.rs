@@ -31,6 +31,8 @@ pub(crate) enum OpOwner {
     Piece(u32),
     /// A stroke of a write.
     Write(u32),
+    /// A part of a stroke that failed, by the number of its narrowing.
+    Narrow(u32),
     /// The flush after a write with FUA on a leg without it.
     WriteFlush(u32),
     /// One step of zeroing or trimming a long extent.
@@ -126,6 +128,8 @@ pub(crate) struct Leg {
     pub(crate) trim_refused: bool,
     /// It failed a flush: of what was answered before, it may have lost anything.
     pub(crate) flush_failed: bool,
+    /// How many sectors that it could not read were mended.
+    pub(crate) corrected_sectors: u64,
     read_errors: u32,
     read_errors_since: Instant,
 }
@@ -301,19 +305,30 @@ impl Leg {
             write_zeroes_refused: false,
             trim_refused: false,
             flush_failed: false,
+            corrected_sectors: 0,
             read_errors: 0,
             read_errors_since: Instant::ZERO,
         }
     }
 
+    /// How many whole hours ago read errors were last counted.
+    fn hours_since_read_errors(&self, now: Instant) -> u32 {
+        let age = now.saturating_since(self.read_errors_since);
+        let hours = age.as_ns() / READ_ERRORS_HALVED_AFTER.as_ns();
+        u32::try_from(hours).unwrap_or(u32::MAX)
+    }
+
+    /// How many read errors are left of those that were counted, halved for each hour since.
+    pub(crate) fn recent_read_errors(&self, now: Instant) -> u32 {
+        let hours = self.hours_since_read_errors(now);
+        self.read_errors.checked_shr(hours).unwrap_or(0)
+    }
+
     /// Counts a read error as md does: those of earlier hours are halved for each hour since, then
     /// this one is added. Whether there are too many.
     fn has_too_many_read_errors(&mut self, now: Instant) -> bool {
-        let age = now.saturating_since(self.read_errors_since);
-        let hours = age.as_ns() / READ_ERRORS_HALVED_AFTER.as_ns();
-        if hours > 0 {
-            let shift = u32::try_from(hours).unwrap_or(u32::MAX);
-            self.read_errors = self.read_errors.checked_shr(shift).unwrap_or(0);
+        self.read_errors = self.recent_read_errors(now);
+        if self.hours_since_read_errors(now) > 0 {
             self.read_errors_since = now;
         }
         self.read_errors += 1;
@@ -553,6 +568,7 @@ impl Engine {
                     OpOwner::Write(write)
                     | OpOwner::WriteFlush(write)
                     | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write, leg),
+                    OpOwner::Narrow(index) => self.part_lost(turn, index),
                     OpOwner::Flush => self.flush_op_ended(turn),
                     OpOwner::Status { status, .. } => self.status_op_ended(status),
                     OpOwner::Repair(repair) => self.end_repair(turn, repair),

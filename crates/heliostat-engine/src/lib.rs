@@ -11,6 +11,7 @@
 mod api;
 mod assembled;
 mod background;
+mod bad_blocks;
 mod buffer;
 mod change;
 mod divergence;

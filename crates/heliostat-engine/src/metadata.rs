@@ -26,8 +26,8 @@
 
 use std::collections::VecDeque;
 
-use heliostat_format::{BitmapBits, BitmapState, Role, Superblock};
-use heliostat_types::{Duration, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
+use heliostat_format::{BadBlocks, BitmapBits, BitmapState, Role, Superblock};
+use heliostat_types::{Duration, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, SECTOR_BYTES};
 
 use crate::api::{ArrayRecord, FaultReason, Output};
 use crate::background::Missed;
@@ -43,8 +43,6 @@ mod superblocks;
 const PAGES_MAX: usize = 32;
 /// Bytes of a page of the bitmap, and the room of a superblock.
 const PAGE_BYTES: u64 = 4096;
-/// md counts in sectors of so many bytes.
-const SECTOR_BYTES: u64 = 512;
 
 /// What is known of an array with md metadata when it starts.
 #[derive(Clone, Debug)]
@@ -58,6 +56,8 @@ pub struct Metadata {
     pub roles: Vec<Role>,
     /// The bits of all legs that are believed, together; `None` where the array has no bitmap.
     pub bitmap: Option<BitmapBits>,
+    /// What each leg does not hold, by role; empty where it is missing.
+    pub bad_blocks: Vec<BadBlocks>,
     /// Where the legs may differ.
     pub unequal: Unequal,
     /// Whether some leg holds another bitmap or another count of events than the others, or a leg
@@ -115,6 +115,9 @@ enum Step {
     Pages(Vec<usize>),
     /// The head of a bitmap that is to be believed from now on, because all its pages are durable.
     Proof,
+    /// The logs of bad blocks that have changed. In front of the superblocks, which say whether
+    /// there is anything in them.
+    Logs,
     /// A superblock for each leg.
     Superblocks {
         events: u64,
@@ -266,6 +269,18 @@ impl Keeper {
         self.next()
     }
 
+    /// What a leg knows of its bad blocks has changed. The commit that will have it.
+    pub(crate) const fn log_changed(&mut self) -> u64 {
+        self.is_wanted = true;
+        self.next()
+    }
+
+    /// How many sectors of a leg had been mended when it was made part of this engine.
+    pub(crate) fn corrected_reads(&self, leg: LegId) -> u32 {
+        let superblock = self.superblocks[leg.index()].as_ref();
+        superblock.map_or(0, |superblock| superblock.corrected_reads)
+    }
+
     /// Pages of the bitmap are to be written some time.
     pub(crate) const fn pages_changed(&mut self) {
         self.is_wanted = true;
@@ -320,7 +335,9 @@ impl Engine {
     /// Takes all that is wanted into a commit.
     fn plan_commit(&mut self) {
         let targets = self.legs_with_metadata();
+        let logs = self.plan_logs(targets);
         let keeper = self.keeper_mut();
+        keeper.is_record_new |= logs.are_told_of;
         let mut superblocks = Vec::new();
         let events_before = keeper.is_record_new.then_some(keeper.events);
         if let Some(before) = events_before {
@@ -343,6 +360,9 @@ impl Engine {
             .collect();
         if self.intent.is_unproven() {
             steps.push_back(Step::Proof);
+        }
+        if logs.have_changed {
+            steps.push_back(Step::Logs);
         }
         if events_before.is_some() && self.background.has_copied {
             steps.push_front(Step::Flush);
@@ -410,6 +430,7 @@ impl Engine {
                 self.intent.prove();
                 self.send_pages(turn, targets, vec![0])
             }
+            Some(Step::Logs) => self.send_each(turn, self.logs_to_send(targets)),
             Some(Step::Superblocks {
                 events,
                 is_catching_up,
@@ -472,22 +493,35 @@ impl Engine {
         events: u64,
         is_catching_up: bool,
     ) -> bool {
-        for _ in targets {
+        let roles = self.roles_to_tell(is_catching_up);
+        let of = |leg| self.superblock_of(turn.now, leg, events, &roles);
+        let superblocks = targets.iter().map(|leg| (leg, of(leg)));
+        let parts = superblocks.map(|(leg, superblock)| {
+            let from = superblock.super_offset_sectors * SECTOR_BYTES;
+            let mut bytes = superblock.to_bytes();
+            let block = self.config.block_bytes as usize;
+            bytes.resize(bytes.len().next_multiple_of(block), 0);
+            (leg, from, bytes)
+        });
+        let is_sent = self.send_each(turn, parts.collect());
+        if is_sent {
+            self.commit().told = Some((events, roles));
+        }
+        is_sent
+    }
+
+    /// Sends each leg its own bytes, no more than a page, to this address; `false` where there is
+    /// no memory for that.
+    fn send_each(&mut self, turn: &Turn<'_>, parts: Vec<(LegId, u64, Vec<u8>)>) -> bool {
+        for _ in &parts {
             let Some(buffer) = self.buffers.alloc_last(PAGE_BYTES) else {
                 self.release_step();
                 return false;
             };
             self.commit().buffers.push(buffer);
         }
-        let roles = self.roles_to_tell(is_catching_up);
-        self.commit().told = Some((events, roles.clone()));
         let buffers = self.commit().buffers.clone();
-        for (leg, buffer) in targets.iter().zip(buffers) {
-            let superblock = self.superblock_of(turn.now, leg, events, &roles);
-            let from = superblock.super_offset_sectors * SECTOR_BYTES;
-            let mut bytes = superblock.to_bytes();
-            let block = self.config.block_bytes as usize;
-            bytes.resize(bytes.len().next_multiple_of(block), 0);
+        for ((leg, from, bytes), buffer) in parts.into_iter().zip(buffers) {
             let memory = whole(buffer, bytes.len() as u64);
             let extent = Extent::new(from, bytes.len() as u64);
             self.outputs.push_back(Output::Buffer(BufferStep::Store {
@@ -642,12 +676,14 @@ impl Engine {
             self.begin_after_fault();
         }
         let Some(leg) = kept.lowest() else {
+            self.logs_committed(commit.targets, commit.events_before.is_some());
             self.intent.committed();
             let keeper = self.keeper_mut();
             (keeper.start, keeper.behind) = (None, None);
             self.persisted(turn, number);
             return true;
         };
+        self.logs_not_committed();
         self.intent.commit_failed(&commit.pages);
         let keeper = self.keeper_mut();
         // Not tried again before somebody asks: it is likely to fail again. Then those that stay

@@ -131,7 +131,8 @@ impl Engine {
         let source = match self.divergence_of(extent) {
             DivergencePin::Leg(pin) if !tried.contains(pin) => pin,
             DivergencePin::Leg(_) | DivergencePin::None | DivergencePin::Cut(_) => {
-                let next = self.legs.readable(moved.holders, tried).lowest();
+                let out = tried.union(self.bad_legs(extent));
+                let next = self.legs.readable(moved.holders, out).lowest();
                 let Some(next) = next else {
                     let error = moved.error;
                     return self.end_moved(turn, at, Some(Err(error)));

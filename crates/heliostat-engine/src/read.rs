@@ -202,7 +202,9 @@ impl Engine {
     /// Whether a piece is free to go to any leg.
     fn is_free(&self, piece: &Piece) -> bool {
         let is_unlocked = || self.pin_of(piece) == (Pin::None, LegSet::EMPTY);
-        (self.locks.is_empty() || is_unlocked()) && self.is_all_equal()
+        (self.locks.is_empty() || is_unlocked())
+            && self.is_all_equal()
+            && self.bad_legs(piece.extent).is_empty()
     }
 
     /// The leg that must be read where legs differ. In a range of several chunks, of which there
@@ -213,18 +215,34 @@ impl Engine {
     /// that have a pin of their own.
     pub(crate) fn divergence_of(&self, extent: Extent) -> DivergencePin {
         let pin = self.divergence.pin_of(extent);
-        if self.needed.overlaps(extent) {
+        let is_needed = self.needed.overlaps(extent);
+        if !is_needed && pin == DivergencePin::None {
+            return pin;
+        }
+        let len = self.bad_len(extent);
+        if len < extent.len() {
+            return DivergencePin::Cut(len);
+        }
+        if is_needed {
             return self.needed_pin_of(extent, pin);
         }
         let DivergencePin::Leg(leg) = pin else {
             return pin;
         };
-        let holders = self.config.map.holders(extent.offset());
-        let holders = holders.intersection(self.legs.in_sync);
+        let holders = self.good_holders(extent);
         if holders.contains(leg) {
             return pin;
         }
         holders.lowest().map_or(pin, DivergencePin::Leg)
+    }
+
+    /// The legs in sync that hold all of a range of one chunk; where none does, those that hold
+    /// what is good of it.
+    pub(crate) fn good_holders(&self, extent: Extent) -> LegSet {
+        let holders = self.config.map.holders(extent.offset());
+        let here = holders.intersection(self.legs.in_sync);
+        let good = here.difference(self.bad_legs(extent));
+        if good.is_empty() { here } else { good }
     }
 
     /// The leg that is believed where legs may differ after a crash: as Linux md has it, the first
@@ -232,8 +250,9 @@ impl Engine {
     /// may lack what others had when it was answered, and are believed last.
     pub(crate) fn resync_source(&self, extent: Extent) -> LegId {
         let places = self.config.map.places(extent.offset());
+        let good = self.good_holders(extent);
         let legs = places.into_iter().map(|place| place.leg);
-        let mut legs = legs.filter(|leg| self.legs.in_sync.contains(*leg));
+        let mut legs = legs.filter(|leg| good.contains(*leg));
         let first = legs.next().expect("every byte keeps a leg in sync");
         let may_be_behind = |leg| self.behind.is_allowed() && self.legs.write_mostly.contains(leg);
         if !may_be_behind(first) {
@@ -258,15 +277,27 @@ impl Engine {
     pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
         let mut piece = self.pieces[index];
         if let DivergencePin::Cut(len_bytes) = self.divergence_of(piece.extent) {
+            if !matches!(piece.owner, PieceOwner::Read(_)) {
+                // What a repair was to copy may differ since: that is a resync's to see to.
+                return self.piece_ended(turn, index, Err(piece.error));
+            }
             self.cut(turn, index, len_bytes);
             piece = self.pieces[index];
         }
-        if !self.needed.is_empty() && self.hold_moved(turn, index) {
+        let bad = self.bad_legs(piece.extent);
+        let out = piece.tried.union(bad);
+        if self.can_be_cut(&piece, out) {
+            // Another leg may have what the next one lacks.
+            self.pieces[index].tried = LegSet::EMPTY;
+            self.cut(turn, index, self.bad_len(piece.extent));
+            return self.place(turn, index);
+        }
+        let is_anywhere = !self.legs.readable(piece.holders, out).is_empty();
+        if !self.needed.is_empty() && is_anywhere && self.hold_moved(turn, index) {
             return;
         }
         let (pin, failed) = self.pin_of(&piece);
-        let tried = piece.tried.union(failed);
-        let candidates = self.legs.readable(piece.holders, tried);
+        let candidates = self.legs.readable(piece.holders, out.union(failed));
         let must_wait = match pin {
             Pin::Leg(leg) if failed.contains(leg) => true,
             Pin::Conflict => true,
@@ -275,7 +306,10 @@ impl Engine {
         if must_wait {
             return self.locks.wait(piece.extent, piece.own_lock, index);
         }
-        if self.legs.readable(piece.holders, piece.tried).is_empty() {
+        if self.legs.readable(piece.holders, out).is_empty() {
+            if !bad.is_empty() {
+                return self.bad.lose(index, piece.serial);
+            }
             return self.piece_ended(turn, index, Err(piece.error));
         }
         match pin {
@@ -287,7 +321,7 @@ impl Engine {
                 let plan = self.ask_policy(turn, &piece, candidates);
                 self.send_pinned(turn, index, first_leg(&plan));
             }
-            Pin::Leg(leg) if self.legs.in_sync.contains(leg) && !piece.tried.contains(leg) => {
+            Pin::Leg(leg) if self.legs.in_sync.contains(leg) && !out.contains(leg) => {
                 self.send_pinned(turn, index, leg);
             }
             Pin::Leg(_) if self.locks.pin_of(piece.extent, piece.own_lock).0 != Pin::None => {
@@ -312,11 +346,31 @@ impl Engine {
         }
     }
 
+    /// Whether no leg is left for a piece of a client's read, but some may be for parts of it,
+    /// because it is not bad on the same legs everywhere.
+    fn can_be_cut(&self, piece: &Piece, out: LegSet) -> bool {
+        matches!(piece.owner, PieceOwner::Read(_))
+            && self.bad_len(piece.extent) < piece.extent.len()
+            && self.legs.readable(piece.holders, out).is_empty()
+    }
+
+    /// Fails the pieces that no leg holds. Whether there were any.
+    pub(crate) fn fail_lost_pieces(&mut self, turn: &mut Turn<'_>) -> bool {
+        let lost = self.bad.take_lost();
+        for &(index, serial) in &lost {
+            if self.is_live(index, serial) {
+                let error = self.pieces[index].error;
+                self.piece_ended(turn, index, Err(error));
+            }
+        }
+        !lost.is_empty()
+    }
+
     /// Cuts a piece of a client's read in two, because no one leg may serve both parts.
     fn cut(&mut self, turn: &mut Turn<'_>, index: u32, len_bytes: u64) {
         let piece = &mut self.pieces[index];
         let PieceOwner::Read(read) = piece.owner else {
-            unreachable!("edges are single blocks, and nothing is repaired where legs differ");
+            unreachable!("edges are single blocks, and repairs are given up");
         };
         let (first, rest) = piece.extent.split_at(len_bytes);
         let whole = *piece;
@@ -425,6 +479,8 @@ impl Engine {
         piece.tried.insert(leg);
         piece.error = kind;
         let (tried, extent) = (piece.tried, piece.extent);
+        let tried = tried.union(self.bad_legs(extent));
+        let piece = &self.pieces[index];
         if !self.legs.readable(piece.holders, tried).is_empty() {
             self.outputs
                 .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
@@ -437,10 +493,13 @@ impl Engine {
     /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have
     /// seen.
     fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
-        if self.locks.is_empty() && self.is_all_equal() {
+        if self.locks.is_empty() && self.is_all_equal() && self.bad.is_empty() {
             return true;
         }
         let piece = self.pieces[index];
+        if self.bad_legs(piece.extent).contains(leg) {
+            return false; // It failed a write there that has ended since.
+        }
         if matches!(self.divergence_of(piece.extent), DivergencePin::Cut(_)) {
             return false;
         }

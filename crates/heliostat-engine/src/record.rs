@@ -56,6 +56,8 @@ pub(crate) struct Record {
     clean_at: Option<Instant>,
     /// The last leg failed a flush.
     is_lost: bool,
+    /// All was flushed, but something that was known of legs was not durable.
+    is_clean_put_off: bool,
 }
 
 impl Record {
@@ -76,6 +78,7 @@ impl Record {
             changes: 0,
             clean_at,
             is_lost: false,
+            is_clean_put_off: false,
         }
     }
 
@@ -245,7 +248,8 @@ impl Engine {
         may
     }
 
-    const fn are_faults_durable(&self) -> bool {
+    /// Whether what is known of legs is durable: who is out, and what who does not hold.
+    pub(crate) const fn are_faults_durable(&self) -> bool {
         self.record.durable_generation >= self.record.fault_generation
     }
 
@@ -262,6 +266,13 @@ impl Engine {
     pub(crate) fn record_fault(&mut self, leg: LegId) {
         self.record.newest.faulted.insert(leg);
         self.record.fault_generation = self.persist();
+    }
+
+    /// What a leg does not hold has changed, which must be durable before anybody hears of a
+    /// write that did not get there.
+    pub(crate) fn record_bad_blocks(&mut self) {
+        let keeper = self.keeper.as_mut().expect("only metadata has a log");
+        self.record.fault_generation = keeper.log_changed();
     }
 
     /// No change begins before the last fault is durable.
@@ -288,6 +299,10 @@ impl Engine {
         );
         let durable = self.record.durable_generation.max(generation);
         self.record.durable_generation = durable;
+        if self.record.is_clean_put_off && self.are_faults_durable() {
+            self.record.is_clean_put_off = false;
+            self.clean_later(turn);
+        }
         for what in self.take_held(durable) {
             match what {
                 Held::Begin(write) => self.begin_if_durable(turn, write),
@@ -359,6 +374,11 @@ impl Engine {
     /// All legs in sync have flushed what was changed up to `changes`.
     pub(crate) fn flushed_up_to(&mut self, changes: u64) {
         let is_current = self.record.changes == changes && self.record.changing == 0;
+        if is_current && !self.are_faults_durable() {
+            // A leg must not be taken for clean before it says what it does not hold.
+            self.record.is_clean_put_off = true;
+            return;
+        }
         if is_current && !self.record.is_lost && self.record.newest.dirty && self.is_all_equal() {
             self.record.newest.dirty = false;
             self.background.has_copied = false;

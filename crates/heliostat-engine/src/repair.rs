@@ -2,12 +2,15 @@
 //!
 //! It runs under a lock of its own, with bytes read under that lock; no client waits for it.
 //! It is worth little and given up easily: where a write is at work in the range (that repairs it
-//! as well), where memory is short, or where several are on their way. A leg that cannot be written
-//! or read back is out: without a log of bad blocks nothing else tells it from a good one.
+//! as well), where memory is short, or where several are on their way.
+//!
+//! What cannot be written or read back is narrowed down to blocks, and these are bad blocks of the
+//! leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
 
-use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, StreamId};
+use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, SECTOR_BYTES, StreamId};
 
 use crate::api::{Event, FaultReason, Output};
+use crate::bad_blocks::{halves, is_too_much};
 use crate::buffer::BufferSlice;
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
@@ -25,6 +28,13 @@ pub(crate) struct Repair {
     extent: Extent,
     memory: BufferSlice,
     lock: u32,
+    /// What is written and read back now, and what comes after it; the next one last.
+    part: Extent,
+    todo: Vec<Extent>,
+    /// How many parts have failed,
+    failures: u32,
+    /// and which blocks could not be mended.
+    bad: Vec<Extent>,
 }
 
 impl Engine {
@@ -36,7 +46,8 @@ impl Engine {
             if !is_free || self.repairs.len() >= REPAIRS_MAX || !self.waiting.is_empty() {
                 return;
             }
-            if !self.legs.in_sync.contains(leg) {
+            let is_bad = self.bad_legs(extent).contains(leg);
+            if !self.legs.in_sync.contains(leg) || is_bad {
                 continue;
             }
             let Some(buffer) = self.buffers.alloc(extent.len()) else {
@@ -64,6 +75,10 @@ impl Engine {
             extent,
             memory,
             lock: 0,
+            part: extent,
+            todo: Vec::new(),
+            failures: 0,
+            bad: Vec::new(),
         });
         let (lock, is_held) = self.locks.acquire(extent, LockOwner::Repair(index));
         assert!(is_held, "a repair begins only where nothing is locked");
@@ -111,11 +126,13 @@ impl Engine {
         if !self.legs.in_sync.contains(leg) {
             return self.end_repair(turn, index);
         }
+        let part = repair.part;
+        let at = part.offset() - repair.extent.offset();
         let new = NewOp {
             owner: OpOwner::Repair(index),
             kind,
-            extent: self.config.map.on_leg(leg, repair.extent),
-            memory: Some(repair.memory),
+            extent: self.config.map.on_leg(leg, part),
+            memory: Some(repair.memory.part(at, part.len())),
             fua: false,
             may_trim: false,
         };
@@ -130,18 +147,50 @@ impl Engine {
         kind: OpKind,
         result: Result<(), ErrorKind>,
     ) {
-        let (leg, extent) = (self.repairs[index].leg, self.repairs[index].extent);
+        let (leg, extent) = (self.repairs[index].leg, self.repairs[index].part);
         match result {
             Ok(()) if kind == OpKind::Write => {
                 return self.send_repair(turn, index, OpKind::Read);
             }
-            Ok(()) => self
-                .outputs
-                .push_back(Output::Event(Event::ReadRepaired { leg, extent })),
+            Ok(()) => {
+                self.legs.legs[leg.index()].corrected_sectors += extent.len() / SECTOR_BYTES;
+                self.outputs
+                    .push_back(Output::Event(Event::ReadRepaired { leg, extent }));
+            }
+            Err(ErrorKind::Io) if self.has_bad_log(leg) => self.part_not_repaired(index),
             Err(error) if kind == OpKind::Write => {
                 self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
             }
             Err(error) => self.fault_leg(turn, leg, FaultReason::ReadFailed(error)),
+        }
+        self.repair_on(turn, index);
+    }
+
+    /// A part cannot be mended as a whole.
+    fn part_not_repaired(&mut self, index: u32) {
+        let block = self.block_bytes();
+        let repair = &mut self.repairs[index];
+        repair.failures += 1;
+        if repair.part.len() > block && !is_too_much(repair.failures) {
+            repair.todo.extend(halves(repair.part, block));
+        } else {
+            repair.bad.push(repair.part);
+        }
+    }
+
+    /// The next part, or the end.
+    fn repair_on(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let repair = &mut self.repairs[index];
+        if let Some(part) = repair.todo.pop() {
+            repair.part = part;
+            return self.send_repair(turn, index, OpKind::Write);
+        }
+        let (leg, bad) = (repair.leg, std::mem::take(&mut repair.bad));
+        for part in bad {
+            let on_leg = self.config.map.on_leg(leg, part);
+            if self.legs.in_sync.contains(leg) && !self.note_written(leg, on_leg, &[on_leg]) {
+                self.fault_leg(turn, leg, FaultReason::WriteFailed(ErrorKind::Io));
+            }
         }
         self.end_repair(turn, index);
     }

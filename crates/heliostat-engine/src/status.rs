@@ -111,7 +111,10 @@ impl Engine {
         let mut runs = agree(&status.runs.concat(), &everything(status.aligned));
         let divergent = self.divergence.ranges().map(|(extent, _)| extent);
         let needed = self.needed.inside(status.aligned);
-        let tainted = status.tainted.into_iter().chain(divergent).chain(needed);
+        // What a leg says of blocks that it does not hold is worth nothing.
+        let bad = self.bad_extents(status.aligned);
+        let tainted = status.tainted.into_iter().chain(divergent);
+        let tainted = tainted.chain(needed).chain(bad);
         for tainted in tainted {
             let Some(inside) = tainted.intersection(status.aligned) else {
                 continue;

@@ -66,6 +66,8 @@ pub(crate) struct Write {
     /// Whether it is answered before its end.
     pub(crate) lead: Lead,
     pub(crate) failed: LegSet,
+    /// What legs have failed in spite of having done the rest, in their own addresses.
+    pub(crate) bad: Vec<(LegId, Extent)>,
     /// How each of them failed.
     reasons: [Option<FaultReason>; LEGS_MAX],
     /// Why an edge could not be read.
@@ -337,6 +339,7 @@ impl Engine {
             OpOwner::Sweep { write, .. } => write,
             OpOwner::Piece(_)
             | OpOwner::Flush
+            | OpOwner::Narrow(_)
             | OpOwner::Status { .. }
             | OpOwner::Repair(_)
             | OpOwner::Metadata
@@ -372,7 +375,13 @@ impl Engine {
     }
 
     /// After one operation has failed: the same in another way, if there is one.
-    fn write_otherwise(&mut self, turn: &Turn<'_>, op: &Op, index: u32, kind: ErrorKind) -> bool {
+    fn write_otherwise(
+        &mut self,
+        turn: &mut Turn<'_>,
+        op: &Op,
+        index: u32,
+        kind: ErrorKind,
+    ) -> bool {
         let slot = &mut self.legs.legs[op.leg.index()];
         let is_refused = kind == ErrorKind::NotSupported;
         match (op.kind, op.owner) {
@@ -408,6 +417,7 @@ impl Engine {
                 self.note_flush_failed(op.leg, kind);
                 false
             }
+            _ if self.begin_narrowing(turn, index, op, kind) => true,
             _ => {
                 let reason = FaultReason::WriteFailed(kind);
                 self.note_failure(index, op.leg, reason);
@@ -416,10 +426,47 @@ impl Engine {
         }
     }
 
-    fn note_failure(&mut self, index: u32, leg: LegId, reason: FaultReason) {
+    pub(crate) fn note_failure(&mut self, index: u32, leg: LegId, reason: FaultReason) {
         let write = &mut self.writes[index];
         write.note_failure(leg, reason);
         self.locks.note_failed(write.lock, leg);
+    }
+
+    /// A leg has failed a part of a write: what it holds there is not to be read beside the write.
+    pub(crate) fn write_failed_in_part(&mut self, index: u32, leg: LegId) {
+        self.locks.note_failed(self.writes[index].lock, leg);
+    }
+
+    /// An operation of a write was done in parts, of which a leg has failed these.
+    pub(crate) fn narrowed(&mut self, turn: &mut Turn<'_>, op: &Op, index: u32, bad: Vec<Extent>) {
+        let bad = bad.into_iter().map(|extent| (op.leg, extent));
+        self.writes[index].bad.extend(bad);
+        if !self.go_on_writing(turn, op, index) {
+            self.write_op_ended(turn, index, op.leg);
+        }
+    }
+
+    /// What legs have written of a write is good, and what they have failed is bad; a leg of which
+    /// that cannot be logged has failed.
+    fn log_bad_blocks(&mut self, index: u32) {
+        let write = &mut self.writes[index];
+        if write.bad.is_empty() && self.bad.are_logs_empty() {
+            return;
+        }
+        let bad = std::mem::take(&mut write.bad);
+        let aligned = write.aligned;
+        let sent = write.targets.intersection(self.legs.writable());
+        for leg in sent.difference(write.failed) {
+            let parts = bad.iter().filter(|(of, _)| *of == leg);
+            let parts: Vec<Extent> = parts.map(|(_, extent)| *extent).collect();
+            let on_leg = self.config.map.on_leg(leg, aligned);
+            if !self.note_written(leg, on_leg, &parts) {
+                let reason = FaultReason::WriteFailed(ErrorKind::Io);
+                self.note_failure(index, leg, reason);
+            } else if self.writes[index].fua {
+                self.note_durable(leg, on_leg);
+            }
+        }
     }
 
     /// A leg has failed a flush. What it had not made durable by then may be lost, and a later
@@ -459,12 +506,14 @@ impl Engine {
         for write in self.writes.iter_mut() {
             write.targets.remove(leg);
             write.failed.remove(leg);
+            write.bad.retain(|(of, _)| *of != leg);
             write.reasons[leg.index()] = None;
         }
     }
 
     /// All legs have answered: those that failed are out, as far as they can be.
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
+        self.log_bad_blocks(index);
         let write = &self.writes[index];
         let aligned = write.aligned;
         let here = self.legs.in_sync.intersection(write.holders);
@@ -478,6 +527,15 @@ impl Engine {
             self.range_is_equal(aligned);
         } else {
             self.judge_failed(turn, index, failed, done);
+        }
+        if self.is_part_lost(aligned) {
+            let write = &mut self.writes[index];
+            let result = std::mem::replace(&mut write.result, Ok(Answer::Done));
+            write.result = result.and(Err(ErrorKind::Io));
+            if write.is_answered() {
+                // As in `keep_failed`.
+                self.never_clean();
+            }
         }
         self.end_write(turn, index);
     }
@@ -661,6 +719,7 @@ impl Write {
             outstanding: 0,
             lead: Lead::None,
             failed: LegSet::EMPTY,
+            bad: Vec::new(),
             reasons: [None; LEGS_MAX],
             error: None,
             result: Ok(Answer::Done),

@@ -154,9 +154,11 @@ impl Engine {
     fn may_be_behind(&self, index: u32) -> bool {
         let write = &self.writes[index];
         let late = write.late;
-        let is_plain = write.kind == ChangeKind::Write && !write.fua && write.failed.is_empty();
+        let is_plain = write.kind == ChangeKind::Write && !write.fua;
+        let is_plain = is_plain && write.failed.is_empty() && write.bad.is_empty();
         let write_mostly = self.legs.write_mostly;
-        if !is_plain || !late.difference(write_mostly).is_empty() {
+        let is_bad = !self.bad_legs(write.aligned).is_empty();
+        if !is_plain || is_bad || !late.difference(write_mostly).is_empty() {
             return false;
         }
         let readable = self.legs.in_sync.intersection(write.targets);

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
-    BitmapBits, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid,
+    BadBlocks, BitmapBits, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid,
 };
 use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_types::{LegSet, SECTOR_BYTES};
@@ -72,6 +72,8 @@ pub(crate) struct NewLeg {
     pub(crate) leg: OpenedLeg,
     /// What it says, or is to say, of its array.
     pub(crate) superblock: Superblock,
+    /// What it says that it does not hold; `None` where it is new.
+    pub(crate) bad_blocks: Option<BadBlocks>,
     /// Whether nothing of the array is on it.
     pub(crate) is_new: bool,
     /// Whether it is to wait until it is needed.
@@ -139,6 +141,7 @@ impl Addition {
             return Ok(NewLeg {
                 leg: self.leg,
                 superblock,
+                bad_blocks: self.candidate.map(|candidate| candidate.bad_blocks),
                 is_new: false,
                 is_spare: false,
             });
@@ -152,6 +155,7 @@ impl Addition {
         Ok(NewLeg {
             leg: self.leg,
             superblock,
+            bad_blocks: None,
             is_new: true,
             is_spare,
         })
@@ -303,7 +307,7 @@ impl Addition {
             }
         }
         if let Some(sector) = own.bad_blocks_sector() {
-            let empty = heliostat_format::BadBlocks::new(own.bad_blocks_size_sectors);
+            let empty = BadBlocks::new(own.bad_blocks_size_sectors);
             let bytes = empty.to_bytes();
             self.leg
                 .write_at(sector * SECTOR_BYTES, &bytes)

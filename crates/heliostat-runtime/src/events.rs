@@ -30,6 +30,19 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
                 name(leg)
             )
         }
+        Event::BadBlocksFound {
+            leg,
+            first_bytes,
+            sectors,
+        } => format!(
+            "{} cannot hold {sectors} sectors from byte {first_bytes} of its data on: they are \
+             logged as bad and read elsewhere",
+            name(leg)
+        ),
+        Event::BadBlocksWritten { leg, extent } => format!(
+            "{} has bad blocks no more at {extent} of its data: they were written",
+            name(leg)
+        ),
         Event::LegAdded { leg } => format!("{} is back and is being rebuilt", name(leg)),
         Event::AddRefused { leg, refusal } => {
             format!("{} is not added: {}", name(leg), why_not_added(refusal))
@@ -110,6 +123,8 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
         | Event::LastLegKept { .. }
         | Event::ReadFailedOver { .. }
         | Event::ReadRepaired { .. }
+        | Event::BadBlocksFound { .. }
+        | Event::BadBlocksWritten { .. }
         | Event::LegAdded { .. }
         | Event::AddRefused { .. }
         | Event::NoSpareFits { .. }

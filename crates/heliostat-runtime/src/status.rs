@@ -69,6 +69,15 @@ pub struct LegStatus {
     /// Whether it is out at its first error.
     #[serde(default)]
     pub failfast: bool,
+    /// How many sectors of 512 bytes it is known not to hold.
+    #[serde(default)]
+    pub bad_sectors: u64,
+    /// How many sectors that it could not read were written over and read back well.
+    #[serde(default)]
+    pub corrected_sectors: u32,
+    /// How many reads it failed, each hour counting half of the one after it.
+    #[serde(default)]
+    pub recent_read_errors: u32,
 }
 
 /// How far write-mostly legs are behind.

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use heliostat_runtime::{
-    ArrayStatus, BehindStatus, BitmapStatus, ControlRequest, ControlResponse, ScrubRun, WorkStatus,
-    registered_names,
+    ArrayStatus, BehindStatus, BitmapStatus, ControlRequest, ControlResponse, LegStatus, ScrubRun,
+    WorkStatus, registered_names,
 };
 use stdx::units::format_size;
 
@@ -147,7 +147,7 @@ fn page(status: &ArrayStatus) -> String {
                 line = line + ", " + word;
             }
         }
-        line
+        line + &troubles(leg)
     }));
     let spares = status.spares.iter();
     lines.extend(spares.map(|spare| format!("  spare: {spare}")));
@@ -166,6 +166,19 @@ fn page(status: &ArrayStatus) -> String {
     );
     lines.extend(status.last_scrub.iter().map(last_scrub_line));
     lines.join("\n") + "\n"
+}
+
+/// What a leg has done wrong, where it has.
+fn troubles(leg: &LegStatus) -> String {
+    let counted = [
+        (leg.bad_sectors, "bad sectors"),
+        (u64::from(leg.corrected_sectors), "corrected sectors"),
+        (u64::from(leg.recent_read_errors), "recent read errors"),
+    ];
+    let counted = counted.iter().filter(|(count, _)| *count > 0);
+    counted
+        .map(|(count, what)| format!(", {count} {what}"))
+        .collect()
 }
 
 fn bitmap_line(bitmap: &BitmapStatus) -> String {

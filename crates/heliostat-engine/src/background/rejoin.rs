@@ -5,7 +5,7 @@
 //! written from the moment at which it is added goes to it as to any leg; what was under way at
 //! that moment did not, and is copied. What a leg misses only becomes less.
 
-use heliostat_format::Superblock;
+use heliostat_format::{BadBlocks, Superblock};
 use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet};
 
 use super::{Background, BackgroundEnd, BackgroundKind};
@@ -104,6 +104,7 @@ impl Engine {
         config: &LegConfig,
         missed: Missed,
         superblock: Option<Box<Superblock>>,
+        bad_blocks: Option<Box<BadBlocks>>,
     ) {
         let has_metadata = superblock.is_some() || self.can_have_metadata(leg);
         let no_superblock = (!has_metadata).then_some(AddRefusal::NoSuperblock);
@@ -112,6 +113,10 @@ impl Engine {
             return self.outputs.push_back(Output::Event(event));
         }
         if let Some(superblock) = superblock {
+            let none = || BadBlocks::new(superblock.bad_blocks_size_sectors);
+            let bad_blocks = bad_blocks.map_or_else(none, |known| *known);
+            let sizes = (self.config.map.leg_bytes(leg), self.block_bytes());
+            self.bad.set(leg, &superblock, &bad_blocks, sizes);
             self.set_superblock(leg, *superblock);
         }
         self.legs.add(leg, config);

@@ -28,12 +28,14 @@ struct Plan {
 
 impl Engine {
     /// Reads all copies.
-    pub(super) fn read_copies(&mut self, turn: &Turn<'_>, index: u32) {
+    pub(super) fn read_copies(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window(index);
         let extent = window.extent;
         let places = self.config.map.places(extent.offset());
         let legs = places.iter().map(|place| place.leg);
-        let legs = legs.filter(|leg| self.legs.in_sync.contains(*leg));
+        let bad = self.bad_legs(extent);
+        let here = self.legs.in_sync.difference(bad);
+        let legs = legs.filter(|leg| here.contains(*leg));
         let legs: Vec<LegId> = legs.take(window.memory.len()).collect();
         let window = self.background.window_mut(index);
         window.stage = Stage::Reading;
@@ -41,6 +43,9 @@ impl Engine {
         let reads: Vec<(LegId, BufferSlice)> =
             legs.iter().copied().zip(window.memory.clone()).collect();
         window.readers = legs;
+        if reads.is_empty() {
+            return self.leave_unreadable(turn, index);
+        }
         for (leg, memory) in reads {
             self.send_window_op(turn, index, leg, OpKind::Read, extent, memory);
         }
@@ -62,7 +67,7 @@ impl Engine {
         window.memory.extend(rest);
         match window.readers.len() {
             0 => self.leave_unreadable(turn, index),
-            1 => self.close_window(turn, index),
+            1 => self.mend_bad_blocks(turn, index),
             count => self.compare_copies(index, (1..count).map(|other| (0, other)).collect()),
         }
     }
@@ -107,7 +112,7 @@ impl Engine {
         let repair = window.kind == BackgroundKind::Scrub { repair: true };
         let pairs = copies * (copies - 1) / 2;
         if is_equal {
-            return self.close_window(turn, index);
+            return self.mend_bad_blocks(turn, index);
         }
         if repair && window.differing.len() < pairs {
             // Whether there is a majority, the first copy alone cannot say.
@@ -160,6 +165,36 @@ impl Engine {
         let window = self.background.window_mut(index);
         window.changed_bytes = Some(plan.right.iter().map(|(_, len, _)| len).sum());
         window.runs = plan.runs;
+        self.write_copies(turn, index);
+    }
+
+    /// Nothing differs: a repair has the legs written that do not hold it, and are thought to be
+    /// able to by now.
+    fn mend_bad_blocks(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let window = self.background.window(index);
+        let repair = window.kind == BackgroundKind::Scrub { repair: true };
+        let extent = window.extent;
+        let holders = self.config.map.holders(extent.offset());
+        let bad = self.bad_legs(extent).intersection(holders);
+        let is_known = match self.divergence_of(extent) {
+            DivergencePin::None => true,
+            DivergencePin::Leg(pin) => self.background.window(index).readers[0] == pin,
+            DivergencePin::Cut(_) => false,
+        };
+        if !repair || !is_known || bad.intersection(self.legs.in_sync).is_empty() {
+            return self.close_window(turn, index);
+        }
+        self.begin_changing(turn, index);
+        self.write_copies(turn, index);
+    }
+
+    /// Writes what the first buffer holds: where copies differ, and to those that have none.
+    fn write_copies(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let extent = self.background.window(index).extent;
+        let mended = self.bad_legs(extent).intersection(self.legs.in_sync);
+        let window = self.background.window_mut(index);
+        window.mended = mended;
+        window.runs.extend(mended.iter().map(|leg| (leg, extent)));
         window.stage = Stage::Holding;
         self.change_if_durable(turn, index);
     }

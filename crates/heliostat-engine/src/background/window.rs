@@ -8,7 +8,7 @@
 
 use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
 
-use super::{Background, BackgroundKind, LEAF_BYTES, TOLD_MAX};
+use super::{Background, BackgroundKind, LEAF_BYTES};
 use crate::api::{Event, FaultReason, Output};
 use crate::buffer::{BufferId, BufferSlice};
 use crate::change::whole;
@@ -57,7 +57,7 @@ pub(crate) struct Window {
     pub(super) failed: LegSet,
     /// Legs that have failed to be written and stay.
     kept: LegSet,
-    reasons: [ErrorKind; LEGS_MAX],
+    pub(super) reasons: [ErrorKind; LEGS_MAX],
     /// Whether it changes legs in sync,
     changes: bool,
     /// and where.
@@ -68,6 +68,8 @@ pub(crate) struct Window {
     pub(super) runs: Vec<(LegId, Extent)>,
     /// How much that is, once for all legs; `None` where it is all of the window.
     pub(super) changed_bytes: Option<u64>,
+    /// Legs that are to be written all of it because it is bad there.
+    pub(super) mended: LegSet,
 }
 
 impl Background {
@@ -129,6 +131,7 @@ impl Engine {
             differing: Vec::new(),
             runs: Vec::new(),
             changed_bytes: None,
+            mended: LegSet::EMPTY,
         });
         let owner = LockOwner::Background(index);
         let (lock, is_held) = self.locks.acquire(extent, owner);
@@ -198,9 +201,11 @@ impl Engine {
         let window = self.background.window(index);
         let (extent, tried) = (window.extent, window.tried);
         let holders = self.config.map.holders(extent.offset());
-        let readable = self.legs.readable(holders, tried);
+        let bad = self.bad_legs(extent);
+        let out = tried.union(bad);
+        let readable = self.legs.readable(holders, out);
         let source = match self.divergence_of(extent) {
-            DivergencePin::Leg(pin) if self.legs.in_sync.contains(pin) && !tried.contains(pin) => {
+            DivergencePin::Leg(pin) if self.legs.in_sync.contains(pin) && !out.contains(pin) => {
                 Some(pin)
             }
             DivergencePin::Leg(_) => {
@@ -213,7 +218,7 @@ impl Engine {
             DivergencePin::None | DivergencePin::Cut(_) => self.idlest(readable),
         };
         let Some(source) = source else {
-            return self.leave_unreadable(turn, index);
+            return self.no_source(turn, index);
         };
         let window = self.background.window_mut(index);
         window.stage = Stage::Reading;
@@ -368,6 +373,7 @@ impl Engine {
             BackgroundKind::Scrub { .. } => {
                 // What is right was decided with legs that may be out now.
                 let all: LegSet = window.readers.iter().copied().collect();
+                let all = all.union(window.mended);
                 if !all.difference(self.legs.in_sync).is_empty() {
                     return self.retry_window(turn, index);
                 }
@@ -410,7 +416,11 @@ impl Engine {
         let window = self.background.window_mut(index);
         window.stage = Stage::Waiting;
         let (kind, extent, source) = (window.kind, window.extent, window.readers[0]);
+        let are_halves_due = self.log_window(index);
         let kept = self.judge_window(turn, index);
+        if are_halves_due {
+            return self.halve_window(turn, index);
+        }
         self.background.window_mut(index).kept = kept;
         // As with reads: see `crate::moved`.
         let is_moved = source != self.resync_source(extent) || !self.are_faults_told();
@@ -453,6 +463,7 @@ impl Engine {
             BackgroundKind::Scrub { .. } => {
                 let window = self.background.window(index);
                 let compared: LegSet = window.readers.iter().copied().collect();
+                let compared = compared.union(window.mended.difference(window.failed));
                 let holders = self.config.map.holders(extent.offset());
                 let here = self.legs.in_sync.intersection(holders);
                 if kept.is_empty() && here.difference(compared).is_empty() {
@@ -543,7 +554,7 @@ impl Engine {
     }
 
     /// To be done again in two parts.
-    fn halve_window(&mut self, turn: &mut Turn<'_>, index: u32) {
+    pub(crate) fn halve_window(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window(index);
         let (kind, extent) = (window.kind, window.extent);
         let half = (extent.len() / 2).next_multiple_of(LEAF_BYTES);
@@ -557,13 +568,8 @@ impl Engine {
     pub(super) fn leave_unreadable(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window(index);
         let (kind, extent) = (window.kind, window.extent);
-        let job = self.background.job_of(kind);
-        job.leave(extent);
-        job.unreadable_told += 1;
-        if job.unreadable_told <= TOLD_MAX {
-            self.outputs
-                .push_back(Output::Event(Event::Unreadable { extent }));
-        }
+        self.background.job_of(kind).leave(extent);
+        self.tell_unreadable(kind, extent);
         self.close_window(turn, index);
     }
 

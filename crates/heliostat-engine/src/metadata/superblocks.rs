@@ -1,9 +1,8 @@
 //! What superblocks say: of the array, to each leg, and from the legs that come and go.
 
 use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock};
-use heliostat_types::{Instant, LegId, LegSet};
+use heliostat_types::{Instant, LegId, LegSet, SECTOR_BYTES};
 
-use super::SECTOR_BYTES;
 use crate::api::LegState;
 use crate::background::Missed;
 use crate::engine::Engine;
@@ -52,6 +51,8 @@ impl Engine {
         let commit = keeper.commit().expect("it is what is sent");
         superblock.resync_offset_sectors = if commit.dirty { 0 } else { RESYNC_DONE };
         self.say_how_complete(leg, &mut superblock);
+        self.tell_of_bad_blocks(leg, &mut superblock);
+        superblock.corrected_reads = self.corrected_reads(leg);
         superblock.roles = roles.to_vec();
         superblock
     }
@@ -90,7 +91,7 @@ impl Engine {
     }
 
     /// The legs whose metadata is kept up to date: all that are written to.
-    pub(super) const fn legs_with_metadata(&self) -> LegSet {
+    pub(crate) const fn legs_with_metadata(&self) -> LegSet {
         self.legs.writable()
     }
 

@@ -594,6 +594,33 @@ impl Checker {
         changed
     }
 
+    /// Puts there what a leg may hold of an extent.
+    pub(crate) fn some_bytes(&self, extent: Extent, bytes: &mut [u8]) {
+        let mut at = extent.offset();
+        while at < extent.end() {
+            let cell = self.cell(at);
+            let end = cell.end.min(extent.end());
+            let newest = *cell.kept.last().expect("a leg may hold something");
+            let part = &mut bytes[index(at - extent.offset())..index(end - extent.offset())];
+            self.writes[newest].fill.write(at, part);
+            at = end;
+        }
+    }
+
+    /// Whether all bytes of an extent have one version alone, which was answered well.
+    pub(crate) fn is_certain(&self, extent: Extent) -> bool {
+        let mut at = extent.offset();
+        while at < extent.end() {
+            let cell = self.cell(at);
+            let is_one = cell.kept.len() == 1 && cell.failed.is_none();
+            if !is_one || !self.writes[cell.kept[0]].happened() {
+                return false;
+            }
+            at = cell.end;
+        }
+        true
+    }
+
     /// Whether a leg may have `bytes` at `extent` after a power cut now.
     pub(crate) fn check_durable(&self, extent: Extent, bytes: &[u8]) -> Result<(), String> {
         self.check_any(extent, bytes, |cell| cell.kept.clone())

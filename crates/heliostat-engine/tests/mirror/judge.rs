@@ -8,10 +8,12 @@ use std::ops::Range;
 use heliostat_engine::{
     ArrayRecord, BackgroundEnd, BackgroundKind, Event, FaultReason, LegOp, LegState,
 };
+use heliostat_format::BadBlocks;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, StatusRun};
 
 use crate::checker::{Tick, index};
-use crate::leg::Leg;
+use crate::leg::{Leg, SECTOR};
+use crate::meta::pairs_of;
 use crate::world::{Asked, Reply, Wanted, World};
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
@@ -392,7 +394,11 @@ impl World {
         let hopeless = self.map.parts(blocks).any(|part| {
             let failed =
                 |leg: LegId| self.legs[leg.index()].failed(part, 0, |kind| kind == OpKind::Read);
-            self.holders_since(asked, part).iter().all(failed)
+            let holders = self.holders_since(asked, part);
+            let was_bad =
+                |leg: LegId, at| self.is_bad(leg, at) || self.was_bad(leg, at, asked.start);
+            let has_none = |at| holders.iter().all(|leg| failed(leg) || was_bad(leg, at));
+            (part.offset()..part.end()).step_by(SECTOR).any(has_none)
         });
         self.check(hopeless, || {
             format!("a read of {extent:?} failed, but every part has a leg that was not asked")
@@ -428,8 +434,11 @@ impl World {
         }
         if let Event::Unreadable { extent } = *event {
             let holders = self.map.holders(extent.offset());
-            let failed =
-                |leg: LegId| self.legs[leg.index()].failed(extent, 0, |kind| kind == OpKind::Read);
+            let failed = |leg: LegId| {
+                let has_failed = |kind| kind == OpKind::Read;
+                self.legs[leg.index()].failed(extent, 0, has_failed)
+                    || self.is_bad(leg, extent.offset())
+            };
             let mut good = holders.intersection(self.good()).iter();
             self.check(good.all(failed), || {
                 format!("{extent:?} is called unreadable, but a leg was not asked")
@@ -488,22 +497,20 @@ impl World {
         let all = Extent::new(0, self.setup.size_bytes);
         for part in self.map.parts(all) {
             let holders = self.map.holders(part.offset());
-            let holders = legs
-                .iter()
-                .filter(|&&leg| holders.contains(LegId::new(leg)));
-            let holders: Vec<usize> = holders.copied().collect();
-            for pair in holders.windows(2) {
-                let (one, other) = (
-                    bytes(&self.legs[pair[0]], part),
-                    bytes(&self.legs[pair[1]], part),
-                );
-                if one == other {
+            let here = legs.iter().map(|&leg| LegId::new(leg)).collect();
+            for (one, other) in pairs_of(holders.intersection(here)) {
+                let bytes_of = |leg: LegId| bytes(&self.legs[leg.index()], part);
+                let (mine, others) = (bytes_of(one), bytes_of(other));
+                if mine == others {
                     continue;
                 }
-                let mut places = (part.offset()..).zip(one.iter().zip(other));
-                let differs = places.find(|(at, (one, other))| one != other && counts(*at));
+                let mut places = (part.offset()..).zip(mine.iter().zip(others));
+                let differs = places.find(|(at, (mine, others))| {
+                    let is_bad = || self.is_bad(one, *at) || self.is_bad(other, *at);
+                    mine != others && counts(*at) && !is_bad()
+                });
                 if let Some((at, _)) = differs {
-                    return Some((at, pair[0], pair[1]));
+                    return Some((at, one.index(), other.index()));
                 }
             }
         }
@@ -550,7 +557,7 @@ impl World {
             if self.is_behind(LegId::new(leg), asked) {
                 continue;
             }
-            for part in self.held(leg, extent) {
+            for part in self.held_well(leg, extent) {
                 self.check(leg_is.written_since(part, asked.start), || {
                     format!("write {write} was answered, but not written to leg {leg}")
                 });
@@ -564,10 +571,43 @@ impl World {
             }
         }
         self.note_behind(asked);
+        self.judge_anywhere(extent, fua);
+    }
+
+    /// What was written well is on some leg that does not say it is not: in what it holds durably,
+    /// where the write is to be durable.
+    fn judge_anywhere(&self, extent: Extent, is_durable: bool) {
+        if self.setup.meta.is_none() {
+            return;
+        }
+        for part in self.map.parts(extent) {
+            let holders = self.holders_in_sync(part);
+            let log_of = |leg| match is_durable {
+                true => self.log_on(leg),
+                false => self.engine.bad_blocks(leg).clone(),
+            };
+            let logs: Vec<(LegId, BadBlocks)> =
+                holders.iter().map(|leg| (leg, log_of(leg))).collect();
+            if logs.iter().any(|(_, log)| log.is_empty()) {
+                continue;
+            }
+            let is_bad = |at, (leg, log): &(LegId, BadBlocks)| self.is_in_log(log, *leg, at);
+            let is_lost = |at: &u64| logs.iter().all(|log| is_bad(*at, log));
+            // A block is lost as a whole, whatever part of it failed to be written.
+            let is_certain = |at: &u64| {
+                let block = Extent::new(*at, 1).aligned_out(u64::from(self.setup.block_bytes));
+                self.checker.is_certain(block)
+            };
+            let mut sectors = (part.offset()..part.end()).step_by(SECTOR);
+            let lost = sectors.find(|at| is_lost(at) && is_certain(at));
+            self.check(lost.is_none(), || {
+                format!("{extent:?} was written, but no leg has byte {lost:?}")
+            });
+        }
     }
 
     pub(crate) fn judge_durable(&self, leg: usize, extent: Extent) {
-        for part in self.held(leg, extent) {
+        for part in self.held_well(leg, extent) {
             let bytes = self.legs[leg].durable_bytes(part);
             if let Err(what) = self.checker.check_durable(part, bytes) {
                 self.fail(&format!("not durable on leg {leg}: {what}"));
@@ -581,6 +621,9 @@ impl World {
             for &extent in &changed {
                 self.judge_durable(leg, extent);
             }
+        }
+        for &extent in &changed {
+            self.judge_anywhere(extent, true);
         }
     }
 
@@ -617,8 +660,11 @@ impl World {
 
     fn has_failed(&self, leg: usize, asked: &Asked, extent: Extent) -> bool {
         let blocks = extent.aligned_out(u64::from(self.setup.block_bytes));
+        let id = LegId::new(leg);
         let leg = &self.legs[leg];
-        leg.failed(blocks, asked.start, |kind| kind != OpKind::Read)
+        let mut sectors = (blocks.offset()..blocks.end()).step_by(SECTOR);
+        sectors.any(|at| self.is_bad(id, at) || self.was_bad(id, at, asked.start))
+            || leg.failed(blocks, asked.start, |kind| kind != OpKind::Read)
             || leg.failed(blocks, 0, |kind| kind == OpKind::Read)
     }
 

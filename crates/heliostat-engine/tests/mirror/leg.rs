@@ -35,6 +35,10 @@ pub(crate) struct Leg {
     written_tick: Vec<Tick>,
     /// Sectors that cannot be read until they are written.
     pub(crate) bad: BTreeSet<usize>,
+    /// What it was said not to hold until then, in its own addresses.
+    pub(crate) healed: Vec<(Extent, Tick)>,
+    /// Sectors that no write gets to until the device finds others for them.
+    pub(crate) stuck: BTreeSet<usize>,
     /// Sectors that a failed flush gave up: no later flush makes them durable, only a write.
     pub(crate) given_up: BTreeSet<usize>,
     pub(crate) faulted: bool,
@@ -66,6 +70,8 @@ impl Leg {
             durable_tick: vec![0; sectors],
             written_tick: vec![0; sectors],
             bad: BTreeSet::new(),
+            healed: Vec::new(),
+            stuck: BTreeSet::new(),
             given_up: BTreeSet::new(),
             faulted: false,
             rebuilding: false,
@@ -86,6 +92,7 @@ impl Leg {
             self.data.fill(rubbish);
             self.durable.fill(rubbish);
             self.bad.clear();
+            self.stuck.clear();
         }
         self.given_up.clear();
         self.failures.clear();
@@ -215,6 +222,11 @@ impl Leg {
 
     pub(crate) fn has_bad(&self, extent: Extent) -> bool {
         self.bad.range(Self::sectors(extent)).next().is_some()
+    }
+
+    /// Whether it cannot write all of this.
+    pub(crate) fn is_stuck(&self, extent: Extent) -> bool {
+        self.stuck.range(Self::sectors(extent)).next().is_some()
     }
 
     /// Whether it failed an operation of such a kind here, since `tick`.

@@ -76,20 +76,7 @@ impl World {
         self.judge_found(&found);
         let trusted = found.trusted;
         let all = LegSet::first(self.legs.len());
-        // What is read first is what stays: the bytes of the first leg that holds them.
-        let mut bytes = vec![0; index(self.setup.size_bytes)];
-        for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
-            let places = self.map.places(part.offset());
-            let sources = || {
-                let legs = places.iter().map(|place| place.leg);
-                legs.filter(|leg| trusted.contains(*leg))
-            };
-            let source = sources().find(|leg| !self.may_be_behind(*leg));
-            let source = source.or_else(|| sources().next());
-            let source = source.expect("every byte has a leg that is trusted");
-            let range = index(part.offset())..index(part.end());
-            bytes[range].copy_from_slice(self.legs[source.index()].durable_bytes(part));
-        }
+        let (bytes, lost) = self.read_first(trusted);
         // A leg that is missing may be back after another power cut, until the others say that it
         // is out.
         let missing = self.ever_believed(trusted).difference(trusted);
@@ -100,6 +87,9 @@ impl World {
         let begun = (self.checker).begin_again(tick, &bytes, images, is_complete, may_differ);
         if let Err(what) = begun {
             self.fail(&what);
+        }
+        for sector in lost {
+            self.checker.part_doomed(self.tick, sector);
         }
         self.needs_resync = found.needs_resync();
         let rebuilding = found.rebuilding();
@@ -122,11 +112,46 @@ impl World {
         }
     }
 
+    /// What is read first is what stays: the bytes of the first of these legs that holds them well,
+    /// and the sectors that none does.
+    fn read_first(&self, trusted: LegSet) -> (Vec<u8>, Vec<Extent>) {
+        let mut bytes = vec![0; index(self.setup.size_bytes)];
+        let mut lost = Vec::new();
+        for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
+            let places = self.map.places(part.offset());
+            let sources = places.iter().map(|place| place.leg);
+            let mut sources: Vec<LegId> = sources.filter(|leg| trusted.contains(*leg)).collect();
+            sources.sort_by_key(|leg| self.may_be_behind(*leg));
+            let first = sources
+                .first()
+                .expect("every byte has a leg that is trusted");
+            let range = index(part.offset())..index(part.end());
+            bytes[range].copy_from_slice(self.legs[first.index()].durable_bytes(part));
+            let has_log = sources.iter().any(|leg| !self.log_on(*leg).is_empty());
+            if !has_log {
+                continue;
+            }
+            lost.extend(self.held_by_none(&sources, part));
+            for source in sources.into_iter().rev() {
+                for part in self.held_well(source.index(), part) {
+                    let range = index(part.offset())..index(part.end());
+                    bytes[range].copy_from_slice(self.legs[source.index()].durable_bytes(part));
+                }
+            }
+        }
+        for sector in &lost {
+            // Nobody can read it, so any of what it may be will do.
+            let range = index(sector.offset())..index(sector.end());
+            self.checker.some_bytes(*sector, &mut bytes[range]);
+        }
+        (bytes, lost)
+    }
+
     /// What legs durably hold of the array; where one holds nothing, `bytes`.
     fn images(&self, legs: LegSet, bytes: &[u8]) -> Vec<Vec<u8>> {
         let image = |leg: LegId| {
             let mut image = bytes.to_vec();
-            for part in self.held(leg.index(), Extent::new(0, bytes.len() as u64)) {
+            for part in self.held_well(leg.index(), Extent::new(0, bytes.len() as u64)) {
                 let range = index(part.offset())..index(part.end());
                 image[range].copy_from_slice(self.legs[leg.index()].durable_bytes(part));
             }

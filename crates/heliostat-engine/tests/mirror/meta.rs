@@ -24,6 +24,8 @@ use crate::world::{Setup, World};
 const SUPER_AT: u64 = 4096;
 /// Where on a leg the bitmap begins.
 const BITMAP_AT: u64 = 8192;
+/// What a log of bad blocks takes of a leg.
+const LOG_BYTES: u64 = 4096;
 const UUID: Uuid = Uuid([7; 16]);
 /// Some day in 2026.
 const UNIX_TIME: Duration = Duration::from_secs(1_790_000_000);
@@ -36,11 +38,19 @@ pub(crate) struct Meta {
     pub(crate) daemon_sleep_seconds: u32,
     /// The events of all legs at the start.
     pub(crate) events: u64,
+    /// Whether legs have a log of bad blocks.
+    pub(crate) has_log: bool,
 }
 
 impl Meta {
     /// How much room a leg needs in front of its data, at least.
     pub(crate) fn room_bytes(self, size_bytes: u64) -> u64 {
+        let log = if self.has_log { LOG_BYTES } else { 0 };
+        self.log_at(size_bytes) + log
+    }
+
+    /// Where on a leg the log of bad blocks begins.
+    fn log_at(self, size_bytes: u64) -> u64 {
         let bits = self.bits(size_bytes);
         BITMAP_AT + bits.map_or(0, |bits| bits.bytes().len() as u64)
     }
@@ -73,10 +83,21 @@ fn read(leg: usize, bytes: &[u8]) -> Reading {
     let bitmap = bitmap.and_then(|_| BitmapBits::load(&bytes[from..]).ok());
     Some(Rc::new(Candidate {
         name: format!("leg {leg}"),
-        superblock,
         bitmap,
-        bad_blocks: BadBlocks::new(0),
+        bad_blocks: read_log(&superblock, bytes),
+        superblock,
     }))
+}
+
+/// The bad blocks of a leg, where its superblock says that there are any.
+fn read_log(superblock: &Superblock, bytes: &[u8]) -> BadBlocks {
+    let is_told = superblock.features.contains(Features::BAD_BLOCKS);
+    let Some(sector) = superblock.bad_blocks_sector().filter(|_| is_told) else {
+        return BadBlocks::new(superblock.bad_blocks_size_sectors);
+    };
+    let from = index(sector * SECTOR_BYTES - SUPER_AT);
+    let log = &bytes[from..from + index(LOG_BYTES)];
+    BadBlocks::parse(log, 0).expect("a log is what the engine has written")
 }
 
 /// Formats a leg.
@@ -102,6 +123,11 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
         resync_offset_sectors: RESYNC_DONE,
         ..Superblock::default()
     };
+    if meta.has_log {
+        let offset = (meta.log_at(setup.size_bytes) - SUPER_AT) / SECTOR_BYTES;
+        superblock.bad_blocks_offset_sectors = i32::try_from(offset).unwrap();
+        superblock.bad_blocks_size_sectors = 8;
+    }
     for (role, number) in superblock.roles.iter_mut().zip(0..).take(setup.legs.len()) {
         *role = Role::Active(number);
     }
@@ -114,6 +140,9 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
     put(SUPER_AT, &superblock.to_bytes());
     if let Some(bits) = bits {
         put(BITMAP_AT, bits.bytes());
+    }
+    if meta.has_log {
+        put(meta.log_at(setup.size_bytes), &vec![0xff; index(LOG_BYTES)]);
     }
 }
 
@@ -283,7 +312,79 @@ pub(crate) fn metadata_of(setup: &Setup, legs: &[Leg]) -> Metadata {
     found.metadata
 }
 
+/// All pairs of some legs.
+pub(crate) fn pairs_of(legs: LegSet) -> impl Iterator<Item = (LegId, LegId)> {
+    let ones = legs.iter();
+    ones.flat_map(move |one| {
+        let others = legs.iter().filter(move |other| other.index() > one.index());
+        others.map(move |other| (one, other))
+    })
+}
+
 impl World {
+    /// What is durably in the log of a leg.
+    pub(crate) fn log_on(&self, leg: LegId) -> BadBlocks {
+        let reading = self
+            .setup
+            .meta
+            .and_then(|_| self.readings()[leg.index()].clone());
+        reading.map_or_else(|| BadBlocks::new(0), |reading| reading.bad_blocks.clone())
+    }
+
+    /// What the log of a leg says when it is read.
+    pub(crate) fn log_in_use(&self, leg: LegId) -> Option<BadBlocks> {
+        let superblock = self.superblock_on(leg)?;
+        let at = index(self.setup.size_bytes + SUPER_AT);
+        Some(read_log(&superblock, &self.legs[leg.index()].data[at..]))
+    }
+
+    /// Whether these blocks of a leg are those of the sector at this byte of the array.
+    pub(crate) fn is_in_log(&self, log: &BadBlocks, leg: LegId, at: u64) -> bool {
+        let sector = Extent::new(at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES);
+        let sector = self.map.on_leg(leg, sector).offset() / SECTOR_BYTES;
+        !log.is_empty() && log.overlaps(&(sector..sector + 1))
+    }
+
+    /// The same, as the engine knows it now.
+    pub(crate) fn is_bad(&self, leg: LegId, at: u64) -> bool {
+        self.is_in_log(self.engine.bad_blocks(leg), leg, at)
+    }
+
+    /// Whether it was so since then, and is no more.
+    pub(crate) fn was_bad(&self, leg: LegId, at: u64, since: Tick) -> bool {
+        let sector = Extent::new(at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES);
+        let sector = self.map.on_leg(leg, sector);
+        let mut healed = self.legs[leg.index()].healed.iter();
+        healed.any(|(extent, until)| *until >= since && extent.overlaps(sector))
+    }
+
+    /// The sectors of a part of one chunk that none of these legs durably holds.
+    pub(crate) fn held_by_none(&self, legs: &[LegId], part: Extent) -> Vec<Extent> {
+        let logs: Vec<(LegId, BadBlocks)> =
+            legs.iter().map(|leg| (*leg, self.log_on(*leg))).collect();
+        let sectors = (part.offset()..part.end()).step_by(SECTOR);
+        let is_bad = |at: &u64| logs.iter().all(|(leg, log)| self.is_in_log(log, *leg, *at));
+        let lost = sectors.filter(is_bad);
+        lost.map(|at| Extent::new(at, SECTOR_BYTES)).collect()
+    }
+
+    /// The parts of `extent` that a leg holds, without what its log says it does not.
+    pub(crate) fn held_well(&self, leg: usize, extent: Extent) -> Vec<Extent> {
+        let log = self.log_on(LegId::new(leg));
+        let parts = self.held(leg, extent).into_iter();
+        if log.is_empty() {
+            return parts.collect();
+        }
+        let sectors = parts.flat_map(|part| {
+            let at = part.offset() / SECTOR_BYTES * SECTOR_BYTES;
+            let sectors = (at..part.end()).step_by(SECTOR);
+            sectors.filter_map(move |at| Extent::new(at, SECTOR_BYTES).intersection(part))
+        });
+        sectors
+            .filter(|sector| !self.is_in_log(&log, LegId::new(leg), sector.offset()))
+            .collect()
+    }
+
     fn readings(&self) -> Vec<Reading> {
         self.readings.of(&self.setup, &self.legs)
     }
@@ -435,23 +536,29 @@ impl World {
 
     /// Where some of `legs` durably hold different bytes, sector by sector.
     pub(crate) fn differing_sectors(&self, legs: LegSet) -> Vec<(u64, LegId, LegId)> {
+        let all = self.map.parts(Extent::new(0, self.setup.size_bytes));
+        all.flat_map(|part| self.differing_in(part, legs)).collect()
+    }
+
+    /// The same in one chunk; what a leg durably says that it does not hold is no difference.
+    fn differing_in(&self, part: Extent, legs: LegSet) -> Vec<(u64, LegId, LegId)> {
         let mut found = Vec::new();
-        for part in self.map.parts(Extent::new(0, self.setup.size_bytes)) {
-            let holders = self.map.holders(part.offset()).intersection(legs);
-            let Some(first) = holders.lowest() else {
+        let holders = self.map.holders(part.offset()).intersection(legs);
+        for (one, other) in pairs_of(holders) {
+            let bytes = self.legs[one.index()].durable_bytes(part);
+            let others = self.legs[other.index()].durable_bytes(part);
+            if bytes == others {
                 continue;
-            };
-            let bytes = self.legs[first.index()].durable_bytes(part);
-            for other in holders {
-                let others = self.legs[other.index()].durable_bytes(part);
-                if bytes == others {
-                    continue;
-                }
-                let pairs = bytes.chunks(SECTOR).zip(others.chunks(SECTOR));
-                let places = (part.offset()..).step_by(SECTOR).zip(pairs);
-                let different = places.filter(|(_, (one, other))| one != other);
-                found.extend(different.map(|(at, _)| (at, first, other)));
             }
+            let logs = [one, other].map(|leg| (leg, self.log_on(leg)));
+            let is_bad = |at| {
+                let mut logs = logs.iter();
+                logs.any(|(leg, log)| self.is_in_log(log, *leg, at))
+            };
+            let pairs = bytes.chunks(SECTOR).zip(others.chunks(SECTOR));
+            let places = (part.offset()..).step_by(SECTOR).zip(pairs);
+            let different = places.filter(|(at, (bytes, others))| bytes != others && !is_bad(*at));
+            found.extend(different.map(|(at, _)| (at, one, other)));
         }
         found
     }
@@ -565,6 +672,11 @@ impl World {
         if at == SUPER_AT {
             return self.judge_superblock(op.leg, known, bytes);
         }
+        let meta = self.setup.meta.expect("there is metadata");
+        if meta.has_log && at == meta.log_at(self.setup.size_bytes) {
+            let log = BadBlocks::parse(bytes, 0);
+            return self.check(log.is_ok(), || format!("no log: {log:?}"));
+        }
         let is_inside = at >= BITMAP_AT && (at - BITMAP_AT).is_multiple_of(4096);
         self.check(is_inside && bytes.len().is_multiple_of(4096), || {
             format!("no pages of the bitmap: {op:?}")
@@ -587,15 +699,15 @@ impl World {
             is_rebuilding || superblock.features.without(begun) == superblock.features,
             "a leg in sync says that it is incomplete",
         );
+        let told = superblock.features.contains(Features::BAD_BLOCKS);
+        let was_told = old.features.contains(Features::BAD_BLOCKS);
+        // What may change, of a leg that is being rebuilt as well.
+        let own = begun.with(Features::BAD_BLOCKS);
+        let now = Features(superblock.features.0 & own.0);
         let rest = Superblock {
-            features: if is_rebuilding {
-                let others = old.features.without(begun);
-                let own = superblock.features.0 & begun.0;
-                others.with(Features(own))
-            } else {
-                old.features.without(begun)
-            },
+            features: old.features.without(own).with(now),
             recovery_offset_sectors: superblock.recovery_offset_sectors,
+            corrected_reads: superblock.corrected_reads,
             events: superblock.events,
             utime: superblock.utime,
             resync_offset_sectors: superblock.resync_offset_sectors,
@@ -604,6 +716,14 @@ impl World {
         };
         rule(superblock == rest, "something else of it changes");
         rule(superblock.events >= old.events, "events go back");
+        rule(
+            superblock.corrected_reads >= old.corrected_reads,
+            "corrected errors go back",
+        );
+        rule(
+            told || !was_told || self.bad_bytes(leg, old).iter().all(|&byte| byte == 0xff),
+            "there is something in the log",
+        );
         if let Some(bits) = &known.bitmap {
             let head = bits.super_block();
             rule(
@@ -633,6 +753,15 @@ impl World {
                 "neither clean nor dirty",
             );
         }
+    }
+
+    /// What is durably where the log of a leg lies, whatever its superblock says.
+    fn bad_bytes(&self, leg: LegId, superblock: &Superblock) -> &[u8] {
+        let Some(sector) = superblock.bad_blocks_sector() else {
+            return &[];
+        };
+        let at = index(self.setup.size_bytes + sector * SECTOR_BYTES);
+        &self.legs[leg.index()].durable[at..at + index(LOG_BYTES)]
     }
 
     fn judge_clean_superblock(&self, leg: LegId) {
@@ -708,17 +837,16 @@ impl World {
     fn judge_chunk_at_rest(&self, chunk: Extent) {
         for part in self.map.parts(chunk) {
             let holders = self.holders_in_sync(part);
-            let first = holders.lowest().expect("a holder");
             for leg in holders {
                 let at = &self.legs[leg.index()];
                 self.check(at.bytes(part) == at.durable_bytes(part), || {
                     format!("the bit of {chunk:?} is cleared before {leg} was flushed")
                 });
-                let bytes = self.legs[first.index()].bytes(part);
-                self.check(at.bytes(part) == bytes, || {
-                    format!("the bit of {chunk:?} is cleared while legs differ")
-                });
             }
+            let differs = self.differing_in(part, holders);
+            self.check(differs.is_empty(), || {
+                format!("the bit of {chunk:?} is cleared while legs differ: {differs:?}")
+            });
             let mut pending = self.pending.iter().map(|pending| &pending.op);
             let is_busy = pending.any(|op| {
                 holders.contains(op.leg) && op.kind.is_mutating() && op.extent.overlaps(part)

@@ -23,6 +23,9 @@ use setup::{policy, random_setup};
 struct Odds {
     read_error: u64,
     write_error: u64,
+    /// Chances that some sectors of a leg cannot be written from now on, or can again; then legs
+    /// have logs of bad blocks.
+    stuck: u64,
     flush_error: u64,
     short: u64,
     by_hand: u64,
@@ -50,6 +53,7 @@ struct Odds {
 const CALM: Odds = Odds {
     read_error: 0,
     write_error: 0,
+    stuck: 0,
     flush_error: 0,
     short: 0,
     by_hand: 0,
@@ -248,6 +252,7 @@ impl Run {
         let op = pending.op;
         let leg = &self.world.legs[op.leg.index()];
         let bad = leg.has_bad(op.extent) && op.kind == OpKind::Read;
+        let stuck = leg.is_stuck(op.extent);
         let full = self.full && op.extent.end() > self.hot.offset();
         let odds = self.odds;
         if pending.ghost && self.dice.below(2) == 0 {
@@ -270,6 +275,7 @@ impl Run {
                 }
                 Some(ErrorKind::Io)
             }
+            OpKind::Write if stuck => Some(ErrorKind::Io),
             OpKind::Write | OpKind::WriteZeroes if full => Some(ErrorKind::NoSpace),
             OpKind::Trim | OpKind::WriteZeroes if self.chance(odds.unsupported) => {
                 Some(ErrorKind::NotSupported)
@@ -342,8 +348,26 @@ impl Run {
             5 if self.chance(self.odds.full) => self.full = !self.full,
             6 if self.chance(self.odds.comes_back) => self.bring_back(LegId::new(leg)),
             7 if self.chance(self.odds.background) => self.meddle(),
+            _ if self.odds.stuck > 0 && self.chance(self.odds.stuck) => self.wear_out(leg),
             _ => {}
         }
+    }
+
+    /// Some sectors of a leg can be written no more, or those that could not can be again.
+    fn wear_out(&mut self, leg: usize) {
+        if self.dice.below(4) == 0 {
+            self.world.say(|| format!("leg {leg} can write all of it"));
+            return self.world.legs[leg].stuck.clear();
+        }
+        let extent = self.extent();
+        let sectors = 1 + self.dice.below(3);
+        let first = extent.offset() / SECTOR_BYTES;
+        // Not of what comes behind the array's bytes.
+        let end = self.world.setup.size_bytes / SECTOR_BYTES;
+        let stuck = first..(first + sectors).min(end);
+        self.world
+            .say(|| format!("leg {leg} cannot write sectors {stuck:?}"));
+        self.world.legs[leg].stuck.extend(stuck.map(index));
     }
 
     /// A leg that is out comes back, as another device or as it was; or one that is not, which is

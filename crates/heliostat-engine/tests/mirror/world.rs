@@ -595,6 +595,10 @@ impl World {
                 self.forget_failed();
             }
             Event::ReadFailedOver { .. } => self.forget_failed(),
+            Event::BadBlocksWritten { leg, extent } => {
+                let now = self.tick;
+                self.legs[leg.index()].healed.push((extent, now));
+            }
             Event::LegAdded { leg } => {
                 self.legs[leg.index()].faulted = false;
                 self.legs[leg.index()].rebuilding = true;
@@ -606,6 +610,7 @@ impl World {
             }
             Event::LastLegKept { .. }
             | Event::ReadRepaired { .. }
+            | Event::BadBlocksFound { .. }
             | Event::AddRefused { .. }
             | Event::NoSpareFits { .. }
             | Event::BackgroundStarted { .. }

@@ -111,6 +111,7 @@ impl Core {
             config,
             missed: Missed::From(0),
             superblock: Some(Box::new(member_superblock(&own, &like))),
+            bad_blocks: None,
         });
         Ok(())
     }

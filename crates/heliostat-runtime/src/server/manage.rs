@@ -109,6 +109,7 @@ impl Server {
         let NewLeg {
             leg: opened,
             superblock,
+            bad_blocks,
             is_new,
             is_spare,
         } = new;
@@ -162,6 +163,7 @@ impl Server {
             config,
             missed,
             superblock: Some(Box::new(superblock.incomplete())),
+            bad_blocks: bad_blocks.map(Box::new),
         });
         let told = match self.core.engine().missing_bytes(leg) {
             Some(bytes) if !is_all => format!("{} that it missed are copied", format_size(bytes)),
@@ -181,12 +183,20 @@ impl Server {
     pub(super) fn status(&self) -> ArrayStatus {
         let engine = self.core.engine();
         let names = self.core.leg_names();
-        let legs = names.iter().enumerate().map(|(role, leg)| LegStatus {
-            role,
-            leg: leg.clone(),
-            state: status::word_of(engine.leg_state(LegId::new(role))).to_owned(),
-            write_mostly: engine.is_write_mostly(LegId::new(role)),
-            failfast: engine.is_failfast(LegId::new(role)),
+        let now = self.core.now();
+        let legs = names.iter().enumerate().map(|(role, name)| {
+            let leg = LegId::new(role);
+            let bad = engine.bad_blocks(leg).ranges();
+            LegStatus {
+                role,
+                leg: name.clone(),
+                state: status::word_of(engine.leg_state(leg)).to_owned(),
+                write_mostly: engine.is_write_mostly(leg),
+                failfast: engine.is_failfast(leg),
+                bad_sectors: bad.map(|range| range.end - range.start).sum(),
+                corrected_sectors: engine.corrected_reads(leg),
+                recent_read_errors: engine.recent_read_errors(now, leg),
+            }
         });
         let is_active = engine.record().dirty || !engine.is_record_durable();
         ArrayStatus {

@@ -3,7 +3,7 @@
 
 use heliostat_engine::{Assembled, Engine, LegState, Metadata, Unequal};
 use heliostat_format::assembly::{Assembly, Candidate};
-use heliostat_format::{BadBlocks, BitmapBits, Superblock};
+use heliostat_format::{BadBlocks, BitmapBits, Features, Superblock};
 use heliostat_policy::{ArrayInfo, PolicySpec};
 use heliostat_types::{Duration, LegId, LegSet, SECTOR_BYTES};
 
@@ -56,7 +56,9 @@ impl Simulation {
             Some(bits)
         });
         let log_sectors = superblock.bad_blocks_size_sectors;
-        let bad_blocks = superblock.bad_blocks_sector().and_then(|sector| {
+        let is_told = superblock.features.contains(Features::BAD_BLOCKS);
+        let log = superblock.bad_blocks_sector().filter(|_| is_told);
+        let bad_blocks = log.and_then(|sector| {
             BadBlocks::parse(
                 &raw(sector, u64::from(log_sectors)),
                 superblock.bad_blocks_shift,

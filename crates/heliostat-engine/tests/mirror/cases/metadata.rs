@@ -20,6 +20,7 @@ const META: Meta = Meta {
     chunk_bytes: Some(4096),
     daemon_sleep_seconds: 5,
     events: 10,
+    has_log: false,
 };
 
 fn setup(legs: usize, chunks: u64) -> Setup {

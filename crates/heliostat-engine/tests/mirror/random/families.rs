@@ -279,3 +279,45 @@ fn memory_is_short_for_the_background_too() {
     };
     attack("memory_is_short_for_the_background_too", 4, odds, LARGE);
 }
+
+#[test]
+fn blocks_go_bad() {
+    let odds = Odds {
+        metadata: true,
+        stuck: 300,
+        unsupported: 50,
+        ..CALM
+    };
+    attack("blocks_go_bad", 100, odds, FULL);
+}
+
+#[test]
+fn the_power_fails_while_blocks_go_bad() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        stuck: 300,
+        write_error: 4,
+        read_error: 20,
+        ..CALM
+    };
+    attack("the_power_fails_while_blocks_go_bad", 100, odds, FULL);
+}
+
+#[test]
+fn blocks_go_bad_and_legs_come_back() {
+    let odds = Odds {
+        metadata: true,
+        stuck: 300,
+        comes_back: 700,
+        background: 400,
+        read_error: 20,
+        write_error: 4,
+        flush_error: 8,
+        by_hand: 100,
+        silence: 30,
+        full: 10,
+        ..CALM
+    };
+    attack("blocks_go_bad_and_legs_come_back", 100, odds, FULL);
+}

@@ -71,7 +71,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
     } else {
         Config::LEG_TIMEOUT_DEFAULT
     };
-    let meta = odds.metadata.then(|| random_meta(dice));
+    let meta = odds.metadata.then(|| random_meta(dice, odds));
     if let Some(meta) = meta {
         let room_bytes = meta.room_bytes(size_bytes).next_multiple_of(4096);
         for leg in &mut legs {
@@ -99,12 +99,13 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
     }
 }
 
-fn random_meta(dice: &mut RandomStream) -> Meta {
+fn random_meta(dice: &mut RandomStream, odds: Odds) -> Meta {
     let chunks = [None, Some(512), Some(4096), Some(4096), Some(16_384)];
     Meta {
         chunk_bytes: chunks[index(dice.below(5))],
         daemon_sleep_seconds: 1 + u32::try_from(dice.below(2)).unwrap(),
         events: 10 + dice.below(100),
+        has_log: odds.stuck > 0,
     }
 }
 

@@ -208,11 +208,13 @@ impl World {
             self.mark_incomplete(leg);
         }
         let superblock = self.superblock_on(leg).map(Box::new);
+        let bad_blocks = self.log_in_use(leg).map(Box::new);
         self.input(Input::AddLeg {
             leg,
             config,
             missed,
             superblock,
+            bad_blocks,
         });
         let added = self.events[before..].contains(&Event::LegAdded { leg });
         self.check(added == (is_out && !busy && is_recorded), || {
@@ -261,6 +263,7 @@ impl World {
             config,
             missed: Missed::From(0),
             superblock: Some(Box::new(superblock)),
+            bad_blocks: None,
         });
     }
 

@@ -1,0 +1,296 @@
+//! Bad blocks, step by step.
+
+use heliostat_engine::{Event, FaultReason, LegConfig, LegState};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
+
+use super::{DONE, answer, at_leg, end};
+use crate::meta::Meta;
+use crate::policies::{First, Rotate};
+use crate::world::{LEG, Outcome, Setup, World};
+
+const IO: Outcome = Outcome::Bad(ErrorKind::Io);
+const META: Meta = Meta {
+    chunk_bytes: Some(4096),
+    daemon_sleep_seconds: 5,
+    events: 10,
+    has_log: true,
+};
+
+/// So many legs with logs, at rest.
+fn world(legs: usize) -> World {
+    world_of(legs, 64 << 10)
+}
+
+/// The same with an array of this size.
+fn world_of(legs: usize, size_bytes: u64) -> World {
+    let leg = |number: u64| LegConfig {
+        data_offset_bytes: (64 + 4 * number) << 10,
+        ..LEG
+    };
+    let setup = Setup {
+        legs: (0..).map(leg).take(legs).collect(),
+        size_bytes,
+        meta: Some(META),
+        ..Setup::legs(legs)
+    };
+    let mut world = World::new(setup, Box::new(First));
+    world.tell_deadline();
+    world.pump();
+    world
+}
+
+/// These sectors of a leg cannot be written.
+fn wear_out(world: &mut World, leg: usize, sectors: std::ops::Range<usize>) {
+    world.legs[leg].stuck.extend(sectors);
+}
+
+/// What the engine knows of a leg, from which sector to which.
+fn bad(world: &World, leg: usize) -> Vec<(u64, u64)> {
+    let bad = world.engine.bad_blocks(LegId::new(leg));
+    bad.ranges().map(|range| (range.start, range.end)).collect()
+}
+
+/// What the leg itself durably says.
+fn logged(world: &World, leg: usize) -> Vec<(u64, u64)> {
+    let log = world.log_on(LegId::new(leg));
+    log.ranges().map(|range| (range.start, range.end)).collect()
+}
+
+fn is_faulted(world: &World) -> bool {
+    let faulted = |event: &Event| matches!(event, Event::LegFaulted { .. });
+    world.events.iter().any(faulted)
+}
+
+#[test]
+fn a_write_that_fails_is_narrowed_to_blocks_and_logged_before_its_answer() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 9..10);
+    let write = world.write(Extent::new(4096, 2048));
+    while bad(&world, 1).is_empty() {
+        assert!(world.pump_one(), "it goes on");
+    }
+    assert_eq!(bad(&world, 1), [(9, 10)]);
+    // The last good block has ended, and the log is on its way.
+    assert_eq!(answer(&world, write), None);
+    assert!(logged(&world, 1).is_empty());
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    assert_eq!(logged(&world, 1), [(9, 10)]);
+    assert!(!is_faulted(&world));
+    world.settle();
+}
+
+#[test]
+fn what_is_bad_on_one_leg_is_read_from_another() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 8..9);
+    world.write(Extent::new(4096, 1024));
+    world.pump();
+    world.set_policy(Box::new(Rotate::default()));
+    for _ in 0..4 {
+        world.read(Extent::new(4096, 512));
+        world.read(Extent::new(4608, 512));
+    }
+    let of_bad = |world: &World, leg| {
+        let reads = at_leg(world, leg, OpKind::Read);
+        let extents = reads.into_iter().map(|at| world.pending[at].op.extent);
+        extents.filter(|extent| extent.offset() == 4096).count()
+    };
+    assert_eq!((of_bad(&world, 0), of_bad(&world, 1)), (4, 0));
+    world.pump();
+    world.settle();
+}
+
+#[test]
+fn a_read_is_cut_where_no_leg_has_all_of_it() {
+    let mut world = world(2);
+    wear_out(&mut world, 0, 8..9);
+    wear_out(&mut world, 1, 10..11);
+    let write = world.write(Extent::new(4096, 2048));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    let read = world.read(Extent::new(4096, 2048));
+    world.pump();
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    assert!(!is_faulted(&world));
+    world.settle();
+}
+
+#[test]
+fn what_no_leg_could_write_fails_and_is_not_read() {
+    let mut world = world(2);
+    for leg in [0, 1] {
+        wear_out(&mut world, leg, 9..10);
+    }
+    let write = world.write(Extent::new(4096, 1024));
+    world.pump();
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    assert_eq!(world.engine.in_sync(), LegSet::first(2));
+    let good = world.read(Extent::new(4096, 512));
+    let lost = world.read(Extent::new(4096, 1024));
+    world.pump();
+    assert!(matches!(answer(&world, good), Some(Ok(_))));
+    assert_eq!(answer(&world, lost), Some(&Err(ErrorKind::Io)));
+    // Until one leg can.
+    world.legs[1].stuck.clear();
+    let again = world.write(Extent::new(4096, 1024));
+    world.pump();
+    assert_eq!(answer(&world, again), DONE);
+    let read = world.read(Extent::new(4096, 1024));
+    world.pump();
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    assert_eq!((bad(&world, 0), bad(&world, 1)), (vec![(9, 10)], vec![]));
+    world.settle();
+}
+
+#[test]
+fn a_log_forgets_a_block_once_it_was_written_and_flushed() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 8..9);
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    world.legs[1].stuck.clear();
+    let write = world.write(Extent::new(4096, 512));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    assert!(bad(&world, 1).is_empty());
+    assert_eq!(logged(&world, 1), [(8, 9)], "the power may fail yet");
+    let flush = world.flush();
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    assert!(logged(&world, 1).is_empty());
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_cannot_write_its_log_is_out_before_the_answer() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 8..9);
+    let write = world.write(Extent::new(4096, 512));
+    while bad(&world, 1).is_empty() {
+        assert!(world.pump_one(), "it goes on");
+    }
+    end(&mut world, 1, OpKind::Write, IO);
+    assert_eq!(answer(&world, write), None, "its fault is not durable");
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    assert_eq!(world.in_sync(), [0]);
+    assert_eq!(world.believed(), LegSet::first(1));
+    world.settle();
+}
+
+#[test]
+fn a_leg_whose_log_is_full_is_out() {
+    let mut world = world_of(2, 600 << 10);
+    let fail = |world: &mut World, sector: usize| {
+        wear_out(world, 1, sector..sector + 1);
+        let write = world.write(Extent::new(sector as u64 * 512, 512));
+        world.pump();
+        assert_eq!(answer(world, write), DONE);
+    };
+    // The log has room for 512 entries.
+    for number in 0..512 {
+        fail(&mut world, number * 2);
+    }
+    assert_eq!(bad(&world, 1).len(), 512);
+    assert!(!is_faulted(&world));
+    fail(&mut world, 1024);
+    assert!(is_faulted(&world));
+    assert_eq!(world.in_sync(), [0]);
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_is_full_is_not_bad_but_out() {
+    let mut world = world(2);
+    let leg = LegId::new(1);
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    let write = world.write(Extent::new(4096, 512));
+    end(
+        &mut world,
+        1,
+        OpKind::Write,
+        Outcome::Bad(ErrorKind::NoSpace),
+    );
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    let reason = FaultReason::WriteFailed(ErrorKind::NoSpace);
+    assert!(world.events.contains(&Event::LegFaulted { leg, reason }));
+    world.settle();
+}
+
+#[test]
+fn what_cannot_be_mended_is_logged_and_what_can_is_counted() {
+    let mut world = world(2);
+    world.legs[0].bad.extend([8, 9]);
+    wear_out(&mut world, 0, 9..10);
+    let read = world.read(Extent::new(4096, 1024));
+    world.pump();
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    assert_eq!(bad(&world, 0), [(9, 10)]);
+    assert_eq!(world.engine.corrected_reads(LegId::new(0)), 1);
+    assert_eq!(world.engine.leg_state(LegId::new(0)), LegState::InSync);
+    world.settle();
+    let on_leg = world.superblock_on(LegId::new(0)).unwrap();
+    assert_eq!(on_leg.corrected_reads, 1);
+}
+
+#[test]
+fn bad_blocks_are_known_after_a_power_cut() {
+    let mut world = world(3);
+    wear_out(&mut world, 0, 8..10);
+    let write = world.write_fua(Extent::new(4096, 1024));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.fail_power();
+    world.take_up_with(LegSet::first(3), 0, Box::new(First));
+    world.tell_deadline();
+    assert_eq!(bad(&world, 0), [(8, 10)]);
+    // All reads before the resync go to the first leg, but for these.
+    world.read(Extent::new(4096, 1024));
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 0);
+    world.pump();
+    world.settle();
+}
+
+#[test]
+fn a_scrub_that_repairs_writes_bad_blocks() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 8..9);
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    world.set_rates(u64::MAX, u64::MAX);
+    for (repair, is_left) in [(false, true), (true, false)] {
+        world.legs[1].stuck.clear();
+        world.input(heliostat_engine::Input::StartScrub { repair });
+        world.finish_background();
+        assert_eq!(!bad(&world, 1).is_empty(), is_left);
+    }
+    let mismatch = |event: &Event| matches!(event, Event::Mismatch { .. });
+    assert!(!world.events.iter().any(mismatch));
+    world.settle();
+}
+
+#[test]
+fn a_rebuild_from_bad_blocks_leaves_them_bad() {
+    let mut world = world(2);
+    world.set_rates(u64::MAX, u64::MAX);
+    let back = LegId::new(1);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    wear_out(&mut world, 0, 8..9);
+    let write = world.write(Extent::new(4096, 512));
+    world.pump();
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    assert!(world.add_leg(back, None, heliostat_engine::Missed::From(0)));
+    world.finish_background();
+    assert_eq!(world.engine.leg_state(back), LegState::InSync);
+    // A page at a time, at least.
+    assert_eq!(
+        (bad(&world, 0), bad(&world, 1)),
+        (vec![(8, 9)], vec![(8, 9)])
+    );
+    assert_eq!(logged(&world, 1), [(8, 9)]);
+    world.settle();
+}
