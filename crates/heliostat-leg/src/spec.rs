@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use heliostat_model::{DRIVES, Drive, ErrorRule, FailedKind, FaultEffect, FaultRule, drive};
 use heliostat_nbd::uri::ExportUri;
-use heliostat_types::Instant;
+use heliostat_types::{Extent, Instant, SECTOR_BYTES};
 use stdx::units::{parse_size, parse_time_ns};
 
 use crate::error::LegError;
@@ -236,6 +236,15 @@ impl ModelSpec {
                 "write" => FailedKind::Write,
                 _ => return Err(format!("error= is read or write, not '{value}'")),
             }))),
+            "range" => self.last_error(key)?.range = parse_range(value)?,
+            "sticky" => {
+                parse_true(key, value)?;
+                let rule = self.last_error(key)?;
+                if rule.kind != FailedKind::Read {
+                    return Err("sticky= is for error=read".to_owned());
+                }
+                rule.sticky = true;
+            }
             "stuck" => {
                 parse_true(key, value)?;
                 self.begin_fault(FaultEffect::Stuck);
@@ -264,8 +273,8 @@ impl ModelSpec {
             "until" => self.last_fault(key)?.until = parse_moment(value)?,
             _ => {
                 return Err(format!(
-                    "there is no key '{key}'; there are size, file, error, stuck, dead, slow, \
-                     at, until, cache, cache-size, torn and seed"
+                    "there is no key '{key}'; there are size, file, error, range, sticky, \
+                     stuck, dead, slow, at, until, cache, cache-size, torn and seed"
                 ));
             }
         }
@@ -278,6 +287,14 @@ impl ModelSpec {
             until: Instant::MAX,
             effect,
         });
+    }
+
+    /// The error that a key belongs to: the fault before it.
+    fn last_error(&mut self, key: &str) -> Result<&mut ErrorRule, String> {
+        match self.faults.last_mut().map(|fault| &mut fault.effect) {
+            Some(FaultEffect::Error(rule)) => Ok(rule),
+            _ => Err(format!("{key}= comes after the error= it is for")),
+        }
     }
 
     /// The cache that a key belongs to.
@@ -293,6 +310,19 @@ impl ModelSpec {
             .last_mut()
             .ok_or_else(|| format!("{key}= comes after the error, stuck, dead or slow it is for"))
     }
+}
+
+/// Bytes of a leg as `OFFSET+SIZE`, in whole sectors.
+fn parse_range(text: &str) -> Result<Extent, String> {
+    let wrong = || format!("range= is OFFSET+SIZE, as in 1m+4k, not '{text}'");
+    let (offset, size) = text.split_once('+').ok_or_else(wrong)?;
+    let sectors = |text| parse_size(text).map_err(|error| error.to_string());
+    let (offset, size) = (sectors(offset)?, sectors(size)?);
+    let is_whole = offset.is_multiple_of(SECTOR_BYTES) && size.is_multiple_of(SECTOR_BYTES);
+    if !is_whole || size == 0 || offset.checked_add(size).is_none() {
+        return Err(wrong());
+    }
+    Ok(Extent::new(offset, size))
 }
 
 fn parse_true(key: &str, value: &str) -> Result<(), String> {
@@ -337,7 +367,7 @@ fn parse_moment(text: &str) -> Result<Instant, String> {
 #[cfg(test)]
 mod tests {
     use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule};
-    use heliostat_types::{Duration, Instant};
+    use heliostat_types::{Duration, Extent, Instant};
 
     use super::{CONNECTIONS_DEFAULT, CacheSpec, LegSpec, SpecKind, Torn};
 
@@ -398,6 +428,25 @@ mod tests {
     }
 
     #[test]
+    fn errors_take_the_range_that_follows_them() {
+        let text = "model:ram,error=write,range=1m+4k,error=read,range=8k+512,sticky=true";
+        let SpecKind::Model(model) = kind(text) else {
+            panic!("a model");
+        };
+        let rules = model.faults.iter().map(|rule| {
+            let FaultEffect::Error(rule) = rule.effect else {
+                panic!("errors alone");
+            };
+            (rule.kind, rule.range, rule.sticky)
+        });
+        let expected = [
+            (FailedKind::Write, Extent::new(1 << 20, 4096), false),
+            (FailedKind::Read, Extent::new(8192, 512), true),
+        ];
+        assert_eq!(rules.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn caches_have_a_size_a_unit_and_a_seed() {
         let cache = |text| {
             let SpecKind::Model(model) = kind(text) else {
@@ -446,6 +495,10 @@ mod tests {
             ("model:ram,at=1s", "at= comes after"),
             ("model:ram,dead=false", "dead= is true or left out"),
             ("model:ram,error=both", "error= is read or write"),
+            ("model:ram,slow=2,range=1m+4k", "after the error="),
+            ("model:ram,error=read,range=4k", "OFFSET+SIZE"),
+            ("model:ram,error=read,range=1m+7", "OFFSET+SIZE"),
+            ("model:ram,error=write,sticky=true", "for error=read"),
             ("model:ram,slow=0", "slow= is a factor"),
             ("model:ram,cache=volatile", "cache= needs file="),
             ("model:ram,cache=none", "cache= is volatile or left out"),
