@@ -63,7 +63,7 @@ pub struct Metadata {
     /// Whether some leg holds another bitmap or another count of events than the others, or a leg
     /// that should be there is not: then all of it is written anew before anything else.
     pub is_uneven: bool,
-    /// The time since 1970 at [`Instant::ZERO`].
+    /// The time since 1970 at [`Instant::ZERO`](heliostat_types::Instant::ZERO).
     pub unix_time: Duration,
 }
 
