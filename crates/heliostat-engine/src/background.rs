@@ -128,7 +128,7 @@ impl Background {
             wants_scrub: None,
             is_paused: false,
             has_copied: false,
-            pace: Pace::new(legs),
+            pace: Pace::new(legs, config.legs.iter().any(|leg| leg.rotational)),
             wake_at: None,
             in_flight_bytes: 0,
             memory_bytes: 0,
@@ -174,7 +174,7 @@ impl Background {
     }
 
     /// Any operation has ended.
-    pub(crate) fn op_ended(&mut self, now: Instant, op: &Op, service_time: Duration) {
+    pub(crate) fn op_ended(&mut self, now: Instant, op: &Op) {
         let leg = op.leg.index();
         match op.owner {
             OpOwner::Background(_) => {
@@ -197,11 +197,11 @@ impl Background {
                 if !matches!(op.kind, OpKind::Read | OpKind::Write) {
                     return;
                 }
-                let age = now.saturating_since(self.had_at[leg]);
-                let is_beside = self.at_leg[leg] > 0 || age < service_time;
+                // With the time in front of a device that has as much as it takes.
+                let time = now.saturating_since(op.assigned);
+                let is_beside = self.at_leg[leg] > 0 || self.had_at[leg] > op.assigned;
                 let is_write = op.kind == OpKind::Write;
-                self.pace
-                    .note_client(leg, is_write, service_time, is_beside);
+                self.pace.note_client(leg, is_write, time, is_beside);
             }
         }
     }
@@ -464,6 +464,7 @@ impl Engine {
 
     fn begin_job(&mut self, kind: BackgroundKind, total_bytes: u64, now: Instant) {
         self.background.job = Some(Job::new(kind, total_bytes, now));
+        self.background.pace.begin(now);
         let event = Event::BackgroundStarted { kind, total_bytes };
         self.outputs.push_back(Output::Event(event));
     }

@@ -81,6 +81,8 @@ pub(crate) struct Op {
     pub(crate) memory: Option<BufferSlice>,
     pub(crate) fua: bool,
     pub(crate) may_trim: bool,
+    /// When it was handed to the leg.
+    pub(crate) assigned: Instant,
     /// When the device got it; `None` while it waits in the queue.
     dispatched: Option<Instant>,
 }
@@ -365,6 +367,7 @@ impl Engine {
             memory: new.memory,
             fua: new.fua,
             may_trim: new.may_trim,
+            assigned: turn.now,
             dispatched: None,
         });
         self.ops_begun += 1;
@@ -475,7 +478,7 @@ impl Engine {
             self.release_buffer(memory.buffer);
         }
         if self.background.is_working() {
-            self.background.op_ended(turn.now, &op, service_time);
+            self.background.op_ended(turn.now, &op);
         }
         self.pump(turn.now, op.leg);
         op

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use heliostat_types::{Duration, Instant, Prng, RandomStream};
 use stdx::histogram::Histogram;
 
-use super::{Go, Pace, rate_of, time_for};
+use super::{Felt, Go, Pace, rate_of, time_for};
 
 const MB: u64 = 1_000_000;
 
@@ -57,7 +57,7 @@ impl World {
     fn new(device: Device, clients: usize, think: Duration) -> Self {
         Self {
             device,
-            pace: Pace::new(1),
+            pace: Pace::new(1, device.seek > Duration::from_ms(1)),
             now: Instant::ZERO,
             queue: VecDeque::new(),
             ends_at: None,
@@ -227,4 +227,48 @@ fn rates_change_while_it_runs() {
     world.run(Duration::from_secs(1));
     let (_, rate) = world.measure(Duration::from_secs(10));
     assert!(rate <= MB, "{rate}");
+}
+
+#[test]
+fn it_looks_before_it_begins() {
+    let mut world = World::new(DISK, 4, Duration::ZERO);
+    world.has_background = false;
+    world.run(Duration::from_secs(1));
+    world.has_background = true;
+    world.pace.begin(world.now);
+    let (_, rate) = world.measure(Duration::from_ms(99));
+    assert_eq!(rate, 0);
+    let (_, rate) = world.measure(Duration::from_secs(5));
+    assert!(rate >= MB, "{rate}");
+}
+
+#[test]
+fn what_is_felt_alone_rises_only_where_nothing_is_left_behind() {
+    let mut felt = Felt::default();
+    let mut look = |ms, is_calm| {
+        (0..100).for_each(|_| felt.alone.record(Duration::from_ms(ms)));
+        felt.looked(is_calm);
+        felt.measure.expect("enough was seen").mean_ns / 1000
+    };
+    assert_eq!(look(8, false), 8_000);
+    assert_eq!(look(100, false), 8_000);
+    assert_eq!(look(100, true), 12_000);
+    assert_eq!(look(100, true), 18_000);
+    assert_eq!(look(2, false), 10_000);
+}
+
+#[test]
+fn one_operation_in_200_may_be_slow() {
+    let mut felt = Felt::default();
+    (0..100).for_each(|_| felt.alone.record(Duration::from_ms(8)));
+    felt.looked(false);
+    let mut take = |fast: u32, slow: u32| {
+        (0..fast).for_each(|_| felt.note(Duration::from_ms(8)));
+        (0..slow).for_each(|_| felt.note(Duration::from_ms(17)));
+        felt.settle().0
+    };
+    assert!(!take(250, 1));
+    assert!(take(0, 1), "the second one is too early");
+    assert!(!take(10, 0), "nothing new");
+    assert!(!take(400, 1), "made up for");
 }
