@@ -113,7 +113,10 @@ fn sizes(
     }
     if !superblock.features.contains(Features::NEW_OFFSET) {
         let before = unused_before(superblock, minor, bitmap);
-        let after = data_size.saturating_sub(size);
+        let after = match minor {
+            Minor::End => unused_behind(superblock),
+            Minor::Start | Minor::Behind4K => data_size.saturating_sub(size),
+        };
         let told = format!("before={before} sectors, after={after} sectors");
         fields.push(("Unused Space", told));
     }
@@ -147,6 +150,17 @@ fn unused_before(superblock: &Superblock, minor: Minor, bitmap: Option<&BitmapSu
         }
     }
     superblock.data_offset_sectors.saturating_sub(start)
+}
+
+/// How much is free between the data and what lies at the end of the leg.
+fn unused_behind(superblock: &Superblock) -> u64 {
+    let others = [superblock.bitmap_sector(), superblock.bad_blocks_sector()];
+    let end = superblock.super_offset_sectors;
+    let end = others.into_iter().flatten().fold(end, u64::min);
+    let data_end = superblock
+        .data_offset_sectors
+        .saturating_add(superblock.size_sectors);
+    end.saturating_sub(data_end)
 }
 
 /// What else is on the leg, and how it is to be used.
@@ -266,9 +280,8 @@ pub fn describe_bitmap(head: &BitmapSuper, bits: Option<&BitmapBits>) -> Vec<Fie
     ];
     if let Some(bits) = bits {
         let (dirty, all) = (bits.count_set(), bits.chunks());
-        // In tenths of a percent, rounded.
-        let tenths = (dirty * 1000 + all / 2).checked_div(all).unwrap_or(0);
-        let percent = format!("{}.{}%", tenths / 10, tenths % 10);
+        // As C rounds it: what lies in the middle goes to the even side.
+        let percent = format!("{:.1}%", 100.0 * dirty as f64 / all.max(1) as f64);
         let told = format!("{all} bits (chunks), {dirty} dirty ({percent})");
         fields.push(("Bitmap", told));
     }

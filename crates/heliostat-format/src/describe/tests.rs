@@ -194,6 +194,45 @@ fn chunks_that_are_not_whole_do_not_count() {
 }
 
 #[test]
+fn what_is_free_at_the_end_is_told_as_mdadm_does() {
+    // Seen on a leg of version 1.0 whose data could not use all that there is.
+    let at_end = Superblock {
+        level: 1,
+        size_sectors: 30_080,
+        data_size_sectors: 30_808,
+        data_offset_sectors: 0,
+        super_offset_sectors: 30_824,
+        bad_blocks_size_sectors: 8,
+        bad_blocks_offset_sectors: -8,
+        ..mirror_leg(0, 2)
+    };
+    let at_end = Superblock {
+        features: Features::default(),
+        bitmap_offset_sectors: 0,
+        ..at_end
+    };
+    let fields = describe_superblock(&at_end, Minor::End, (1, 1), None);
+    let told = "before=0 sectors, after=736 sectors";
+    assert_eq!(value(&fields, "Unused Space"), Some(told));
+}
+
+#[test]
+fn parts_of_bits_are_rounded_as_in_c() {
+    let head = crate::BitmapSuper {
+        sync_size_sectors: 48 * 128,
+        chunk_bytes: 65_536,
+        ..bitmap_of(&mirror_leg(0, 2))
+    };
+    let mut bits = BitmapBits::new(head, 48);
+    for chunk in [0, 7, 8] {
+        bits.set(chunk);
+    }
+    let fields = describe_bitmap(&head, Some(&bits));
+    let told = "48 bits (chunks), 3 dirty (6.2%)";
+    assert_eq!(value(&fields, "Bitmap"), Some(told));
+}
+
+#[test]
 fn moments_are_told() {
     for (seconds, told) in [
         (0, "Thu Jan  1 00:00:00 1970 UTC"),

@@ -160,7 +160,11 @@ impl Living<'_> {
         self.settle()?;
         let done = format!("{action}: done");
         let before = self.server.said()?.matches(&done).count();
-        self.server.control(&["scrub", NAME, action])?;
+        let said = self.server.listen(&["scrub", NAME, action])?;
+        if said.stderr.contains("nothing to compare") {
+            return Ok(());
+        }
+        ensure!(said.status.success(), "scrub: {}", said.stderr);
         process::wait_until("the scrub", WORK_TIME_MAX, || {
             Ok(self.server.said()?.matches(&done).count() > before)
         })?;
