@@ -36,10 +36,10 @@ const MEMORY_ALIGN_BYTES: u32 = 512;
 /// front of the leg, where a policy still has a choice.
 pub(crate) const QUEUE_DEPTH_MAX: u32 = 128;
 
-/// How often, and after which pause, is tried again what somebody else is in the way of: a second
-/// in all, which is far longer than the kernel takes to close the files of a process that was
-/// killed.
-const CLOSING_TRIES: u32 = 40;
+/// How often, and after which pause, is tried again what somebody else is in the way of: five
+/// seconds in all, which is far longer than the kernel takes to close the files of a process that
+/// was killed, but for a machine that has much else to do.
+const CLOSING_TRIES: u32 = 200;
 const CLOSING_PAUSE: Duration = Duration::from_millis(25);
 
 /// How transfers go.
