@@ -10,9 +10,9 @@
 //! is bad is logged or its write was never answered. The other way round a log forgets only what
 //! was flushed after it was written well: before that, a power cut could bring back the old bytes.
 //!
-//! Addresses are those of the leg, from the start of its data, and bad are whole blocks of the
-//! array, whatever the log says. A leg without a log, or with one that is full, is faulted instead,
-//! as is one that cannot write its log.
+//! Addresses are those of the leg, from the start of its data, though the log itself counts from
+//! the start of the leg. Bad are whole blocks of the array, whatever the log says. A leg without a
+//! log, or with one that is full, is faulted instead, as is one that cannot write its log.
 
 use std::ops::Range;
 
@@ -49,6 +49,8 @@ struct Log {
     pending: Option<Vec<u8>>,
     /// Whether its superblock says that there is something in it.
     is_told: bool,
+    /// Where the data begins, from which on all but the bytes counts.
+    data_sectors: u64,
     /// Where on the leg it lies; `None` where there is none that can be written.
     address: Option<u64>,
 }
@@ -89,16 +91,19 @@ impl Log {
             written: Vec::new(),
             pending: None,
             is_told: false,
+            data_sectors: 0,
             address: None,
         }
     }
 
     /// That of a leg which says this, and of which so many bytes are the array's.
     fn of(superblock: &Superblock, read: &BadBlocks, leg_bytes: u64, block_bytes: u64) -> Self {
+        let data_sectors = superblock.data_offset_sectors;
+        let logged = read.counted_from(data_sectors);
         let mut bad = BadBlocks::new(ROOM_SECTORS);
         // What is said of other places than the array's concerns nobody.
         let all = 0..leg_bytes / SECTOR_BYTES;
-        for range in read.ranges() {
+        for range in logged.ranges() {
             let range = range.start.min(all.end)..range.end.min(all.end);
             let blocks = extent_of(&range).aligned_out(block_bytes);
             let inserted = bad.insert(sectors_of(blocks));
@@ -111,7 +116,8 @@ impl Log {
         Self {
             bad,
             written: read.as_read(),
-            logged: read.clone(),
+            logged,
+            data_sectors,
             is_told: superblock.features.contains(Features::BAD_BLOCKS),
             address: address.filter(is_whole).filter(|_| size_bytes > 0),
             ..Self::none()
@@ -121,8 +127,9 @@ impl Log {
     /// What is to be on the leg next. Where there is no place for all of it beside what is there,
     /// all is written anew.
     fn next_bytes(&self) -> Vec<u8> {
-        let next = self.logged.to_bytes_after(&self.written);
-        next.unwrap_or_else(|_| self.logged.to_bytes())
+        let logged = self.logged.moved_up(self.data_sectors);
+        let next = logged.to_bytes_after(&self.written);
+        next.unwrap_or_else(|_| logged.to_bytes())
     }
 
     /// Whether the leg does not say what it is to say.
@@ -134,6 +141,7 @@ impl Log {
     /// Whether there is a place for all that is logged, after what is on its way.
     fn has_place(&self, logged: &BadBlocks) -> bool {
         let before = self.pending.as_ref().unwrap_or(&self.written);
+        let logged = logged.moved_up(self.data_sectors);
         logged.to_bytes_after(before).is_ok()
     }
 }

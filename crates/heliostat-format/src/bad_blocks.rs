@@ -47,8 +47,8 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The bad blocks of one leg, in sectors from the start of its data. Two are equal where they name
-/// the same sectors and have the same room.
+/// The bad blocks of one leg, in sectors from its start, as Linux md counts them. Two are equal
+/// where they name the same sectors and have the same room.
 #[derive(Clone, Debug)]
 pub struct BadBlocks {
     /// Rising; between two of them is at least one good sector.
@@ -165,6 +165,33 @@ impl BadBlocks {
             slots.place(range)?;
         }
         Ok(slots.into_bytes())
+    }
+
+    /// The same, so many sectors further on.
+    ///
+    /// # Panics
+    /// Where a range ends beyond the 54 bits that an entry has for its start.
+    #[must_use]
+    pub fn moved_up(&self, sectors: u64) -> Self {
+        let up = |range: Range<u64>| range.start + sectors..range.end + sectors;
+        let ranges: Vec<Range<u64>> = self.ranges().map(up).collect();
+        let end = ranges.last().map_or(0, |range| range.end);
+        assert!(end <= START_MAX, "a leg has less than 2^54 sectors");
+        Self {
+            ranges,
+            ..self.clone()
+        }
+    }
+
+    /// The same, counted from this sector on; what lies before it is left out.
+    #[must_use]
+    pub fn counted_from(&self, sector: u64) -> Self {
+        let behind = self.ranges().filter(|range| range.end > sector);
+        let from = |range: Range<u64>| range.start.saturating_sub(sector)..range.end - sector;
+        Self {
+            ranges: behind.map(from).collect(),
+            ..self.clone()
+        }
     }
 
     /// Adds all sectors of `range`. An empty one adds nothing.

@@ -139,8 +139,6 @@ struct Queue {
     waiting: VecDeque<Task>,
     /// Threads that are carrying something out.
     busy_count: usize,
-    /// Of them, those that write back, which takes no device's time.
-    writing_back_count: usize,
     closed: bool,
 }
 
@@ -217,7 +215,7 @@ impl Drop for Workers {
         let mut queue = locked(&self.shared.queue);
         queue.closed = true;
         queue.waiting.clear();
-        let all_idle = queue.busy_count == queue.writing_back_count;
+        let all_idle = queue.busy_count == 0;
         drop(queue);
         self.shared.changed.notify_all();
         if all_idle {
@@ -232,7 +230,6 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self) {
         while let Some(task) = self.next() {
-            let is_write_back = matches!(task, Task::WriteBack);
             let done = match (task, &self.target) {
                 (Task::Io(io), target) => Some((io, target.perform(&self.arena, io))),
                 (Task::WriteBack, Target::Cached(cached)) => {
@@ -242,10 +239,7 @@ impl Shared {
                 (Task::WriteBack, Target::File(_)) => None,
             };
             // First, so that whoever has everything reported finds nobody busy.
-            let mut queue = locked(&self.queue);
-            queue.busy_count -= 1;
-            queue.writing_back_count -= usize::from(is_write_back);
-            drop(queue);
+            locked(&self.queue).busy_count -= 1;
             if let Some((io, outcome)) = done {
                 self.report(io, outcome);
             }
@@ -261,7 +255,6 @@ impl Shared {
             }
             if let Some(task) = queue.waiting.pop_front() {
                 queue.busy_count += 1;
-                queue.writing_back_count += usize::from(matches!(task, Task::WriteBack));
                 return Some(task);
             }
             queue = self

@@ -273,7 +273,7 @@ fn bad_blocks(text: &mut String, leg: &str, bad: &Result<BadBlocks, FormatError>
             let _ = writeln!(text, "{leg}: no bad blocks are known");
         }
         Ok(bad) => {
-            let _ = writeln!(text, "{leg}: bad blocks, from the start of the data");
+            let _ = writeln!(text, "{leg}: bad blocks, from the start of the leg");
             for range in bad.ranges() {
                 let len = range.end - range.start;
                 let _ = writeln!(text, "{:>20} for {len} sectors", range.start);

@@ -322,13 +322,17 @@ pub(crate) fn pairs_of(legs: LegSet) -> impl Iterator<Item = (LegId, LegId)> {
 }
 
 impl World {
-    /// What is durably in the log of a leg.
+    /// What is durably in the log of a leg, from the start of its data.
     pub(crate) fn log_on(&self, leg: LegId) -> BadBlocks {
         let reading = self
             .setup
             .meta
             .and_then(|_| self.readings()[leg.index()].clone());
-        reading.map_or_else(|| BadBlocks::new(0), |reading| reading.bad_blocks.clone())
+        let of_data = |reading: Rc<Candidate>| {
+            let from = reading.superblock.data_offset_sectors;
+            reading.bad_blocks.counted_from(from)
+        };
+        reading.map_or_else(|| BadBlocks::new(0), of_data)
     }
 
     /// What the log of a leg says when it is read.

@@ -237,6 +237,15 @@ fn what_finds_no_place_beside_the_others_is_refused() {
     assert_eq!(bad.to_bytes_after(&whole), Err(Full { entries_max }));
 }
 
+#[test]
+fn what_is_counted_from_elsewhere_is_the_same() {
+    let bad = of(&[0..10, 40..50, 1000..3000]);
+    assert_eq!(ranges(&bad.moved_up(7)), "7..17 47..57 1007..3007");
+    assert_eq!(bad.moved_up(7).counted_from(7), bad);
+    assert_eq!(ranges(&bad.counted_from(45)), "0..5 955..2955");
+    assert!(bad.counted_from(3000).is_empty());
+}
+
 proptest! {
     /// A log of eight sectors in a long life, of which a power cut may leave any sector behind.
     #[test]

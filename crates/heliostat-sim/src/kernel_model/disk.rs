@@ -239,7 +239,9 @@ impl Fields {
         let entries = entries.take_while(|entry| *entry != u64::MAX);
         Ok(entries
             .map(|entry| (entry >> 10, entry & 0x3ff))
-            .filter(|(_, count)| *count > 0)
+            // They count from the start of the disk.
+            .filter(|(first, count)| *count > 0 && *first >= self.data_offset)
+            .map(|(first, count)| (first - self.data_offset, count))
             .collect())
     }
 }

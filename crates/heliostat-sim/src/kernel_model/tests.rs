@@ -344,7 +344,8 @@ fn bad_blocks_are_read_elsewhere() {
         .u32(8, 9)
         .put(186, &8u16.to_le_bytes())
         .u32(188, 16);
-    disks[0].u64(log, 9 << 10 | 2).u64(log + 8, u64::MAX);
+    let entry = (DATA_SECTOR + 9) << 10 | 2;
+    disks[0].u64(log, entry).u64(log + 8, u64::MAX);
     let array = assembled(&disks).unwrap();
     let read: Vec<_> = (8..12).map(|sector| readers(&array, sector)).collect();
     assert_eq!(read, [[0], [1], [1], [0]]);
