@@ -6,6 +6,7 @@
 //! everywhere.
 
 mod arrays;
+mod bad_blocks;
 mod clients;
 mod control;
 mod demo;
@@ -57,6 +58,7 @@ const TESTS: &[&[Test]] = &[
     arrays::TESTS,
     rebuilds::TESTS,
     grow::TESTS,
+    bad_blocks::TESTS,
     examine::TESTS,
     hostile::TESTS,
     filesystem::TESTS,

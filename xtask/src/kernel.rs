@@ -5,6 +5,7 @@
 //! that are taken here up to their next script; then one guest runs all of these scripts.
 
 mod agreement;
+mod bad;
 mod behind;
 mod boot;
 mod case;
@@ -52,6 +53,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     grown::cases,
     inside::cases,
     large::cases,
+    bad::cases,
 ];
 
 /// The size of the drive with the pattern: each part of it, one for each tag, is more than the
