@@ -39,6 +39,10 @@ pub(crate) struct Addition {
 /// What the array is, to whoever is to become a leg of it.
 #[derive(Debug)]
 pub(crate) struct Wanted {
+    /// What the array is served as.
+    pub(crate) name: String,
+    /// The legs that are in, as they were written, with their roles.
+    pub(crate) present: Vec<(usize, String)>,
     /// The superblock of a leg in sync, with the newest table of roles.
     pub(crate) like: Superblock,
     /// The legs that are out.
@@ -52,6 +56,18 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// Refuses a leg that is one of the array already.
+    ///
+    /// # Errors
+    /// Says which one.
+    pub(crate) fn expect_absent(&self, text: &str) -> Result<(), String> {
+        let mut present = self.present.iter();
+        match present.find(|(_, name)| is_same_leg(name, text)) {
+            Some((role, _)) => Err(format!("{text} is leg {role} of {} already", self.name)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a leg may have been written to without the array: what it holds then is not told by
     /// the array's bitmap. A leg that goes on alone first writes down that the others are out, so
     /// one that knows all legs in sync as such has not.
@@ -64,6 +80,12 @@ impl Wanted {
         own.events > self.like.events
             || in_sync.any(|(number, role)| own.role_of(number) != Some(role))
     }
+}
+
+/// Whether two legs, as they were written, are the same file or device, or the same words.
+pub(crate) fn is_same_leg(one: &str, other: &str) -> bool {
+    let files = (std::fs::canonicalize(one), std::fs::canonicalize(other));
+    one == other || matches!(files, (Ok(one), Ok(other)) if one == other)
 }
 
 /// A leg that can become part of the array at once.

@@ -218,6 +218,7 @@ impl Handle {
                     .to_owned(),
             ));
         };
+        wanted.expect_absent(leg).map_err(RuntimeError)?;
         // It may be one of ours that was faulted and is still open.
         let _ = self.remove(leg);
         let addition = Addition::open(leg, force)?;

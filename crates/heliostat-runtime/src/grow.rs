@@ -199,6 +199,9 @@ fn additions(
     // A leg that was away is as good as a new one, unless it went on alone.
     let assembly = Assembly::of(candidates).map_err(|error| RuntimeError(error.to_string()))?;
     let wanted = Wanted {
+        name: options.name.clone(),
+        // Whoever is one was found above.
+        present: Vec::new(),
         like: plan.before.clone(),
         out: assembly.roles_lacking().map(LegId::new).collect(),
         known_since: None,

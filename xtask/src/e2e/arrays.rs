@@ -369,12 +369,15 @@ fn new_leg(room: &Room) -> Result<()> {
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     server.control(&["fail", NAME, "1"])?;
     let refused = server.listen(&["re-add", NAME, &spare])?;
-    let words = ["was no leg of this array", "heliostat add"];
+    let words = ["was no leg of this array", "heliostat add disk "];
     ensure!(
         words.iter().all(|word| refused.stderr.contains(word)),
         "{}",
         refused.stderr
     );
+    let refused = server.listen(&["add", NAME, &legs[0]])?;
+    let words = "is leg 0 of disk already";
+    ensure!(refused.stderr.contains(words), "{}", refused.stderr);
     let raw = room.path_text("other.img");
     fs::write(&raw, vec![7; 64 << 20])?;
     let refused = server.listen(&["add", NAME, &raw])?;

@@ -12,10 +12,13 @@ impl Addition {
     /// The reason, and the way out. Nothing was written to the leg.
     pub(crate) fn expect_known(&self, wanted: &Wanted) -> Result<(), String> {
         let name = self.leg.name();
-        let add =
-            format!("'heliostat add NAME {name}' makes it a leg by copying all of the array to it");
+        let array = &wanted.name;
+        let add = format!(
+            "'heliostat add {array} {name}' makes it a leg by copying all of the array to it"
+        );
         let forced = format!(
-            "'heliostat add NAME {name} --force' makes it a leg by copying all of the array over it"
+            "'heliostat add {array} {name} --force' makes it a leg by copying all of the array over \
+             it"
         );
         let own = self.candidate.as_ref();
         let Some(own) = own.map(|candidate| &candidate.superblock) else {

@@ -7,7 +7,7 @@ use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use super::{Server, leg_config, set_flags};
-use crate::add::{NewLeg, Wanted};
+use crate::add::{NewLeg, Wanted, is_same_leg};
 use crate::commands::Refused;
 use crate::core::SpareLeg;
 use crate::events;
@@ -19,12 +19,7 @@ impl Server {
     fn leg_called(&self, text: &str) -> Result<LegId, String> {
         let names = self.core.leg_names();
         let role = text.parse().ok().filter(|&role: &usize| role < names.len());
-        let role = role.or_else(|| names.iter().position(|name| name == text));
-        let same_file = |name: &String| {
-            let (one, other) = (std::fs::canonicalize(name), std::fs::canonicalize(text));
-            matches!((one, other), (Ok(one), Ok(other)) if one == other)
-        };
-        let role = role.or_else(|| names.iter().position(same_file));
+        let role = role.or_else(|| names.iter().position(|name| is_same_leg(name, text)));
         role.map(LegId::new).ok_or_else(|| {
             let legs: Vec<String> = names
                 .iter()
@@ -93,8 +88,14 @@ impl Server {
     /// What a leg that is added has to know.
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let engine = self.core.engine();
-        let all = LegSet::first(self.core.leg_names().len());
+        let names = self.core.leg_names();
+        let all = LegSet::first(names.len());
+        let present = engine.writable().iter();
         Some(Wanted {
+            name: self.name.clone(),
+            present: present
+                .map(|leg| (leg.index(), names[leg.index()].clone()))
+                .collect(),
             like: engine.array_superblock()?,
             out: all.difference(engine.writable()),
             known_since: engine.known_since(),
