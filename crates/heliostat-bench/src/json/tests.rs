@@ -120,7 +120,7 @@ fn fields_stand_in_the_order_of_the_contract() {
         "integrity":
         {"damaged_reads":0,"lost_writes":0,"torn_writes":0,"misdirected_writes":0,
         "rotten_sectors":0,"lied_flushes":0,"power_cuts":0,"sectors_lost_by_lies":0,
-        "damaged_sectors":0},"bound":
+        "damaged_sectors":0},"background":null,"bound":
         {"read_iops":0,"read_bw_bytes":0,"write_iops":0,"write_bw_bytes":0,
         "limit":"requests outstanding"}}"#]]
     .assert_eq(&shape(&object.replace(hash, "HASH")));

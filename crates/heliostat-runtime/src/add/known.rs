@@ -17,8 +17,8 @@ impl Addition {
             "'heliostat add {array} {name}' makes it a leg by copying all of the array to it"
         );
         let forced = format!(
-            "'heliostat add {array} {name} --force' makes it a leg by copying all of the array over \
-             it"
+            "'heliostat add {array} {name} --force' makes it a leg by copying all of the array \
+             over it"
         );
         let own = self.candidate.as_ref();
         let Some(own) = own.map(|candidate| &candidate.superblock) else {
