@@ -9,7 +9,7 @@ mod check;
 mod spoil;
 mod start;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use heliostat_engine::Input;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
@@ -33,9 +33,7 @@ pub(crate) struct Lives {
     /// Those of them that were written since, and when that was answered: until it is flushed, the
     /// next power cut may bring them back.
     rewritten: BTreeMap<u64, Moment>,
-    /// Those of them that were read from another leg than first.
-    moved: BTreeSet<u64>,
-    /// The legs that the array was started on, while clients are not served yet.
+    /// The legs in sync that the array was started on, while clients are not served yet.
     waits_for: Option<LegSet>,
     /// Whether legs in sync are equal but for what is being written: they were at the start, or the
     /// resync is done.
@@ -63,13 +61,6 @@ impl Simulation {
         lives.current = in_sync;
         lives.out = lives.out.difference(in_sync);
         lives.distrusted = lives.distrusted.difference(in_sync);
-        if let Some(shadow) = &mut self.shadow {
-            for sector in &lives.moved {
-                for version in lives.unequal.get(sector).into_iter().flatten() {
-                    shadow.allow(*sector, *version);
-                }
-            }
-        }
         if self.is_metadata_damaged() {
             // Whatever becomes of it, it must come to an end.
             let all = LegSet::first(self.legs.len());
@@ -82,7 +73,6 @@ impl Simulation {
                 let lives = self.lives.as_mut().expect("the array has metadata");
                 lives.unequal = unequal;
                 lives.rewritten.clear();
-                lives.moved.clear();
             }
             Err(text) => self.fail(format!("after the power cut, {text}")),
         }
@@ -114,8 +104,9 @@ impl Simulation {
         if let Err(text) = started {
             self.fail(format!("at the start, {text}"));
         }
+        let in_sync = self.engine.in_sync();
         let lives = self.lives.as_mut().expect("the array has metadata");
-        lives.waits_for = Some(present);
+        lives.waits_for = Some(in_sync);
     }
 
     /// Serves clients as soon as the legs know who is in sync; whether it is that moment.
@@ -124,12 +115,13 @@ impl Simulation {
             return false;
         }
         let lives = self.lives.as_mut();
-        let Some(present) = lives.and_then(|lives| lives.waits_for.take()) else {
+        let Some(started) = lives.and_then(|lives| lives.waits_for.take()) else {
             return false;
         };
-        // One that has fallen out meanwhile was read by nobody.
-        let present = present.intersection(self.engine.in_sync());
-        if let Err(text) = self.read_everything(present) {
+        // Where one has fallen out meanwhile, that is not durable yet, so that another power cut
+        // may bring it back: until then nobody reads where it may differ from the others.
+        let are_all_left = started.difference(self.engine.in_sync()).is_empty();
+        if are_all_left && let Err(text) = self.read_everything(started) {
             self.fail(format!("at the start, {text}"));
         }
         // As the daemon does it.
@@ -162,8 +154,7 @@ impl Simulation {
     }
 
     /// A leg is no longer read in `extent`: where legs have differed since the last power cut,
-    /// reads may see what another one holds. Until it is known for good that this leg is out, or it
-    /// has been made equal, another power cut may undo that.
+    /// reads may see what another one holds. Once they have, no further power cut may undo that.
     pub(crate) fn read_elsewhere(&mut self, leg: LegId, extent: Extent) {
         let Some(lives) = &mut self.lives else {
             return;
@@ -171,7 +162,6 @@ impl Simulation {
         let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
         let moved = lives.unequal.range(sectors).map(|(sector, _)| *sector);
         let moved: Vec<u64> = moved.collect();
-        lives.moved.extend(&moved);
         let left = self.engine.in_sync().difference(lives.out);
         let mut others = left;
         others.remove(leg);
