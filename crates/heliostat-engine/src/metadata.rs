@@ -15,8 +15,10 @@
 //! Where an engine begins with legs that do not say the same, its first commit makes them: those
 //! that are one event behind hear of that event alone, before there is another one. Where a leg is
 //! out there is an event before anything is written, because it may be as fresh as the others, and
-//! two where nobody knew of that, because then it may be one in front of them. A bitmap that
-//! nobody could believe says so itself until all its pages are durable.
+//! two where nobody knew of that, because then it may be one in front of them. Only the second one
+//! says that it is out: it may call one of them failed, and two legs that are equally fresh and say
+//! that of each other are a case for people. A bitmap that nobody could believe says so itself
+//! until all its pages are durable.
 //!
 //! A leg that is being rebuilt gets the same, with a superblock that says how far it has come. It
 //! is the last to get it in each event, so that whoever hears of an event first is in sync.
@@ -121,11 +123,22 @@ enum Step {
     /// A superblock for each leg.
     Superblocks {
         events: u64,
-        /// Legs that missed the last event hear of it, and of nothing else.
-        is_catching_up: bool,
+        word: Word,
         /// It is for those legs alone that are being rebuilt.
         is_for_rebuilding: bool,
     },
+}
+
+/// What superblocks say of who is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// What the others have heard of the last event: legs that missed it hear of nothing else.
+    Told,
+    /// What was known before this start, though some leg is not there. That one may be as fresh,
+    /// and call one of these failed: then they must not say the same of it.
+    Before,
+    /// The record as the commit has it.
+    New,
 }
 
 /// A commit on its way.
@@ -343,11 +356,13 @@ impl Engine {
         if let Some(before) = events_before {
             let start = keeper.start;
             if keeper.behind.is_some() {
-                superblocks.push((before, true));
+                superblocks.push((before, Word::Told));
             }
-            superblocks.push((before + 1, false));
             if start.is_some_and(|start| start.is_passing) {
-                superblocks.push((before + 2, false));
+                superblocks.push((before + 1, Word::Before));
+                superblocks.push((before + 2, Word::New));
+            } else {
+                superblocks.push((before + 1, Word::New));
             }
             keeper.events = superblocks[superblocks.len() - 1].0;
             let events = keeper.events;
@@ -368,13 +383,13 @@ impl Engine {
             steps.push_front(Step::Flush);
         }
         let has_rebuilding = !targets.difference(self.legs.in_sync).is_empty();
-        for (events, is_catching_up) in superblocks {
+        for (events, word) in superblocks {
             // Legs in sync first, so that no leg that calls one of the others failed is ever
             // behind it.
             let rounds = [false].into_iter().chain(has_rebuilding.then_some(true));
             steps.extend(rounds.map(|is_for_rebuilding| Step::Superblocks {
                 events,
-                is_catching_up,
+                word,
                 is_for_rebuilding,
             }));
         }
@@ -433,7 +448,7 @@ impl Engine {
             Some(Step::Logs) => self.send_each(turn, self.logs_to_send(targets)),
             Some(Step::Superblocks {
                 events,
-                is_catching_up,
+                word,
                 is_for_rebuilding,
             }) => {
                 let targets = if is_for_rebuilding {
@@ -441,7 +456,7 @@ impl Engine {
                 } else {
                     targets.intersection(in_sync)
                 };
-                self.send_superblocks(turn, targets, events, is_catching_up)
+                self.send_superblocks(turn, targets, events, word)
             }
             None => true,
         };
@@ -491,9 +506,9 @@ impl Engine {
         turn: &Turn<'_>,
         targets: LegSet,
         events: u64,
-        is_catching_up: bool,
+        word: Word,
     ) -> bool {
-        let roles = self.roles_to_tell(is_catching_up);
+        let roles = self.roles_to_tell(word);
         let of = |leg| self.superblock_of(turn.now, leg, events, &roles);
         let superblocks = targets.iter().map(|leg| (leg, of(leg)));
         let parts = superblocks.map(|(leg, superblock)| {

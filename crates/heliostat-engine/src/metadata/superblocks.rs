@@ -7,6 +7,8 @@ use crate::api::LegState;
 use crate::background::Missed;
 use crate::engine::Engine;
 
+use super::Word;
+
 /// A leg that was left behind by a growth of the array says of it what the freshest says.
 pub(super) fn evened(mut superblocks: Vec<Option<Superblock>>) -> Vec<Option<Superblock>> {
     let present = superblocks.iter().flatten();
@@ -22,15 +24,20 @@ pub(super) fn evened(mut superblocks: Vec<Option<Superblock>>) -> Vec<Option<Sup
 }
 
 impl Engine {
-    /// The roles as the commit has them, or, to catch up, as they were told to the others.
-    pub(super) fn roles_to_tell(&self, is_catching_up: bool) -> Vec<Role> {
+    /// The roles that a step of the commit tells.
+    pub(super) fn roles_to_tell(&self, word: Word) -> Vec<Role> {
         let keeper = self.keeper();
-        if is_catching_up {
-            let told = keeper.behind.clone();
-            return told.expect("some leg has missed an event");
+        match word {
+            Word::Told => {
+                let told = keeper.behind.clone();
+                told.expect("some leg has missed an event")
+            }
+            Word::Before => keeper.roles.clone(),
+            Word::New => {
+                let commit = keeper.commit().expect("it is what is sent");
+                commit.roles.clone()
+            }
         }
-        let commit = keeper.commit().expect("it is what is sent");
-        commit.roles.clone()
     }
 
     /// The superblock of a leg with these roles.

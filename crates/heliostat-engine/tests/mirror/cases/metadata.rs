@@ -191,6 +191,46 @@ fn a_leg_that_missed_an_event_hears_of_it_before_the_next() {
 }
 
 #[test]
+fn legs_do_not_call_each_other_failed_after_two_commits_that_were_cut_short() {
+    let mut world = world(3);
+    world.fail_leg(LegId::new(2), FaultReason::ByHand);
+    // Of two legs one hears of it, and is not there when the power is back.
+    let told = superblock_after_pages(&mut world, [0, 1]);
+    assert_eq!((told.events, told.roles[2]), (11, Role::Faulty));
+    cut_short(&mut world, 0);
+    let rest: LegSet = [1, 2].into_iter().map(LegId::new).collect();
+    world.take_up_with(rest, 0, Box::new(First));
+    world.tell_deadline();
+    let told = superblock_after_pages(&mut world, [2, 1]);
+    assert_eq!((told.events, told.roles[0]), (11, Role::Active(0)));
+    cut_short(&mut world, 2);
+    // One of them calls another one failed, and no other one says that of it: it is right.
+    world.take_up_with(LegSet::first(3), 0, Box::new(First));
+    assert_eq!(world.engine.in_sync(), LegSet::first(2));
+    world.tell_deadline();
+    world.settle();
+}
+
+/// The superblock that the first of these legs is sent when both have their pages of the bitmap.
+fn superblock_after_pages(world: &mut World, legs: [usize; 2]) -> Superblock {
+    loop {
+        if let Some(superblock) = superblock_at(world, legs[0]) {
+            return superblock;
+        }
+        for leg in legs {
+            end(world, leg, OpKind::Write, Outcome::Good);
+        }
+    }
+}
+
+/// One leg ends what it was sent, and the power fails before any other one does.
+fn cut_short(world: &mut World, leg: usize) {
+    end(world, leg, OpKind::Write, Outcome::Good);
+    world.pending.clear();
+    world.fail_power();
+}
+
+#[test]
 fn no_write_relies_on_a_commit_that_a_leg_has_failed() {
     let mut world = world(3);
     let write = world.write(chunk(5));
