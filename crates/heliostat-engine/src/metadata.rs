@@ -452,7 +452,7 @@ impl Engine {
                 is_for_rebuilding,
             }) => {
                 let targets = if is_for_rebuilding {
-                    targets.difference(in_sync)
+                    self.rebuilding_to_tell(targets)
                 } else {
                     targets.intersection(in_sync)
                 };
@@ -464,6 +464,21 @@ impl Engine {
             self.step_ended(turn);
         }
         is_sent
+    }
+
+    /// Of the legs that an event can still reach, those being rebuilt that hear of it. Where
+    /// another leg has missed it, that is the next commit, and they wait for that one: a leg in
+    /// sync that still calls one of them failed must not be behind it, or it would look as if it
+    /// had gone on alone. One that is in sync from this commit on must hear of it, and the others
+    /// have not called it failed for long.
+    fn rebuilding_to_tell(&self, reached: LegSet) -> LegSet {
+        let commit = self.keeper().commit.as_ref().expect("it is what is sent");
+        let rebuilding = reached.difference(self.legs.in_sync);
+        if reached == commit.targets {
+            rebuilding
+        } else {
+            rebuilding.intersection(commit.joining)
+        }
     }
 
     /// Sends as many of these pages as there is memory for; `false` where there is none.

@@ -601,3 +601,36 @@ fn a_leg_that_fails_to_write_down_that_it_is_back_is_out() {
     assert_eq!(world.believed(), LegSet::first(1));
     world.settle();
 }
+
+#[test]
+fn a_leg_that_is_rebuilt_hears_of_no_event_that_one_in_sync_has_missed() {
+    let mut world = world(3);
+    let back = LegId::new(1);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    let before = world.superblock_on(LegId::new(2)).unwrap().events;
+    assert!(world.add_leg(back, None, Missed::From(0)));
+    let told = Some(before + 1);
+    assert_eq!(next_superblocks(&mut world), [told, None, told]);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    world.fail_leg(LegId::new(2), FaultReason::ByHand);
+    // Leg 2 says that leg 1 failed, has all there is, and nothing on record speaks against it: it
+    // must be believed beside leg 1 as well.
+    let on = |leg| world.superblock_on(LegId::new(leg)).unwrap();
+    assert_eq!(on(2).events, before);
+    assert_eq!(on(2).roles[1], Role::Faulty);
+    assert!(on(1).events < before);
+    let both = LegSet::from_iter([back, LegId::new(2)]);
+    let found = world.find_array(both, 1).expect("leg 2 has all its data");
+    assert_eq!(found.trusted, LegSet::from_iter([LegId::new(2)]));
+    // Leg 1 hears of the next event, which has both.
+    let told = Some(before + 2);
+    // What leg 2 was sent is still on its way, and nobody waits for it.
+    let late = metadata_at(&world, 2)[0];
+    world.complete(late, Outcome::Good);
+    assert_eq!(next_superblocks(&mut world), [told, None, None]);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    assert_eq!(next_superblocks(&mut world), [None, told, None]);
+    world.pump();
+    world.settle();
+}
