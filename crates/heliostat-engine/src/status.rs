@@ -1,8 +1,8 @@
 //! Block status: which ranges are holes or read as zeros.
 //!
 //! All holders in sync are asked, chunk by chunk, and a range is a hole, or zeros, only where all
-//! say so. What a lock was held on at any time while they were asked, or where legs may differ, is
-//! data.
+//! say so. What a lock was held on at any time while they were asked, where legs may differ, or of
+//! which nobody has said anything, is data.
 
 use heliostat_types::{ErrorKind, Extent, OpKind, RequestId, StatusRun};
 
@@ -24,6 +24,9 @@ pub(crate) struct Status {
     outstanding: u32,
     /// By part, what all legs that have answered agree on; together they cover `aligned`.
     runs: Vec<Vec<StatusRun>>,
+    /// By part, whether any leg has. All that were asked may be out by the end, where another one
+    /// was rebuilt meanwhile.
+    are_answered: Vec<bool>,
     /// What changed meanwhile.
     tainted: Vec<Extent>,
 }
@@ -44,6 +47,7 @@ impl Engine {
             aligned,
             outstanding: 0,
             runs: parts.iter().copied().map(everything).collect(),
+            are_answered: vec![false; parts.len()],
             tainted,
         });
         for (part, extent) in (0..).zip(parts) {
@@ -94,7 +98,9 @@ impl Engine {
         part: u32,
         result: Result<Vec<StatusRun>, ErrorKind>,
     ) {
-        let runs = &mut self.statuses[index].runs[part as usize];
+        let status = &mut self.statuses[index];
+        status.are_answered[part as usize] = true;
+        let runs = &mut status.runs[part as usize];
         *runs = agree(runs, &result.unwrap_or_default());
         self.status_op_ended(index);
     }
@@ -106,7 +112,11 @@ impl Engine {
         if status.outstanding > 0 {
             return;
         }
-        let status = self.statuses.remove(index);
+        let mut status = self.statuses.remove(index);
+        let unanswered = status.runs.iter_mut().zip(&status.are_answered);
+        for (runs, _) in unanswered.filter(|(_, is_answered)| !**is_answered) {
+            *runs = agree(runs, &[]);
+        }
         // Runs that go on beyond a border become one.
         let mut runs = agree(&status.runs.concat(), &everything(status.aligned));
         let divergent = self.divergence.ranges().map(|(extent, _)| extent);

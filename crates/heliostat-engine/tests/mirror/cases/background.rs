@@ -599,3 +599,30 @@ fn the_background_leaves_memory_to_clients() {
     assert!(matches!(answer(&world, more), Some(Ok(Reply::Data(_)))));
     world.settle();
 }
+
+#[test]
+fn what_no_leg_has_said_anything_of_is_no_hole() {
+    let mut world = without(1, unpaced(world(2)));
+    assert!(world.add_leg(leg(1), None, Missed::From(0)));
+    while legs_with(&world, OpKind::Flush).is_empty() {
+        world.complete(0, Outcome::Good);
+    }
+    // All has been copied, and leg 1 is not read yet.
+    let status = world.status(blocks(0, 8));
+    assert_eq!(legs_with(&world, OpKind::BlockStatus), [0]);
+    // Leg 0 says nothing until leg 1 is in sync, and then it is out.
+    let is_other = |world: &World| world.find(|pending| pending.op.kind != OpKind::BlockStatus);
+    while let [at, ..] = is_other(&world)[..] {
+        world.complete(at, Outcome::Good);
+        deliver_all(&mut world);
+        world.tell_deadline();
+    }
+    assert_eq!(world.in_sync(), [0, 1]);
+    assert_eq!(answer(&world, status), None);
+    world.fail_leg(leg(0), FaultReason::ByHand);
+    let Some(Ok(Reply::Status(runs))) = answer(&world, status) else {
+        panic!("{:?}", answer(&world, status));
+    };
+    assert!(runs.iter().all(|run| !run.zero && !run.hole), "{runs:?}");
+    world.settle();
+}
