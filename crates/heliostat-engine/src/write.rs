@@ -107,6 +107,13 @@ impl Engine {
         self.writes[index].edges_outstanding = u32::try_from(count).expect("at most two");
         let own_lock = Some(self.writes[index].lock);
         let holders = self.writes[index].holders;
+        if edges
+            .into_iter()
+            .flatten()
+            .any(|edge| self.needed.overlaps(edge.block))
+        {
+            self.make_durable(index);
+        }
         for edge in edges.into_iter().flatten() {
             let piece = self.insert_piece(Piece {
                 owner: PieceOwner::Edge(index),
@@ -168,8 +175,9 @@ impl Engine {
         self.begin_if_durable(turn, index);
     }
 
-    /// What is beside a write in its blocks was read from another leg than at first, so the next
-    /// power cut must not bring anything else.
+    /// What is beside a write in its blocks gets from one leg to others that may hold something
+    /// else there. They are read as soon as that leg is lost, and then the next power cut must not
+    /// bring anything else.
     pub(crate) fn make_durable(&mut self, index: u32) {
         self.writes[index].fua = true;
     }

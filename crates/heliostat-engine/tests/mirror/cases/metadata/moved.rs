@@ -139,3 +139,21 @@ fn what_is_beside_a_write_comes_from_another_leg_and_stays() {
     assert_eq!(durable(&world, 0), durable(&world, 1));
     world.settle();
 }
+
+#[test]
+fn what_is_beside_a_write_stays_though_the_leg_it_came_from_is_lost() {
+    let mut world = torn();
+    let read = world.read(chunk(5));
+    world.pump();
+    let seen = data(&world, read).expect("leg 0 has it");
+    let write = world.write(Extent::new(chunk(5).offset() + 7, 11));
+    world.pump();
+    assert!(answer(&world, write).is_some());
+    assert_eq!(durable(&world, 1)[18..], seen[18..]);
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    world.pump();
+    world.fail_power();
+    world.take_up_with(LegSet::from_iter([LegId::new(1)]), 1, Box::new(First));
+    assert_eq!(durable(&world, 1)[18..], seen[18..]);
+    world.settle();
+}
