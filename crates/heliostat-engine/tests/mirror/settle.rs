@@ -1,6 +1,6 @@
 //! How a run ends: everything is answered, every buffer comes back, the legs agree.
 
-use heliostat_engine::{BackgroundEnd, Event, Input, LegState};
+use heliostat_engine::{BackgroundEnd, BackgroundKind, Event, Input, LegState};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use crate::policies::Rotate;
@@ -165,6 +165,13 @@ impl World {
             self.pump();
         }
         let kept = |event: &Event| matches!(event, Event::LastLegKept { .. });
+        // Of what cannot be read nobody knows whether it is equal.
+        let unread = |event: &Event| {
+            let is_left = |end| matches!(end, BackgroundEnd::Incomplete(_));
+            let is_so = |kind, end| kind == BackgroundKind::Resync && is_left(end);
+            matches!(*event, Event::BackgroundEnded { kind, end, .. } if is_so(kind, end))
+        };
+        let is_excused = self.events.iter().any(|event| kept(event) || unread(event));
         let figures = self.engine.bitmap_figures();
         if figures.is_some_and(|figures| figures.needed == 0) {
             self.needs_resync = false;
@@ -173,7 +180,7 @@ impl World {
         let unequal = self.needs_resync || !self.checker.failed_extents().is_empty();
         // A record that was dirty before the first write stays so: it is not the engine's.
         let own = self.setup.meta.is_some() || self.mutated || !self.setup.record.dirty;
-        if !unequal && own && !self.events.iter().any(kept) {
+        if !unequal && own && !is_excused {
             self.check(!self.engine.record().dirty, || {
                 "the array rests and is not clean".to_owned()
             });
