@@ -28,9 +28,10 @@ pub(crate) struct Repair {
     extent: Extent,
     memory: BufferSlice,
     lock: u32,
-    /// What is written and read back now, and what comes after it; the next one last.
+    /// What is written and read back now, and what comes after it, and how that begins; the next
+    /// one last.
     part: Extent,
-    todo: Vec<Extent>,
+    todo: Vec<(Extent, OpKind)>,
     /// How many parts have failed,
     failures: u32,
     /// and which blocks could not be mended.
@@ -157,7 +158,7 @@ impl Engine {
                 self.outputs
                     .push_back(Output::Event(Event::ReadRepaired { leg, extent }));
             }
-            Err(ErrorKind::Io) if self.has_bad_log(leg) => self.part_not_repaired(index),
+            Err(ErrorKind::Io) if self.has_bad_log(leg) => self.part_not_repaired(index, kind),
             Err(error) if kind == OpKind::Write => {
                 self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
             }
@@ -166,13 +167,15 @@ impl Engine {
         self.repair_on(turn, index);
     }
 
-    /// A part cannot be mended as a whole.
-    fn part_not_repaired(&mut self, index: u32) {
+    /// A part cannot be mended as a whole. What could be written and not read back is not written
+    /// again: a read that failed leaves anything in the memory that it was to fill.
+    fn part_not_repaired(&mut self, index: u32, failed: OpKind) {
         let block = self.block_bytes();
         let repair = &mut self.repairs[index];
         repair.failures += 1;
         if repair.part.len() > block && !is_too_much(repair.failures) {
-            repair.todo.extend(halves(repair.part, block));
+            let halves = halves(repair.part, block).into_iter();
+            repair.todo.extend(halves.map(|half| (half, failed)));
         } else {
             repair.bad.push(repair.part);
         }
@@ -181,9 +184,9 @@ impl Engine {
     /// The next part, or the end.
     fn repair_on(&mut self, turn: &mut Turn<'_>, index: u32) {
         let repair = &mut self.repairs[index];
-        if let Some(part) = repair.todo.pop() {
+        if let Some((part, kind)) = repair.todo.pop() {
             repair.part = part;
-            return self.send_repair(turn, index, OpKind::Write);
+            return self.send_repair(turn, index, kind);
         }
         let (leg, bad) = (repair.leg, std::mem::take(&mut repair.bad));
         for part in bad {

@@ -237,6 +237,35 @@ fn what_cannot_be_mended_is_logged_and_what_can_is_counted() {
 }
 
 #[test]
+fn what_was_not_read_back_is_not_written() {
+    let mut world = world(2);
+    world.write(Extent::new(4096, 1024));
+    world.pump();
+    // Both sectors cannot be read, until they are written.
+    let read = world.read(Extent::new(4096, 1024));
+    end(&mut world, 0, OpKind::Read, IO);
+    for _ in 0..2 {
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+    }
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    while let Some(&at) = world.find(|p| p.op.kind != OpKind::Read).first() {
+        world.complete(at, Outcome::Good);
+    }
+    let back = at_leg(&world, 0, OpKind::Read)[0];
+    world.stir(back);
+    world.complete(back, IO);
+    // The memory may hold anything now.
+    for outcome in [Outcome::Good, IO] {
+        assert_eq!(at_leg(&world, 0, OpKind::Write), []);
+        end(&mut world, 0, OpKind::Read, outcome);
+    }
+    world.pump();
+    let left = bad(&world, 0);
+    assert!(left == [(8, 9)] || left == [(9, 10)], "{left:?}");
+    world.settle();
+}
+
+#[test]
 fn bad_blocks_are_known_after_a_power_cut() {
     let mut world = world(3);
     wear_out(&mut world, 0, 8..10);
