@@ -101,9 +101,9 @@ impl Simulation {
         self.check_equal(self.engine.in_sync())
     }
 
-    /// Whether `legs` hold the same, but for what an injected fault has damaged and for what is
-    /// known to differ. Each sector that a leg was written is compared with the next leg that holds
-    /// it, and so around.
+    /// Whether `legs` hold the same, but for what an injected fault has damaged, for what is known
+    /// to differ, and for what is known to be bad. Each sector that a leg was written is compared
+    /// with the next leg that holds it, and so around.
     pub(crate) fn check_equal(&self, legs: LegSet) -> Result<(), String> {
         let map = self.engine.map();
         let divergent: Vec<Extent> = self.engine.divergent().map(|(extent, _)| extent).collect();
@@ -117,8 +117,15 @@ impl Simulation {
                 let next = next.expect("the leg itself holds it");
                 let theirs = &self.legs[next.index()];
                 let (here, there) = (mine.store.place_of(sector), theirs.store.place_of(sector));
+                let is_bad = |leg: LegId| {
+                    let on_leg = map.on_leg(leg, extent);
+                    let sectors = on_leg.offset() / SECTOR_BYTES..on_leg.end() / SECTOR_BYTES;
+                    self.engine.bad_blocks(leg).overlaps(&sectors)
+                };
                 let is_excused = mine.is_damaged(here)
                     || theirs.is_damaged(there)
+                    || is_bad(leg)
+                    || is_bad(next)
                     || divergent.iter().any(|known| known.overlaps(extent));
                 if !is_excused && !mine.store.is_equal(here, &theirs.store, there) {
                     return Err(format!("{leg} and {next} differ in sector {sector}"));

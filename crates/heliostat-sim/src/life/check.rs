@@ -117,8 +117,9 @@ impl Simulation {
         for extent in written {
             let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
             let first = sectors.start;
-            let copies: Vec<Copy> = sectors
-                .map(|sector| self.readers(&assembled, sector)[0])
+            // None of a block that is bad wherever it lies.
+            let copies: Vec<Option<Copy>> = sectors
+                .map(|sector| self.readers(&assembled, sector).first().copied())
                 .collect();
             let copy_of = |sector: u64| {
                 copies[usize::try_from(sector - first).expect("an extent fits into memory")]
@@ -128,15 +129,15 @@ impl Simulation {
             let checked = shadow.check_read(
                 extent,
                 began,
-                |sector| self.legs[copy_of(sector).disk].store.version(sector),
+                |sector| self.legs[copy_of(sector)?.disk].store.version(sector),
                 |sector| {
-                    let copy = copy_of(sector);
-                    self.legs[copy.disk].is_damaged(copy.sector)
+                    copy_of(sector).is_none_or(|copy| self.legs[copy.disk].is_damaged(copy.sector))
                 },
             );
             shadow.end_read(began);
             if let Err((sector, wrong)) = checked {
-                let (leg, at) = (copy_of(sector).disk, sector * SECTOR_BYTES);
+                let leg = copy_of(sector).map_or(0, |copy| copy.disk);
+                let at = sector * SECTOR_BYTES;
                 return Err(format!("leg {leg} holds {wrong} at byte {at}"));
             }
         }

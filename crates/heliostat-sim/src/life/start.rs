@@ -82,6 +82,10 @@ impl Simulation {
             disk: place.leg.index(),
             sector: data_sector + place.address / SECTOR_BYTES,
         });
+        // Logs count from the start of the leg, as copies do.
+        let logs = &assembled.metadata.bad_blocks;
+        let is_bad = |copy: &Copy| logs[copy.disk].overlaps(&(copy.sector..copy.sector + 1));
+        let copies = copies.filter(|copy| !is_bad(copy));
         let count = if may_differ(&assembled.metadata, sector) {
             1
         } else {
