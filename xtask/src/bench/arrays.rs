@@ -1,8 +1,10 @@
 //! Arrays in the format of Linux md: what their bitmap costs, and how soon they are there.
 //!
-//! Drives are models in real time over files, so that a hard disk is one on every machine; what is
-//! compared runs at the same time. How fast background work goes beside clients is measured in
-//! virtual time instead, by the tests of the simulator.
+//! Drives are models in real time over files, so that a hard disk is one on every machine. What is
+//! compared runs at once where drives are what is waited for. Where it is the processor, that would
+//! take it from each other, and it runs by turns of a few seconds, so that a machine with other
+//! work to do is as slow for the one as for the other. How fast background work goes beside clients
+//! is measured in virtual time instead, by the tests of the simulator.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -29,14 +31,15 @@ pub(super) struct Figure {
     value: f64,
 }
 
-/// A drive, and how many GiB of it the mirror has and clients write to.
-const SPANS: [(&str, u64); 3] = [
-    ("hdd-7200-1tb", 60),
-    ("hdd-7200-1tb", 900),
-    ("ssd-sata-256gb", 60),
+/// A drive, how many GiB of it the mirror has and clients write to, and in how many turns.
+const SPANS: [(&str, u64, u32); 3] = [
+    ("hdd-7200-1tb", 60, 1),
+    ("hdd-7200-1tb", 900, 1),
+    ("ssd-sata-256gb", 60, 6),
 ];
 
-/// After so long, bits that stay set are set.
+/// After so long, bits that stay set are set. On a drive that takes thousands of writes in a second
+/// they are after a fraction of it, each time that clients come back.
 const RAMP: Duration = Duration::from_secs(15);
 
 /// How many legs the array has that is started.
@@ -50,51 +53,68 @@ const START_TIME_MAX: Duration = Duration::from_secs(20);
 /// Where a server or fio fails.
 pub(super) fn run(program: &Path, effort: Effort) -> Result<Vec<Figure>> {
     let (seconds, repeats) = match effort {
-        Effort::Quick => (15, 3),
+        Effort::Quick => (18, 3),
         Effort::Full => (60, 15),
     };
     let mut figures = Vec::new();
-    for (drive, gib) in SPANS {
-        println!("{drive}, {gib} GiB: {} s", RAMP.as_secs() + seconds);
-        figures.extend(bitmap(program, drive, gib, seconds)?);
+    for span in SPANS {
+        let (drive, gib, turns) = span;
+        let both = if turns == 1 { 1 } else { 2 };
+        println!(
+            "{drive}, {gib} GiB: {} s",
+            both * (RAMP.as_secs() + seconds)
+        );
+        figures.extend(bitmap(program, span, seconds)?);
     }
     figures.extend(starts(program, repeats)?);
     Ok(figures)
 }
 
-/// Small writes at random to a mirror with a bitmap and to one without, at once.
-fn bitmap(program: &Path, drive: &str, gib: u64, seconds: u64) -> Result<Vec<Figure>> {
-    let case = format!("{drive}, {gib} GiB");
-    let measure = |bitmap: &'static str| -> Result<(f64, Value)> {
-        let place = Place::new(&format!("bitmap-{bitmap}"))?;
-        let array = Array::create(program, &place.0, 2, gib << 30, &["--bitmap", bitmap])?;
-        let server = array.serve(|leg| format!("model:{drive},size={gib}G,file={leg}"))?;
-        let iops = write_at_random(&array, gib, seconds)?;
-        let status = array.status()?;
-        drop(server);
-        Ok((iops, status))
-    };
-    let (with, without) = thread::scope(|scope| {
-        let without = scope.spawn(|| measure("none"));
-        (
-            measure("internal"),
-            without.join().expect("it does not panic"),
-        )
-    });
-    let ((with, status), (without, _)) = (with?, without?);
+/// Small writes at random to a mirror with a bitmap and to one without.
+fn bitmap(
+    program: &Path,
+    (drive, gib, turns): (&str, u64, u32),
+    seconds: u64,
+) -> Result<Vec<Figure>> {
+    let places = [Place::new("bitmap-internal")?, Place::new("bitmap-none")?];
+    let [with, without] =
+        [(&places[0], "internal"), (&places[1], "none")].map(|(place, bitmap)| {
+            Array::create(program, &place.0, 2, gib << 30, &["--bitmap", bitmap])
+        });
+    let (with, without) = (with?, without?);
+    let leg = |path: &str| format!("model:{drive},size={gib}G,file={path}");
+    let servers = [with.serve(leg)?, without.serve(leg)?];
+    let time = Duration::from_secs(seconds) / turns;
+    let write = |array| write_at_random(array, gib, RAMP / turns, time);
+    let (mut with_iops, mut without_iops) = (0.0, 0.0);
+    for turn in 0..turns {
+        let both = if turns == 1 {
+            at_once(|| write(&with), || write(&without))
+        } else if turn % 2 == 0 {
+            (write(&with), write(&without))
+        } else {
+            // Who went first goes second.
+            let second = write(&without);
+            (write(&with), second)
+        };
+        with_iops += both.0? / f64::from(turns);
+        without_iops += both.1? / f64::from(turns);
+    }
+    let status = with.status()?;
+    drop(servers);
     let count = |key: &str| {
         status["bitmap"][key]
             .as_f64()
             .context("the status of a bitmap")
     };
     let figure = |what, value| Figure {
-        case: case.clone(),
+        case: format!("{drive}, {gib} GiB"),
         what,
         value,
     };
     Ok(vec![
-        figure("writes per second without a bitmap", without),
-        figure("with one, as a share of that", with / without),
+        figure("writes per second without a bitmap", without_iops),
+        figure("with one, as a share of that", with_iops / without_iops),
         figure("chunks of it", count("chunks")?),
         figure("bits set in all", count("sets")?),
         figure(
@@ -104,22 +124,26 @@ fn bitmap(program: &Path, drive: &str, gib: u64, seconds: u64) -> Result<Vec<Fig
     ])
 }
 
-fn write_at_random(array: &Array<'_>, gib: u64, seconds: u64) -> Result<f64> {
-    let limit = RAMP + Duration::from_secs(seconds + 60);
+fn at_once<T: Send>(one: impl FnOnce() -> T, other: impl FnOnce() -> T + Send) -> (T, T) {
+    thread::scope(|scope| {
+        let other = scope.spawn(other);
+        (one(), other.join().expect("it does not panic"))
+    })
+}
+
+/// How many writes per second there were in this time.
+fn write_at_random(array: &Array<'_>, gib: u64, ramp: Duration, time: Duration) -> Result<f64> {
+    let limit = ramp + time + Duration::from_secs(60);
     let report = process::succeed(
         process::limited(limit, "fio")
-            .args([
-                "--name=bench",
-                "--ioengine=nbd",
-                "--rw=randwrite",
-                "--bs=4k",
-            ])
-            .args(["--iodepth=32", "--time_based", "--norandommap"])
-            .arg(format!("--ramp_time={}", RAMP.as_secs()))
-            .arg(format!("--runtime={seconds}"))
+            .args(["--name=bench", "--ioengine=nbd", "--rw=randwrite"])
+            .args(["--bs=4k", "--iodepth=32", "--time_based", "--norandommap"])
+            // Not the same places at each turn.
+            .args(["--randrepeat=0", "--output-format=json"])
+            .arg(format!("--ramp_time={}", ramp.as_secs()))
+            .arg(format!("--runtime={}", time.as_secs()))
             .arg(format!("--size={}G", gib - 1))
-            .arg(format!("--uri={}", array.uri()))
-            .arg("--output-format=json"),
+            .arg(format!("--uri={}", array.uri())),
     )?;
     let iops = fio::jobs(&report)?[0]["write"]["iops"].as_f64();
     iops.context("fio's writes per second")
