@@ -3,7 +3,7 @@
 use std::fmt;
 
 use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
-use heliostat_format::{BadBlocks, Role, Superblock};
+use heliostat_format::{BadBlocks, Raid10Word, Role, Superblock};
 use heliostat_types::{Duration, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
 use crate::background::Missed;
@@ -34,8 +34,8 @@ pub enum AssembledError {
     Level(i32),
     /// So many legs.
     Legs(u32),
-    /// A layout word of RAID10 that is not understood.
-    LayoutWord(u32),
+    /// A layout word of RAID10 that is not understood, and why.
+    LayoutWord(u32, String),
     /// A layout that does not fit its legs.
     Layout(LayoutError),
     /// Some data is on no leg that is there: these roles lack.
@@ -57,11 +57,7 @@ impl fmt::Display for AssembledError {
                 f,
                 "it has {legs} legs, and no more than {LEGS_MAX} can be served"
             ),
-            Self::LayoutWord(word) => write!(
-                f,
-                "its RAID10 layout {word:#x} is not near, far or offset alone, with the usual far \
-                 sets; it can be used with Linux md"
-            ),
+            Self::LayoutWord(word, why) => write!(f, "its layout is {word:#x}: {why}"),
             Self::Layout(error) => write!(f, "{error}"),
             Self::Incomplete(roles) => {
                 let roles: Vec<String> = roles.iter().map(usize::to_string).collect();
@@ -92,7 +88,7 @@ pub fn shape_of(superblock: &Superblock) -> Result<(Map, Layout), AssembledError
         1 => Layout::Mirror,
         10 => Layout::Raid10(Raid10 {
             chunk_bytes: u64::from(superblock.chunk_sectors) * SECTOR_BYTES,
-            ..raid10_of(superblock.layout)?
+            ..raid10_of(superblock.layout, superblock.raid_disks)?
         }),
         level => return Err(AssembledError::Level(level)),
     };
@@ -102,24 +98,20 @@ pub fn shape_of(superblock: &Superblock) -> Result<(Map, Layout), AssembledError
     Ok((map.map_err(AssembledError::Layout)?, layout))
 }
 
-/// The layout of a word of md: copies near, copies far, whether far copies are in the next row, and
-/// which rule far sets follow.
-fn raid10_of(word: u32) -> Result<Raid10, AssembledError> {
-    let (near, far) = (word & 0xff, word >> 8 & 0xff);
-    let is_offset = word & 0x1_0000 != 0;
-    let far_sets = word >> 17;
-    let (order, copies) = match (near, far, is_offset) {
-        (copies, 1, false) => (CopyOrder::Near, copies),
-        (1, copies, false) => (CopyOrder::Far, copies),
-        (1, copies, true) => (CopyOrder::Offset, copies),
-        _ => return Err(AssembledError::LayoutWord(word)),
+/// The layout of a word of md.
+fn raid10_of(word: u32, legs: u32) -> Result<Raid10, AssembledError> {
+    let parsed = Raid10Word::parse(word, legs);
+    let parsed = parsed.map_err(|why| AssembledError::LayoutWord(word, why))?;
+    let order = match parsed {
+        Raid10Word { far: 1, .. } => CopyOrder::Near,
+        Raid10Word {
+            is_offset: true, ..
+        } => CopyOrder::Offset,
+        Raid10Word { .. } => CopyOrder::Far,
     };
-    if far_sets != 0 || copies < 2 {
-        return Err(AssembledError::LayoutWord(word));
-    }
     Ok(Raid10 {
         order,
-        copies,
+        copies: parsed.copies(),
         chunk_bytes: Raid10::CHUNK_DEFAULT_BYTES,
     })
 }
@@ -127,14 +119,20 @@ fn raid10_of(word: u32) -> Result<Raid10, AssembledError> {
 /// The word of md for a layout; 0 for a mirror.
 #[must_use]
 pub const fn layout_word(layout: Layout) -> u32 {
-    match layout {
-        Layout::Mirror => 0,
-        Layout::Raid10(Raid10 { order, copies, .. }) => match order {
-            CopyOrder::Near => 0x100 | copies,
-            CopyOrder::Far => copies << 8 | 1,
-            CopyOrder::Offset => 0x1_0000 | copies << 8 | 1,
-        },
+    let Layout::Raid10(Raid10 { order, copies, .. }) = layout else {
+        return 0;
+    };
+    let (near, far) = match order {
+        CopyOrder::Near => (copies, 1),
+        CopyOrder::Far | CopyOrder::Offset => (1, copies),
+    };
+    let is_offset = matches!(order, CopyOrder::Offset);
+    Raid10Word {
+        near,
+        far,
+        is_offset,
     }
+    .to_number()
 }
 
 impl Assembled {
@@ -269,7 +267,7 @@ fn roles(assembly: &Assembly, candidates: &[Candidate]) -> Vec<Role> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AssembledError, layout_word, raid10_of};
+    use super::{layout_word, raid10_of};
     use crate::map::{CopyOrder, Layout, Raid10};
 
     #[test]
@@ -282,7 +280,7 @@ mod tests {
                     chunk_bytes: Raid10::CHUNK_DEFAULT_BYTES,
                 };
                 let word = layout_word(Layout::Raid10(raid10));
-                assert_eq!(raid10_of(word), Ok(raid10));
+                assert_eq!(raid10_of(word, 16), Ok(raid10));
             }
         }
         let word = |order, copies| {
@@ -297,8 +295,7 @@ mod tests {
         assert_eq!(word(CopyOrder::Offset, 2), 0x1_0201);
         assert_eq!(word(CopyOrder::Near, 3), 0x103);
         assert_eq!(layout_word(Layout::Mirror), 0);
-        for word in [0, 1, 0x101, 0x202, 0x1_0101, 0x2_0201, 0x8_0102, u32::MAX] {
-            assert_eq!(raid10_of(word), Err(AssembledError::LayoutWord(word)));
-        }
+        let error = raid10_of(0x202, 4).unwrap_err().to_string();
+        assert!(error.starts_with("its layout is 0x202: near and far"));
     }
 }
