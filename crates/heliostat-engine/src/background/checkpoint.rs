@@ -4,7 +4,9 @@
 //! flushed first, and what is said is where it had come when that flush began. Below that, it gets
 //! all that is written. Where the array is not stopped in order, writes below may be on other legs
 //! and not on this one; but they have bits, the array is dirty until they are on all legs, and
-//! whoever takes it up then copies them first.
+//! whoever takes it up then copies them first. Until that is done, the leg says no more of itself
+//! than lies below the first of them: Linux reads a leg that is being rebuilt below where that had
+//! come, and clients have heard what others say.
 
 use heliostat_types::{Duration, ErrorKind, Instant, LegId};
 
@@ -27,13 +29,7 @@ impl Engine {
                 self.legs.rebuilding.contains(leg),
                 "what a leg lacks that is there is told with the leg"
             );
-            let up_to = match &missed {
-                Missed::From(from) | Missed::Bits { from, .. } => *from,
-                Missed::Extents(_) => 0,
-            };
             self.begin_rebuild(Instant::ZERO, leg, missed);
-            // What needs a resync is missing as well, but its bits stay until it is here.
-            self.set_saved(leg, up_to);
         }
         if !self.legs.rebuilding.is_empty() {
             self.intent.all_pages_are_stale();
@@ -87,12 +83,5 @@ impl Engine {
     /// How far a leg has been rebuilt, durably; `None` where it is not being rebuilt.
     pub(crate) fn saved_rebuild(&self, leg: LegId) -> Option<Saved> {
         Some(self.background.rebuild(leg)?.saved)
-    }
-
-    fn set_saved(&mut self, leg: LegId, up_to: u64) {
-        let leg_bytes = self.config.map.leg_bytes(leg);
-        if let Some(rebuild) = self.background.rebuild_mut(leg) {
-            rebuild.saved.up_to = up_to.min(leg_bytes);
-        }
     }
 }
