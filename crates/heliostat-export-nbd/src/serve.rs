@@ -406,6 +406,18 @@ fn close_connection(connection: &mut Connection, context: &mut Context<'_>, shar
 }
 
 impl Export for NbdExport {
+    fn check(&self) -> Result<(), RuntimeError> {
+        for door in &self.doors {
+            match &door.endpoint {
+                Endpoint::Unix(path) => socket::check_unix(path)?,
+                Endpoint::Tcp { host, port } => Listener::bind_tcp(host, *port, 0).map(drop)?,
+                Endpoint::Inherited => Listener::inherit(0).map(drop)?,
+                Endpoint::Stdio => socket::stdio().map(drop)?,
+            }
+        }
+        Ok(())
+    }
+
     fn start(&mut self, context: &mut Context<'_>) -> Result<(), RuntimeError> {
         for index in 0..self.doors.len() {
             self.doors[index].exports = self.exports(&self.doors[index], context);

@@ -355,6 +355,23 @@ impl Assembly {
         roles.filter_map(|(role, member)| (!matches!(member, Member::InSync(_))).then_some(role))
     }
 
+    /// The roles that the freshest superblock counts on and that nobody has here, in sync or being
+    /// rebuilt: who has one may know more than those that are here. What the array lacks besides it
+    /// lacked before, as its legs say.
+    pub fn roles_lost<'a>(
+        &'a self,
+        candidates: &'a [Candidate],
+    ) -> impl Iterator<Item = usize> + 'a {
+        let roles = &candidates[self.freshest].superblock.roles;
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(role, member)| {
+            let is_here = matches!(member, Member::InSync(_) | Member::Rebuilding { .. });
+            let is_it =
+                |told: &Role| *told == Role::Active(u16::try_from(role).unwrap_or(u16::MAX));
+            (!is_here && roles.iter().any(is_it)).then_some(role)
+        })
+    }
+
     /// Gives a candidate its role.
     fn admit(
         &mut self,

@@ -39,7 +39,7 @@ pub enum Growth {
     /// One that uses more of each leg.
     Size {
         /// So much; `None`: as much as all legs have.
-        sectors: Option<u64>,
+        bytes: Option<u64>,
         /// Whether the legs are known to be equal in what is new.
         assume_clean: bool,
     },
@@ -124,9 +124,9 @@ impl GrowthPlan {
         match growth {
             Growth::Legs { count, new } => growing.to_legs(count, new),
             Growth::Size {
-                sectors,
+                bytes,
                 assume_clean,
-            } => growing.to_size(sectors, assume_clean),
+            } => growing.to_size(bytes, assume_clean),
         }
     }
 }
@@ -273,12 +273,13 @@ impl Growing<'_> {
         Ok(numbers)
     }
 
-    fn to_size(&self, wanted: Option<u64>, assume_clean: bool) -> Result<GrowthPlan, Refusal> {
+    fn to_size(&self, bytes: Option<u64>, assume_clean: bool) -> Result<GrowthPlan, Refusal> {
         let fresh = self.fresh();
         let unit = SizeUnit::of(fresh)?;
         let most = self.most_sectors()?;
-        let sectors = unit.rounded(wanted.unwrap_or(most));
-        let told = format_size(sectors.saturating_mul(SECTOR_BYTES));
+        let sectors = unit.rounded(bytes.map_or(most, |bytes| bytes / SECTOR_BYTES));
+        let told = bytes.unwrap_or_else(|| sectors.saturating_mul(SECTOR_BYTES));
+        let told = format_size(told);
         let refused = |why: String, way_out: &str| {
             Err(Refusal::new("the size of the legs", &told, why, way_out))
         };
@@ -365,7 +366,7 @@ impl Growing<'_> {
             return refused("degraded", why, way_out);
         }
         if self.assembly.resync != Resync::Nowhere {
-            let why = "its legs may differ since it was not stopped in order, or new".to_owned();
+            let why = "its legs may differ: a resync has not come to its end".to_owned();
             let way_out = "serve it until the resync is done, stop it, and grow it then";
             return refused("not clean", why, way_out);
         }

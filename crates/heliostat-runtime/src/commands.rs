@@ -8,13 +8,13 @@ use heliostat_format::Uuid;
 use heliostat_policy::PolicyError;
 
 use crate::RuntimeError;
-use crate::add::{Addition, NewLeg, Wanted};
+use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
-use crate::status::{ArrayStatus, ScrubAction};
+use crate::status::{ArrayStatus, LegStatus, ScrubAction};
 use crate::waker::Waker;
 use crate::work::ScrubRun;
 
@@ -220,7 +220,7 @@ impl Handle {
         };
         wanted.expect_absent(leg).map_err(RuntimeError)?;
         // It may be one of ours that was faulted and is still open.
-        let _ = self.remove(leg);
+        let _ = self.release(leg);
         let addition = Addition::open(leg, force)?;
         let expected = expect(&addition, &wanted);
         let ready = expected.and_then(|()| addition.prepare(&wanted));
@@ -232,22 +232,55 @@ impl Handle {
         Ok(told)
     }
 
-    /// Remembers where the legs are now, for the next time that the array is named.
+    /// Remembers where the legs are now, for the next time that the array is named; where it still
+    /// lacks one, also where legs were before, since that one may be there.
     fn remember(&self, uuid: Uuid) -> Result<(), RuntimeError> {
         let status = self.status()?;
-        let legs = status.legs.into_iter();
-        let legs = legs.filter(|leg| matches!(leg.state.as_str(), "in-sync" | "rebuilding"));
-        let legs = legs.map(|leg| leg.leg).chain(status.spares);
-        let registered = Registered::new(uuid, legs);
+        let is_used = |leg: &&LegStatus| matches!(leg.state.as_str(), "in-sync" | "rebuilding");
+        let used = status.legs.iter().filter(is_used);
+        let used: Vec<String> = used.map(|leg| leg.leg.clone()).collect();
+        let lacks_leg = used.len() < status.legs.len();
+        let mut registered = Registered::new(uuid, used.into_iter().chain(status.spares));
+        let known = Registered::load(&self.places, &status.name).ok();
+        let known = known.filter(|known| lacks_leg && known.uuid == registered.uuid);
+        for leg in known.into_iter().flat_map(|known| known.legs) {
+            if !registered.legs.contains(&leg) {
+                registered.legs.push(leg);
+            }
+        }
         registered.store(&self.places, &status.name)
     }
 
-    /// Lets go of a leg that is out, so that it can be taken away. What became of it, in a
-    /// sentence.
+    /// Lets go of a leg that is out, so that it can be taken away, and looks for it no more when
+    /// the array is named. What became of it, in a sentence.
     ///
     /// # Errors
     /// Where there is no such leg, it is in use, or its device has operations in hand.
     pub fn remove(&self, leg: &str) -> Result<String, RuntimeError> {
+        let status = self.status()?;
+        let role = leg
+            .parse()
+            .ok()
+            .and_then(|role: usize| status.legs.get(role));
+        let name = role.map_or(leg, |role| &role.leg);
+        let told = self.release(leg)?;
+        // Of raw legs nothing is there.
+        if let Ok(known) = Registered::load(&self.places, &status.name) {
+            let others = known.legs.iter().filter(|other| !is_same_leg(other, name));
+            let stored = known
+                .with_legs(others.cloned())
+                .store(&self.places, &status.name);
+            stored.map_err(|error| {
+                RuntimeError(format!(
+                    "{told}; but it is looked for at the next start: {error}"
+                ))
+            })?;
+        }
+        Ok(told)
+    }
+
+    /// Has a leg that is out let go of.
+    fn release(&self, leg: &str) -> Result<String, RuntimeError> {
         let patient_until = Instant::now() + REFUSED_MAX;
         loop {
             match self.ask(|reply| Command::Release(leg.to_owned(), reply))? {

@@ -100,7 +100,7 @@ pub fn create(
     options: &CreateOptions,
     progress: &mut dyn Progress,
 ) -> Result<Created, RuntimeError> {
-    check(options)?;
+    options.check()?;
     options.places.create()?;
     let members = open(options, progress)?;
     refuse_what_is_there(options, &members)?;
@@ -141,7 +141,16 @@ pub fn create(
     })
 }
 
-/// What can be said without looking at a leg.
+impl CreateOptions {
+    /// Whether this makes sense, as far as it can be said without looking at a leg.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn check(&self) -> Result<(), UsageError> {
+        check(self)
+    }
+}
+
 fn check(options: &CreateOptions) -> Result<(), UsageError> {
     check_name(&options.name)?;
     if options.name.len() > SET_NAME_BYTES_MAX {

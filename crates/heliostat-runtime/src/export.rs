@@ -67,6 +67,12 @@ pub struct ArrayInfo {
 
 /// A protocol endpoint, or several of one protocol.
 pub trait Export: Debug {
+    /// Whether it could be started now. Called before anything is written to a leg.
+    ///
+    /// # Errors
+    /// As [`Export::start`].
+    fn check(&self) -> Result<(), crate::RuntimeError>;
+
     /// Opens what it listens on. Called once, before the first turn.
     ///
     /// # Errors

@@ -6,11 +6,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_format::assembly::{Assembly, Candidate};
-use heliostat_format::{BITMAP_PAGE_BYTES, Growth, GrowthPlan, GrowthWrite, Stamp, Superblock};
+use heliostat_format::{
+    BITMAP_PAGE_BYTES, Growth, GrowthPlan, GrowthWrite, Role, Stamp, Superblock,
+};
 use heliostat_leg::{LegError, LegSpec, OpenedLeg};
 use heliostat_types::{LegId, SECTOR_BYTES};
 
-use crate::add::{Addition, Wanted};
+use crate::add::{Addition, Wanted, is_same_leg};
 use crate::array_lock::ArrayLock;
 use crate::md::OnLeg;
 use crate::places::{Places, check_name};
@@ -139,7 +141,7 @@ fn growth_of(what: &GrowWhat) -> Growth {
             bytes,
             assume_clean,
         } => Growth::Size {
-            sectors: bytes.map(|bytes| bytes / SECTOR_BYTES),
+            bytes: *bytes,
             assume_clean: *assume_clean,
         },
     }
@@ -189,11 +191,19 @@ fn additions(
         return Ok(Vec::new());
     };
     for (at, text) in new.iter().enumerate() {
-        let is_leg = candidates.iter().any(|candidate| candidate.name == *text);
-        if new[..at].contains(text) || is_leg {
+        let mut legs = candidates.iter();
+        if let Some(leg) = legs.find(|leg| is_same_leg(&leg.name, text)) {
+            let what = match leg.superblock.role() {
+                Some(Role::Active(role)) => format!("leg {role}"),
+                role => role.map_or_else(|| "a leg".to_owned(), |role| format!("a {role} leg")),
+            };
             return Err(RuntimeError(format!(
-                "{text} is a leg of the array already, or named twice"
+                "{text} is {what} of {} already; name new legs only",
+                options.name
             )));
+        }
+        if new[..at].iter().any(|other| is_same_leg(other, text)) {
+            return Err(RuntimeError(format!("{text} is named twice")));
         }
     }
     // A leg that was away is as good as a new one, unless it went on alone.

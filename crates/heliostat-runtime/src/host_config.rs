@@ -252,7 +252,8 @@ fn assembling_line(text: &str, uuid: &str) -> Option<(usize, String)> {
 /// What stands above a line of ours.
 fn comment(name: &str) -> String {
     format!(
-        "# The array {name} is served by heliostat: 'heliostat host-config --remove' undoes this."
+        "# The array {name} is served by heliostat: 'heliostat host-config {name} --remove' undoes \
+         this."
     )
 }
 
@@ -325,6 +326,10 @@ mod tests {
         let after = with_line(before, "disk", UUID).unwrap();
         assert!(after.starts_with("HOMEHOST <system>\n# the end\n# The array disk"));
         assert!(after.ends_with(LINE));
+        assert!(
+            after.contains("'heliostat host-config disk --remove'"),
+            "{after}"
+        );
         assert_eq!(with_line(&after, "disk", UUID), None);
         assert_eq!(
             without_line(&after, UUID).as_deref(),

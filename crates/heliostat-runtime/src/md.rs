@@ -116,7 +116,7 @@ pub(crate) fn write_superblock(leg: &OpenedLeg, superblock: &Superblock) -> Resu
 pub(crate) struct Choice<'a> {
     /// What it is called here.
     pub(crate) name: &'a str,
-    /// Whether it may lack legs.
+    /// Whether it may lack legs that it counts on.
     pub(crate) degraded_ok: bool,
     /// Whether legs that were away are given back what they missed.
     pub(crate) takes_back: bool,
@@ -147,13 +147,13 @@ pub(crate) fn describe(
             lines.concat()
         ))
     })?;
-    let lacking: Vec<usize> = assembly.roles_lacking().collect();
+    let lost: Vec<usize> = assembly.roles_lost(candidates).collect();
     let rebuilt = rebuilt_lines(&assembly, candidates);
     let left_out: Vec<String> = rebuilt
         .chain(left_out_lines(&assembly, candidates, choice.name))
         .collect();
-    if !lacking.is_empty() && !choice.degraded_ok {
-        return Err(lacks_legs(&assembly, candidates, &lacking, &left_out));
+    if !lost.is_empty() && !choice.degraded_ok {
+        return Err(lacks_legs(&assembly, candidates, &lost, &left_out));
     }
     left_out.iter().for_each(|line| progress.note(line));
     tell_state(&assembly, candidates, progress);
@@ -184,17 +184,23 @@ pub(crate) fn describe(
     })
 }
 
-/// Refuses an array that has not all its legs.
+/// Whether all legs are there that these count on: what is lacking besides was lacking before.
+pub(crate) fn has_all_expected(candidates: &[Candidate]) -> bool {
+    let assembly = Assembly::of(candidates);
+    assembly.is_ok_and(|assembly| assembly.roles_lost(candidates).next().is_none())
+}
+
+/// Refuses an array that has not all the legs that it counts on.
 fn lacks_legs(
     assembly: &Assembly,
     candidates: &[Candidate],
-    lacking: &[usize],
+    lost: &[usize],
     left_out: &[String],
 ) -> RuntimeError {
-    let roles: Vec<String> = lacking.iter().map(usize::to_string).collect();
+    let roles: Vec<String> = lost.iter().map(usize::to_string).collect();
     let lines = left_out.iter().map(|line| format!("\n  {line}"));
     let is_there = |role: &usize| !matches!(assembly.members[*role], Member::Missing);
-    let way_out = if lacking.iter().all(is_there) {
+    let way_out = if lost.iter().all(is_there) {
         "Serve it with --degraded-ok: until that is done, there are fewer copies than there \
          should be."
     } else {
@@ -229,7 +235,8 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
     let fresh = &candidates[assembly.freshest].superblock;
     let name = fresh.name();
     let why = match (fresh.events, fresh.resync_offset_sectors) {
-        (0, _) => "is new",
+        // New, or killed before it was equal for the first time: both look the same.
+        (0, _) => "has not been resynced yet",
         (_, 0) => "was not stopped in order",
         // It grew, or the kernel was stopped while it resynced it.
         (_, _) => "was not resynced to its end",

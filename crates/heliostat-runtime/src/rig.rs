@@ -8,13 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use heliostat_engine::Layout;
 use heliostat_leg::LegSpec;
 use heliostat_types::{ErrorKind, Extent, StreamId};
 
 use crate::waker::Waker;
 use crate::{
-    Answer, ArrayOptions, ClientKey, Context, Export, Handle, Interest, Places, Progress, Ready,
-    RequestKind, RuntimeError, Server, Stopped, Trust,
+    Answer, ArrayOptions, ClientKey, Context, CreateLeg, CreateOptions, Export, Handle, Interest,
+    Places, Progress, Ready, RequestKind, RuntimeError, Server, Stopped, Trust,
 };
 
 use crate::scratch::Scratch;
@@ -50,10 +51,28 @@ struct TestExport {
     in_flight: u64,
     is_stuck: bool,
     has_ended: bool,
-    cannot_start: bool,
+    fails: Fails,
+}
+
+/// What an export cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fails {
+    /// It can do all.
+    Nowhere,
+    /// It says so before anything was done.
+    Early,
+    /// It finds out late.
+    Late,
 }
 
 impl TestExport {
+    fn fail_at(&self, when: Fails) -> Result<(), RuntimeError> {
+        if self.fails == when {
+            return Err(RuntimeError("the address is taken".to_owned()));
+        }
+        Ok(())
+    }
+
     fn submit(&mut self, context: &mut Context<'_>, kind: RequestKind) {
         let client = context.client_id(ClientKey::Process(1));
         self.in_flight += 1;
@@ -84,10 +103,12 @@ impl TestExport {
 }
 
 impl Export for TestExport {
+    fn check(&self) -> Result<(), RuntimeError> {
+        self.fail_at(Fails::Early)
+    }
+
     fn start(&mut self, context: &mut Context<'_>) -> Result<(), RuntimeError> {
-        if self.cannot_start {
-            return Err(RuntimeError("the address is taken".to_owned()));
-        }
+        self.fail_at(Fails::Late)?;
         let interest = Interest {
             readable: true,
             writable: false,
@@ -178,14 +199,11 @@ pub(crate) struct Rig {
 impl Rig {
     /// Serves, or says why not.
     pub(crate) fn start(options: &ArrayOptions) -> Result<Self, RuntimeError> {
-        Self::start_with(options, false)
+        Self::start_with(options, Fails::Nowhere)
     }
 
     /// The same, with an export that cannot start.
-    pub(crate) fn start_with(
-        options: &ArrayOptions,
-        cannot_start: bool,
-    ) -> Result<Self, RuntimeError> {
+    pub(crate) fn start_with(options: &ArrayOptions, fails: Fails) -> Result<Self, RuntimeError> {
         let jobs = Arc::new(Mutex::new(VecDeque::new()));
         let waker = Arc::new(Waker::new().unwrap());
         let (sender, outcomes) = channel();
@@ -200,7 +218,7 @@ impl Rig {
                 in_flight: 0,
                 is_stuck: false,
                 has_ended: false,
-                cannot_start,
+                fails,
             };
             let mut notes = Notes::default();
             match Server::open(&options, vec![Box::new(export)], None, &mut notes) {
@@ -264,6 +282,27 @@ impl Rig {
         self.ask(Job::Panic);
         assert!(self.thread.join().is_err());
     }
+}
+
+/// Makes a mirror of the legs of these options.
+pub(crate) fn make_array(options: &ArrayOptions) {
+    let legs = options.legs.iter().cloned().map(|spec| CreateLeg {
+        spec: Some(spec),
+        write_mostly: false,
+        failfast: false,
+    });
+    let new = CreateOptions {
+        name: options.name.clone(),
+        host: None,
+        layout: Layout::Mirror,
+        legs: legs.collect(),
+        spares: Vec::new(),
+        bitmap: None,
+        assume_clean: true,
+        force: false,
+        places: options.places.clone(),
+    };
+    crate::create(&new, &mut Notes::default()).unwrap();
 }
 
 /// Legs in memory, things lying in `scratch`.

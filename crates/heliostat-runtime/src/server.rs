@@ -106,7 +106,9 @@ impl Server {
             progress,
             signals: signals.as_ref(),
         };
-        let mut prepared = setup::prepare(options, &mut interruptible)?;
+        let lock = setup::lock(options)?;
+        exports.iter().try_for_each(|export| export.check())?;
+        let mut prepared = setup::prepare_locked(options, lock, &mut interruptible)?;
         let (handle, commands) = commands::channel(settings, options.places.clone())
             .map_err(|error| failed("start", &error))?;
         let shape = prepared.shape();

@@ -75,15 +75,21 @@ impl Prepared {
     }
 }
 
+/// Keeps others from serving the array.
+pub(crate) fn lock(options: &ArrayOptions) -> Result<ArrayLock, RuntimeError> {
+    options.places.create()?;
+    ArrayLock::take(options.places.lock(&options.name), &options.name)
+}
+
 /// Opens, checks, and where asked for copies. The options make sense: [`ArrayOptions::check`].
-pub(crate) fn prepare(
+pub(crate) fn prepare_locked(
     options: &ArrayOptions,
+    lock: ArrayLock,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, RuntimeError> {
-    options.places.create()?;
-    let lock = ArrayLock::take(options.places.lock(&options.name), &options.name)?;
-    let legs = open_legs(options, progress)?;
+    let (legs, absent) = open_legs(options)?;
     let sorted = Sorted::of(legs, options.uuid.is_some())?;
+    leave_out_absent(options, &absent, &sorted.candidates, progress)?;
     if !sorted.candidates.is_empty() || options.uuid.is_some() {
         return prepare_described(options, sorted, lock, progress);
     }
@@ -175,20 +181,20 @@ fn refuse_old_superblocks(legs: &[OpenedLeg]) -> Result<(), RuntimeError> {
 
 /// Remembers where the legs were found, so that the array can be named the next time. It is no loss
 /// where that fails: nothing is believed because of it.
-fn remember(options: &ArrayOptions, described: &Described) {
-    let legs = options.legs.iter().map(LegSpec::to_string);
+fn remember(options: &ArrayOptions, described: &Described, spares: &[String]) {
     let known = Registered::load(&options.places, &options.name).ok();
     let known = known.filter(|known| known.uuid == described.uuid.to_string());
     // A leg that is missing now may be back the next time. Where none is, other places are other
-    // names of the same legs.
+    // names of the same legs, or those of legs that another one has taken the place of.
     let lacks_leg = described.assembled.candidates.contains(&None);
-    let mut registered = Registered::new(described.uuid, legs);
-    let known = known.filter(|_| lacks_leg);
-    let missing = known.into_iter().flat_map(|known| known.legs);
-    let missing: Vec<String> = missing
-        .filter(|leg| !registered.legs.contains(leg))
-        .collect();
-    registered.legs.extend(missing);
+    let used = described.names.iter().chain(spares).cloned();
+    let mut registered = Registered::new(described.uuid, used);
+    if lacks_leg {
+        registered = registered.with_legs(options.legs.iter().map(LegSpec::to_string));
+        let known = known.into_iter().flat_map(|known| known.legs);
+        let missing: Vec<String> = known.filter(|leg| !registered.legs.contains(leg)).collect();
+        registered.legs.extend(missing);
+    }
     let _ = registered.store(&options.places, &options.name);
 }
 
@@ -257,7 +263,10 @@ fn prepare_described(
         ));
     }
     refuse_other_array(options, &candidates)?;
-    unfit::leave_out(&unfit, &candidates, options.degraded_ok, progress)?;
+    // Legs that were named one by one are all meant.
+    let is_by_name = options.uuid.is_some();
+    let may_lack = options.degraded_ok || (is_by_name && md::has_all_expected(&candidates));
+    unfit::leave_out(&unfit, &candidates, may_lack, progress)?;
     let choice = md::Choice {
         name: &options.name,
         degraded_ok: options.degraded_ok,
@@ -286,7 +295,9 @@ fn prepare_described(
     let physical = present().map(|info| info.physical_block_bytes).max();
     let block_bytes = block.expect("an array has a leg");
     let size_bytes = described.assembled.size_bytes;
-    remember(options, &described);
+    let names = described.spares.iter();
+    let names: Vec<String> = names.map(|&spare| candidates[spare].name.clone()).collect();
+    remember(options, &described, &names);
     let mut spares = Vec::new();
     for &index in described.spares.iter().filter(|_| !options.read_only) {
         let leg = legs[index].take().expect("a spare has no role");
@@ -312,27 +323,40 @@ fn prepare_described(
     })
 }
 
-/// Opens the legs; where an array that was named may lack some, those that can be opened.
-fn open_legs(
-    options: &ArrayOptions,
-    progress: &mut dyn Progress,
-) -> Result<Vec<OpenedLeg>, RuntimeError> {
-    let may_lack = options.degraded_ok && options.uuid.is_some();
+/// Opens the legs; of an array that was named those that can be opened, and why others cannot.
+fn open_legs(options: &ArrayOptions) -> Result<(Vec<OpenedLeg>, Vec<LegError>), RuntimeError> {
     let mut legs = Vec::new();
+    let mut absent = Vec::new();
     for spec in &options.legs {
-        let leg = match spec.open() {
-            Ok(leg) => leg,
-            Err(error) if may_lack => {
-                progress.note(&format!("going on without a leg: {error}"));
-                continue;
-            }
+        match spec.open() {
+            Ok(leg) => legs.push(leg),
+            Err(error) if options.uuid.is_some() => absent.push(error),
             Err(error) => return Err(RuntimeError(error.to_string())),
-        };
-        legs.push(leg);
+        }
     }
     // Before one of them is copied over itself.
     OpenedLeg::expect_distinct(&legs).map_err(|error| RuntimeError(error.to_string()))?;
-    Ok(legs)
+    Ok((legs, absent))
+}
+
+/// Goes on without legs that cannot be opened, where that is allowed, or where the others do not
+/// count on them.
+fn leave_out_absent(
+    options: &ArrayOptions,
+    absent: &[LegError],
+    candidates: &[Candidate],
+    progress: &mut dyn Progress,
+) -> Result<(), RuntimeError> {
+    let may_lack = options.degraded_ok || md::has_all_expected(candidates);
+    for error in absent {
+        // One that somebody else holds is there, and may be written to.
+        let is_elsewhere = matches!(error, LegError::InUse { .. });
+        if !may_lack || (is_elsewhere && !options.degraded_ok) {
+            return Err(RuntimeError(error.to_string()));
+        }
+        progress.note(&format!("going on without a leg: {error}"));
+    }
+    Ok(())
 }
 
 /// The size that all legs have, and the largest logical block.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
 
+use crate::console::shell_word;
 use crate::{
     create, demo, examine, grow, host_config, model, policy, rate, scrub, serve, sim, stats,
     status, tune, wait,
@@ -108,6 +109,14 @@ impl ControlArgs {
     /// Where things lie.
     pub(crate) fn places(&self) -> Result<Places, RuntimeError> {
         Places::choose(self.control_dir.as_deref())
+    }
+
+    /// What another command has to be told besides to find the same array: nothing, or
+    /// ` --control-dir DIR`.
+    pub(crate) fn repeated(&self) -> String {
+        self.control_dir.as_ref().map_or_else(String::new, |dir| {
+            format!(" --control-dir {}", shell_word(&dir.display().to_string()))
+        })
     }
 
     /// Asks the daemon that serves the array called `name`.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use heliostat_engine::{Layout, Raid10};
 use heliostat_format::NewBitmap;
+use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{CreateLeg, CreateOptions, HostConfig, LegSpec, UsageError, ignore_line};
 use stdx::units::{format_size, parse_size};
 
@@ -120,6 +121,7 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
         force: args.force,
         places: args.control.places()?,
     };
+    options.check()?;
     let host_config = args.host_config.as_ref();
     let host_config = host_config.map(|file| HostConfig::choose(file.as_deref()));
     // Before anything is made that would be incomplete without it.
@@ -146,24 +148,41 @@ pub(crate) fn run(args: &CreateArgs) -> anyhow::Result<()> {
             None => "no bitmap".to_owned(),
         }
     )?;
+    let repeated = args.control.repeated();
     writeln!(
         out,
-        "serve it: heliostat serve {name} --export 'nbd+unix:///{name}?socket=/run/{name}.sock'"
+        "serve it: heliostat serve {name}{repeated} --export '{}'",
+        export(args, &options)
     )?;
     drop(out);
     let uuid = created.uuid.to_string();
     let Some(config) = host_config else {
         writeln!(
             stdout(),
-            "This machine's mdadm may assemble the legs by itself when it sees them. 'heliostat \
-             host-config {name}' keeps it from that, with this line in mdadm.conf:\n{}",
+            "This machine's mdadm may assemble the legs by itself when it sees them. What keeps it \
+             from that: heliostat host-config {name}{repeated}\nwhich adds to mdadm.conf: {}",
             ignore_line(&uuid)
         )?;
         return Ok(());
     };
     let changes = config.ignore(name, &uuid);
     let changes = changes.with_context(|| format!("{name} was made, but"))?;
-    host_config::tell(name, &changes, false)
+    let undo = host_config::undo(name, args.host_config.clone().flatten(), &args.control);
+    host_config::tell(name, &changes, Some(&undo))
+}
+
+/// Where clients could find it: beside what else is of this array.
+fn export(args: &CreateArgs, options: &CreateOptions) -> ExportUri {
+    let name = &options.name;
+    let path = if args.control.repeated().is_empty() && options.places.control.starts_with("/run") {
+        PathBuf::from(format!("/run/{name}.sock"))
+    } else {
+        options.places.control.join(format!("{name}.nbd"))
+    };
+    ExportUri {
+        endpoint: Endpoint::Unix(path),
+        export: name.clone(),
+    }
 }
 
 fn layout(args: &CreateArgs) -> Result<Layout, UsageError> {

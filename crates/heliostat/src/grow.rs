@@ -11,18 +11,19 @@ use crate::console::Lines;
 
 /// What `heliostat grow` is told.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["legs", "size"])))]
 pub(crate) struct GrowArgs {
     /// The array, which must not be served.
     name: String,
     /// How many legs it is to have. Fewer only where so many are there: take the others out with
     /// 'fail' and 'remove' before.
-    #[arg(long, value_name = "N", required_unless_present = "size")]
+    #[arg(long, value_name = "N")]
     legs: Option<u32>,
     /// New legs, which are filled when it is served.
     #[arg(value_name = "LEG", requires = "legs")]
     new_legs: Vec<String>,
     /// How much of each leg it is to use; 'max': as much as all of them have.
-    #[arg(long, value_name = "SIZE|max", value_parser = parse_used, conflicts_with = "legs")]
+    #[arg(long, value_name = "SIZE|max", value_parser = parse_used)]
     size: Option<Used>,
     /// With --size: take the legs for equal in what is new, without a resync.
     #[arg(long, requires = "size")]
@@ -117,7 +118,8 @@ fn text(name: &str, grown: &GrownArray, assume_clean: bool) -> String {
     }
     if grown.legs_lacking > 0 {
         lines.push(format!(
-            "{} of {} legs are in sync: serve it with --degraded-ok until all are",
+            "{} of {} legs are in sync: new ones are filled when it is served, and 'heliostat add' \
+             gives it those that it lacks",
             grown.legs as usize - grown.legs_lacking,
             grown.legs
         ));

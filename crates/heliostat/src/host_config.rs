@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use heliostat_runtime::{HostConfig, HostConfigChange, Registered, check_name};
 
 use crate::cli::ControlArgs;
+use crate::console::shell_word;
 
 /// What `heliostat host-config` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,29 +34,40 @@ pub(crate) fn run(args: &HostConfigArgs) -> anyhow::Result<()> {
     } else {
         config.ignore(&args.name, &known.uuid)?
     };
-    tell(&args.name, &changes, args.remove)
+    let undo = undo(&args.name, args.file.clone(), &args.control);
+    tell(&args.name, &changes, (!args.remove).then_some(&undo))
 }
 
-/// Says what became of the line.
+/// The command that takes the line out again.
+pub(crate) fn undo(name: &str, file: Option<PathBuf>, control: &ControlArgs) -> String {
+    let file = file.map(|file| format!(" --file {}", shell_word(&file.display().to_string())));
+    format!(
+        "heliostat host-config {name} --remove{}{}",
+        file.unwrap_or_default(),
+        control.repeated()
+    )
+}
+
+/// Says what became of the line: removed, or added and taken out again by the command `undo`.
 pub(crate) fn tell(
     name: &str,
     changes: &[HostConfigChange],
-    is_removed: bool,
+    undo: Option<&str>,
 ) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     for change in changes {
         let file = change.file.display();
-        match (is_removed, change.is_changed) {
-            (false, true) => writeln!(
+        match (undo, change.is_changed) {
+            (Some(undo), true) => writeln!(
                 out,
-                "{file} says now that this machine's mdadm leaves {name} alone; 'heliostat \
-                 host-config {name} --remove' undoes that"
+                "{file} says now that this machine's mdadm leaves {name} alone; '{undo}' undoes \
+                 that"
             )?,
-            (false, false) => {
+            (Some(_), false) => {
                 writeln!(out, "{file} said already that mdadm leaves {name} alone")?;
             }
-            (true, true) => writeln!(out, "{file} does not speak of {name} any more")?,
-            (true, false) => writeln!(out, "{file} has no such line of {name}")?,
+            (None, true) => writeln!(out, "{file} does not speak of {name} any more")?,
+            (None, false) => writeln!(out, "{file} has no such line of {name}")?,
         }
     }
     let is_changed = changes.iter().any(|change| change.is_changed);

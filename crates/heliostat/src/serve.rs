@@ -57,7 +57,8 @@ pub(crate) struct ServeArgs {
     /// Serve the legs as they are, because they are known to be equal.
     #[arg(long, conflicts_with = "copy_from")]
     assume_clean: bool,
-    /// Serve an array of md legs although it lacks some.
+    /// Serve an array of md legs without some that it counts on. What it lacked before, its legs
+    /// say, and nobody has to allow it again.
     #[arg(long)]
     degraded_ok: bool,
     /// Leave out legs that were away, although the bitmap knows what they missed.
@@ -194,7 +195,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ..ArrayOptions::new(name, legs, places)
     };
     options.check()?;
-    let description = format!("heliostat mirror of {} legs", options.legs.len());
+    let description = format!("heliostat array {}", options.name);
     let export = NbdExport::new(args.exports, description, options.memory_bytes)?;
     let exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
     let mut console = Console::new();

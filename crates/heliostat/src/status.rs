@@ -138,7 +138,12 @@ fn page(status: &ArrayStatus) -> String {
         lines.push(format!("  UUID {uuid}"));
     }
     lines.extend(status.legs.iter().map(|leg| {
-        let mut line = format!("  leg {}: {}, {}", leg.role, leg.leg, leg.state);
+        let mut line = format!("  leg {}: ", leg.role);
+        // Nobody has the role, and the name that is there says no more.
+        if leg.leg != format!("missing:{}", leg.role) {
+            line = line + &leg.leg + ", ";
+        }
+        line += &leg.state;
         for (word, is_set) in [
             ("write-mostly", leg.write_mostly),
             ("failfast", leg.failfast),

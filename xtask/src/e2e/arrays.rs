@@ -202,7 +202,7 @@ fn killed(room: &Room) -> Result<()> {
         writer.wait(Duration::from_secs(60))?;
         let server = serve(room, &[])?;
         let said = server.said()?;
-        // Of the first time it says that the array is new: it was never clean.
+        // Of the first time it says that the array was never resynced.
         ensure!(said.contains("its legs may differ"), "{said}");
         wait_until_clean(room, &legs)?;
         fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
@@ -255,19 +255,27 @@ fn degraded(room: &Room) -> Result<()> {
     ensure_clean(room, &present)?;
     ensure_same_data(room, &present)?;
     ensure!(examined(room, &legs[0], "Array State")?.starts_with("A.A"));
+    // That it lacks a leg is on record now: there is nothing to ask.
+    let server = serve(room, &[])?;
+    let said = server.said()?;
+    let words = ["going on without a leg", &legs[1], "leg 1: missing"];
+    ensure!(words.iter().all(|word| said.contains(word)), "{said}");
+    server.terminate()?;
     // Back again, and stale: what it says of itself is not believed.
     fs::rename(&away, &legs[1])?;
-    let said = Server::refused(room, &by_name, &["--name", "other"])?;
-    let words = ["was away and comes back", &legs[1], "lacks leg 1 of 3"];
-    ensure!(words.iter().all(|word| said.contains(word)), "{said}");
-    let server = serve(room, &["--degraded-ok", "--no-re-add"])?;
+    let alone = [legs[1].clone()];
+    let said = Server::refused(room, &alone, &["--name", "other"])?;
+    ensure!(said.contains("lacks leg 0 and 2 of 3"), "{said}");
+    let server = serve(room, &["--no-re-add"])?;
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     server.terminate()?;
     ensure_clean(room, &present)?;
     // Alone it does not know better, and says so to nobody: but not together with the others.
     ensure!(examined(room, &legs[1], "Array State")?.starts_with("AAA"));
     // It gets what it missed without anybody asking for it.
-    let server = serve(room, &["--degraded-ok"])?;
+    let server = serve(room, &[])?;
+    let said = server.said()?;
+    ensure!(said.contains("was away and comes back"), "{said}");
     wait_for_status(&server, "3 of 3 legs in sync")?;
     server.terminate()?;
     ensure_clean(room, &legs)?;

@@ -57,12 +57,7 @@ impl Listener {
             RuntimeError(format!("socket '{shown}': {what}: {error}"))
         };
         remove_stale(path)?;
-        let address = SocketAddrUnix::new(path).map_err(|_| {
-            RuntimeError(format!(
-                "socket '{shown}': the path is longer than the 107 bytes that the kernel takes: \
-                 use a shorter one"
-            ))
-        })?;
+        let address = address_of(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|error| fail("cannot be made", error.into()))?;
@@ -197,6 +192,38 @@ pub(super) fn stdio() -> Result<(Wires, ClientKey), RuntimeError> {
     Ok((Wires { input, output }, key))
 }
 
+/// Whether a socket could be made at this path.
+pub(super) fn check_unix(path: &Path) -> Result<(), RuntimeError> {
+    address_of(path)?;
+    let shown = path.display();
+    let directory = match path.parent() {
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
+        None => path,
+    };
+    // To make files in a directory is to write to it and to pass through it.
+    let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(directory, rights).map_err(|errno| {
+        let directory = directory.display();
+        RuntimeError(format!(
+            "socket '{shown}': no socket can be made in {directory}: {}: choose another path, or \
+             make the directory first",
+            io::Error::from(errno)
+        ))
+    })?;
+    remove_stale(path)
+}
+
+fn address_of(path: &Path) -> Result<SocketAddrUnix, RuntimeError> {
+    SocketAddrUnix::new(path).map_err(|_| {
+        RuntimeError(format!(
+            "socket '{}': the path is longer than the 107 bytes that the kernel takes: use a \
+             shorter one",
+            path.display()
+        ))
+    })
+}
+
 /// Removes the socket file of a server that is gone.
 fn remove_stale(path: &Path) -> Result<(), RuntimeError> {
     let shown = path.display();
@@ -301,10 +328,28 @@ fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use rustix::io::Errno;
     use rustix::net::Shutdown;
 
-    use super::{AcceptError, Listener};
+    use super::{AcceptError, Listener, check_unix};
+
+    #[test]
+    fn where_no_socket_can_be_is_told_before_one_is_made() {
+        let here = std::env::temp_dir();
+        check_unix(&here.join("heliostat-none.sock")).unwrap();
+        let told = |path: &Path| check_unix(path).unwrap_err().to_string();
+        let nowhere = told(&here.join("heliostat-none/a.sock"));
+        assert!(
+            nowhere.contains("heliostat-none: No such file"),
+            "{nowhere}"
+        );
+        let long = told(&here.join("x".repeat(108)));
+        assert!(long.contains("107 bytes"), "{long}");
+        let taken = told(&here);
+        assert!(taken.contains("not a socket is in the way"), "{taken}");
+    }
 
     #[test]
     fn a_socket_that_was_shut_down_is_broken() {

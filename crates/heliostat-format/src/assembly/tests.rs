@@ -82,6 +82,44 @@ fn legs_that_were_stopped_in_order_are_all_in_sync() {
 }
 
 #[test]
+fn what_was_lacking_before_is_not_lost() {
+    let lost = |change: fn(&mut Vec<Candidate>)| {
+        let mut legs = mirror(3);
+        change(&mut legs);
+        let mut assembly = Assembly::of(&legs).unwrap();
+        assembly.take_back(&legs);
+        assembly.roles_lost(&legs).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(|_| {}), []);
+    assert_eq!(lost(|legs| drop(legs.pop())), [2]);
+    let removed = lost(|legs| {
+        legs.pop();
+        legs.iter_mut()
+            .for_each(|leg| leg.superblock.roles[2] = Role::Spare);
+    });
+    assert_eq!(removed, []);
+    let failed = lost(|legs| {
+        legs.remove(0);
+        legs.iter_mut()
+            .for_each(|leg| leg.superblock.roles[0] = Role::Faulty);
+    });
+    assert_eq!(failed, []);
+    // One that was removed does not know of it, and is alone.
+    assert_eq!(lost(|legs| drop(legs.drain(..2))), [0, 1]);
+    let stale = lost(|legs| set_events(&mut legs[1], 8));
+    assert_eq!(
+        stale,
+        [1],
+        "it comes back, but nobody wrote down that it was away"
+    );
+    let rebuilt = lost(|legs| {
+        let leg = &mut legs[1].superblock;
+        leg.features = leg.features.with(Features::RECOVERY_OFFSET);
+    });
+    assert_eq!(rebuilt, []);
+}
+
+#[test]
 fn legs_have_a_bitmap_or_have_none() {
     let mut legs = mirror(3);
     legs[1].superblock.features = Features::default();

@@ -5,6 +5,7 @@ use crate::{
     BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Refusal, Role,
     Stamp, Superblock,
 };
+use heliostat_types::SECTOR_BYTES;
 
 /// How much each leg has room for when it is twice as large.
 const ROOM: u64 = (2 * LEG_BYTES) / 512 - 2048;
@@ -39,7 +40,7 @@ const fn legs(count: u32) -> Growth {
 }
 
 const MAX: Growth = Growth::Size {
-    sectors: None,
+    bytes: None,
     assume_clean: false,
 };
 
@@ -206,7 +207,7 @@ fn larger_legs_are_used_and_what_is_new_is_resynced() {
         assert_eq!(superblock.resync_offset_sectors, 38_912);
     }
     let growth = Growth::Size {
-        sectors: Some(50_000),
+        bytes: Some(50_000 * SECTOR_BYTES),
         assume_clean: true,
     };
     let end = cut_everywhere(&mirror(2), growth);
@@ -273,11 +274,17 @@ fn a_raid10_grows_by_whole_chunks_where_copies_stay_in_their_places() {
 
 #[test]
 fn what_cannot_grow_is_told() {
-    let size = |sectors| Growth::Size {
-        sectors: Some(sectors),
+    let size = |sectors: u64| Growth::Size {
+        bytes: Some(sectors * SECTOR_BYTES),
         assume_clean: false,
     };
     assert!(refusal(&mirror(2), size(30_000)).contains("would be cut off"));
+    let byte = Growth::Size {
+        bytes: Some(1),
+        assume_clean: false,
+    };
+    let words = refusal(&mirror(2), byte);
+    assert!(words.starts_with("the size of the legs is 1 B:"), "{words}");
     let words = refusal(&mirror(2), size(ROOM + 1));
     assert!(words.contains("leg-0 has room for"), "{words}");
     assert_eq!(plan(&mirror(2), size(38_912)).unwrap().writes, []);
@@ -285,7 +292,9 @@ fn what_cannot_grow_is_told() {
     for leg in &mut dirty {
         leg.superblock.resync_offset_sectors = 0;
     }
-    assert!(refusal(&dirty, MAX).contains("not clean"));
+    let words = refusal(&dirty, MAX);
+    let expected = ["not clean", "a resync has not come to its end"];
+    assert!(expected.iter().all(|word| words.contains(word)), "{words}");
     assert!(refusal(&mirror(2)[..1], MAX).contains("leg 1 is not in sync"));
     assert!(refusal(&mirror(2), legs(17)).contains("1 to 16"));
     assert!(refusal(&mirror(2), legs(0)).contains("1 to 16"));

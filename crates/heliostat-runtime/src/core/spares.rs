@@ -6,6 +6,7 @@ use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, SECTOR_BYTES};
 
 use super::Core;
+use crate::add::is_same_leg;
 use crate::server::{leg_config, set_flags};
 use crate::source::Source;
 
@@ -61,7 +62,7 @@ impl Core {
     /// Lets go of the spare that is called so. Whether there was one.
     pub(crate) fn remove_spare(&mut self, name: &str) -> bool {
         let mut all = self.spares.all.iter();
-        let Some(at) = all.position(|(_, spare)| spare.leg.name() == name) else {
+        let Some(at) = all.position(|(_, spare)| is_same_leg(spare.leg.name(), name)) else {
             return false;
         };
         let (id, _) = self.spares.all.remove(at);

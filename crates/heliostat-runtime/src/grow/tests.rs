@@ -178,6 +178,19 @@ fn an_array_grows_only_while_it_is_not_served() {
         "{error}"
     );
     drop(held);
+    let other_name = format!("{}/./leg1", scratch.path().display());
+    let twice = GrowOptions {
+        what: GrowWhat::Legs {
+            count: 3,
+            new: vec![other_name.clone()],
+        },
+        ..growth.clone()
+    };
+    let error = grow(&twice, &mut Notes::default()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("{other_name} is leg 1 of disk already; name new legs only")
+    );
     let grown = grow(&growth, &mut Notes::default()).unwrap();
     assert!(grown.is_changed && grown.legs_lacking == 1);
     let again = grow(&growth, &mut Notes::default()).unwrap();

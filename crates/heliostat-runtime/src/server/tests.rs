@@ -1,8 +1,10 @@
 use heliostat_types::{ErrorKind, Extent};
 
-use crate::rig::{Job, LEG_BYTES, Rig, file, file_options, memory_options, options, trusting};
+use crate::rig::{
+    Fails, Job, LEG_BYTES, Rig, file, file_options, make_array, memory_options, options, trusting,
+};
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, RateChange, Trust};
+use crate::{ArrayOptions, RateChange, Registered, Trust};
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 
@@ -153,10 +155,50 @@ fn an_export_that_ends_by_itself_ends_the_array() {
 fn an_export_that_cannot_start_is_an_error() {
     let scratch = Scratch::new();
     let options = memory_options(&scratch);
-    let error = Rig::start_with(&options, true).unwrap_err();
-    assert!(error.to_string().contains("taken"));
-    assert!(!options.places.socket("disk").exists());
+    for fails in [Fails::Early, Fails::Late] {
+        let error = Rig::start_with(&options, fails).unwrap_err();
+        assert!(error.to_string().contains("taken"));
+        assert!(!options.places.socket("disk").exists());
+    }
     assert!(Rig::start(&options).unwrap().stop().is_clean);
+}
+
+#[test]
+fn where_an_export_cannot_be_no_leg_hears_of_the_start() {
+    let scratch = Scratch::new();
+    let mut degraded = file_options(&scratch, 2);
+    make_array(&degraded);
+    degraded.legs.pop();
+    degraded.degraded_ok = true;
+    let bytes = || std::fs::read(file(&scratch, 0)).unwrap();
+    let before = bytes();
+    Rig::start_with(&degraded, Fails::Early).unwrap_err();
+    assert!(bytes() == before, "nobody is out yet");
+    Rig::start(&degraded).unwrap().stop();
+    assert!(bytes() != before, "the other leg is");
+}
+
+#[test]
+fn a_leg_that_was_removed_is_not_looked_for_again() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 3);
+    make_array(&options);
+    let legs = || {
+        let known = Registered::load(&options.places, &options.name);
+        known.unwrap().legs
+    };
+    let rig = Rig::start(&options).unwrap();
+    rig.handle.fail("1").unwrap();
+    assert_eq!(legs().len(), 3, "it may be asked for again");
+    rig.handle.remove("1").unwrap();
+    assert_eq!(legs(), [0, 2].map(|leg| file(&scratch, leg)));
+    // One that was not removed is looked for, whatever becomes of others.
+    rig.handle.fail("2").unwrap();
+    rig.handle.add(&file(&scratch, 1), true).unwrap();
+    let mut known = legs();
+    known.sort();
+    assert_eq!(known, [0, 1, 2].map(|leg| file(&scratch, leg)));
+    rig.stop();
 }
 
 #[test]

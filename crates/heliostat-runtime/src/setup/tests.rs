@@ -1,12 +1,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use heliostat_engine::Layout;
+use heliostat_format::Role;
 
-use super::prepare;
-use crate::rig::{self, LEG_BYTES, Notes, file, file_options, options, trusting};
+use super::{Prepared, lock, prepare_locked};
+use crate::rig::{self, LEG_BYTES, Notes, file, file_options, make_array, options, trusting};
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, CreateLeg, CreateOptions, Registered, Trust, create};
+use crate::{ArrayOptions, Progress, Registered, RuntimeError, Trust};
 
 fn refusal(options: &ArrayOptions) -> String {
     prepare(options, &mut Notes::default())
@@ -159,7 +159,7 @@ fn legs_that_begin_empty_are_never_believed() {
 /// Stops a copy, or does something to the legs, when two megabytes are copied.
 struct Meanwhile<F>(F);
 
-impl<F: FnMut() -> bool> crate::Progress for Meanwhile<F> {
+impl<F: FnMut() -> bool> Progress for Meanwhile<F> {
     fn note(&mut self, _line: &str) {}
 
     fn copied(&mut self, done_bytes: u64, _total_bytes: u64) -> bool {
@@ -260,25 +260,9 @@ fn a_faulted_leg_is_not_copied_over_a_good_one() {
     prepare(&trusting(&options, good), &mut Notes::default()).unwrap();
 }
 
-/// Makes a mirror of the legs of these options, with a bitmap.
-fn make_array(options: &ArrayOptions) {
-    let legs = options.legs.iter().cloned().map(|spec| CreateLeg {
-        spec: Some(spec),
-        write_mostly: false,
-        failfast: false,
-    });
-    let new = CreateOptions {
-        name: options.name.clone(),
-        host: None,
-        layout: Layout::Mirror,
-        legs: legs.collect(),
-        spares: Vec::new(),
-        bitmap: None,
-        assume_clean: true,
-        force: false,
-        places: options.places.clone(),
-    };
-    create(&new, &mut Notes::default()).unwrap();
+/// Prepares the legs as a server does.
+fn prepare(options: &ArrayOptions, progress: &mut dyn Progress) -> Result<Prepared, RuntimeError> {
+    prepare_locked(options, lock(options)?, progress)
 }
 
 /// Changes a superblock of version 1.2 and makes its sum right.
@@ -370,4 +354,65 @@ fn a_leg_is_remembered_by_one_name_unless_another_is_missing() {
     degraded.degraded_ok = true;
     prepare(&degraded, &mut Notes::default()).unwrap();
     assert_eq!(known(), models);
+}
+
+#[test]
+fn a_leg_whose_place_another_one_has_is_not_remembered() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 3);
+    make_array(&options);
+    // As it is when a leg was replaced: no role is left for it.
+    for leg in [0, 1] {
+        change_superblock(&scratch, leg, |own| {
+            own.raid_disks = 2;
+            own.roles[2] = Role::Faulty;
+            own.events += 2;
+        });
+    }
+    prepare(&options, &mut Notes::default()).unwrap();
+    let known = Registered::load(&options.places, &options.name).unwrap();
+    assert_eq!(known.legs, [0, 1].map(|leg| file(&scratch, leg)));
+}
+
+#[test]
+fn a_leg_that_the_others_do_not_count_on_may_be_anywhere() {
+    let scratch = Scratch::new();
+    let mut options = file_options(&scratch, 3);
+    make_array(&options);
+    let known = Registered::load(&options.places, &options.name).unwrap();
+    options.uuid = Some(known.uuid);
+    let (leg, away) = (file(&scratch, 2), scratch.path().join("away"));
+    std::fs::rename(&leg, &away).unwrap();
+    let error = refusal(&options);
+    assert!(error.contains("leg2"), "{error}");
+    for other in [0, 1] {
+        change_superblock(&scratch, other, |own| {
+            own.roles[2] = Role::Faulty;
+            own.events += 2;
+        });
+    }
+    let served = || {
+        let mut notes = Notes::default();
+        drop(prepare(&options, &mut notes).unwrap());
+        notes.0.join("\n")
+    };
+    let said = served();
+    assert!(said.contains("going on without a leg"), "{said}");
+    assert!(said.contains("leg 2: missing"), "{said}");
+    // Back again, whole, or with its superblock destroyed.
+    std::fs::rename(&away, &leg).unwrap();
+    let said = served();
+    assert!(said.contains("leg2 is left out: it failed"), "{said}");
+    put(&scratch, 2, 4096, &[0; 256]);
+    let said = served();
+    assert!(said.contains("leg2 is left out: it has no md"), "{said}");
+    // Whoever holds it may write to it.
+    let held = options.legs[2].open().unwrap();
+    let error = refusal(&options);
+    assert!(error.contains("in use"), "{error}");
+    drop(held);
+    // One that these count on is another matter.
+    std::fs::remove_file(file(&scratch, 1)).unwrap();
+    let error = refusal(&options);
+    assert!(error.contains("leg1"), "{error}");
 }
