@@ -128,8 +128,29 @@ const FIELDS: &[Field] = &[
     bitmap("bitmap cluster_name", 72, 64),
 ];
 
-/// Something said in several places: what, and numbers at places, each with its length in bytes.
-type Lie = (&'static str, &'static [(usize, u64, usize)]);
+/// A number, where it is said, and how many bytes it has there: place, number, length.
+type Number = (usize, u64, usize);
+
+/// Something said in several places.
+type Lie = (&'static str, &'static [Number]);
+
+/// It is a RAID10 with this layout, and chunks of so many sectors.
+const fn raid10(layout: u64, chunk: u64) -> [Number; 3] {
+    [
+        (SUPERBLOCK_AT + 72, 10, 4),
+        (SUPERBLOCK_AT + 76, layout, 4),
+        (SUPERBLOCK_AT + 88, chunk, 4),
+    ]
+}
+
+/// The three legs are in these roles.
+const fn roles(first: u64, second: u64, third: u64) -> [Number; 3] {
+    [
+        (SUPERBLOCK_AT + 256, first, 2),
+        (SUPERBLOCK_AT + 258, second, 2),
+        (SUPERBLOCK_AT + 260, third, 2),
+    ]
+}
 
 const LIES: &[Lie] = &[
     ("bitmap on the superblock", &[(SUPERBLOCK_AT + 96, 0, 4)]),
@@ -201,36 +222,11 @@ const LIES: &[Lie] = &[
     ),
     (
         "a RAID10 with chunks of 2^31 sectors",
-        &[
-            (SUPERBLOCK_AT + 72, 10, 4),
-            (SUPERBLOCK_AT + 76, 0x102, 4),
-            (SUPERBLOCK_AT + 88, 1 << 31, 4),
-        ],
+        &raid10(0x102, 1 << 31),
     ),
-    (
-        "a RAID10 with chunks of 3 pages",
-        &[
-            (SUPERBLOCK_AT + 72, 10, 4),
-            (SUPERBLOCK_AT + 76, 0x102, 4),
-            (SUPERBLOCK_AT + 88, 24, 4),
-        ],
-    ),
-    (
-        "a RAID10 with 0 near copies",
-        &[
-            (SUPERBLOCK_AT + 72, 10, 4),
-            (SUPERBLOCK_AT + 76, 0x100, 4),
-            (SUPERBLOCK_AT + 88, 128, 4),
-        ],
-    ),
-    (
-        "a RAID10 with 255 by 255 copies",
-        &[
-            (SUPERBLOCK_AT + 72, 10, 4),
-            (SUPERBLOCK_AT + 76, 0xffff, 4),
-            (SUPERBLOCK_AT + 88, 128, 4),
-        ],
-    ),
+    ("a RAID10 with chunks of 3 pages", &raid10(0x102, 24)),
+    ("a RAID10 with 0 near copies", &raid10(0x100, 128)),
+    ("a RAID10 with 255 by 255 copies", &raid10(0xffff, 128)),
     ("1920 legs", &[(SUPERBLOCK_AT + 92, 1920, 4)]),
     ("65535 legs", &[(SUPERBLOCK_AT + 92, 65535, 4)]),
     ("17 legs", &[(SUPERBLOCK_AT + 92, 17, 4)]),
@@ -239,38 +235,10 @@ const LIES: &[Lie] = &[
     ("1920 roles", &[(SUPERBLOCK_AT + 220, 1920, 4)]),
     ("1921 roles", &[(SUPERBLOCK_AT + 220, 1921, 4)]),
     ("65535 roles", &[(SUPERBLOCK_AT + 220, 65535, 4)]),
-    (
-        "all legs in role 0",
-        &[
-            (SUPERBLOCK_AT + 256, 0, 2),
-            (SUPERBLOCK_AT + 258, 0, 2),
-            (SUPERBLOCK_AT + 260, 0, 2),
-        ],
-    ),
-    (
-        "roles in a circle",
-        &[
-            (SUPERBLOCK_AT + 256, 1, 2),
-            (SUPERBLOCK_AT + 258, 2, 2),
-            (SUPERBLOCK_AT + 260, 0, 2),
-        ],
-    ),
-    (
-        "all legs faulty",
-        &[
-            (SUPERBLOCK_AT + 256, 0xfffe, 2),
-            (SUPERBLOCK_AT + 258, 0xfffe, 2),
-            (SUPERBLOCK_AT + 260, 0xfffe, 2),
-        ],
-    ),
-    (
-        "all legs spares",
-        &[
-            (SUPERBLOCK_AT + 256, 0xffff, 2),
-            (SUPERBLOCK_AT + 258, 0xffff, 2),
-            (SUPERBLOCK_AT + 260, 0xffff, 2),
-        ],
-    ),
+    ("all legs in role 0", &roles(0, 0, 0)),
+    ("roles in a circle", &roles(1, 2, 0)),
+    ("all legs faulty", &roles(0xfffe, 0xfffe, 0xfffe)),
+    ("all legs spares", &roles(0xffff, 0xffff, 0xffff)),
     (
         "the dev_number of another leg",
         &[(SUPERBLOCK_AT + 160, 0, 4)],

@@ -42,6 +42,22 @@ pub(super) fn agree_on_members(place: &Place, legs: &str) -> Result<()> {
     agree_on_stopped(place, legs)
 }
 
+/// Both sides say the same of legs that the guest took over: as it found them, and as it left
+/// them. The copies have these tags then.
+///
+/// # Errors
+/// Where they do not; the error has both.
+pub(super) fn agree_throughout(place: &Place, legs: &str, copies: &str) -> Result<()> {
+    agree(place, "before", legs)?;
+    agree(place, "after", legs)?;
+    agree_on_members(place, legs)?;
+    expect(
+        "the copies",
+        &place.judge(&format!("copies {legs}"))?,
+        copies,
+    )
+}
+
 /// What each leg was to the kernel when it had assembled the array is what [`keep`] kept.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree_throughout, expect, keep};
 use super::case::Case;
 use super::served::{LEG_BYTES, create, paths, write};
 use crate::e2e::server::{NAME, Server};
@@ -10,6 +10,9 @@ use crate::e2e::server::{NAME, Server};
 /// What the kernel says of the flags of the legs and of how many writes may be behind.
 const FLAGS: &str =
     "cat $sys/dev-${a##*/}/state $sys/dev-${b##*/}/state $sys/bitmap/backlog > flags";
+
+/// And what that is here.
+const LIMITS: &str = "in_sync,failfast, in_sync,write_mostly,failfast, 64";
 
 /// The cases of this file.
 pub(super) fn cases() -> Vec<Case> {
@@ -42,14 +45,10 @@ fn made_here() -> Case {
              stop"
         ))
         .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            let flags = "in_sync,failfast, in_sync,write_mostly,failfast, 64";
-            expect("flags and limit", &place.said("flags")?, flags)?;
+            expect("flags and limit", &place.said("flags")?, LIMITS)?;
             let copies = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2048 a5 a5, 2048..2304 b5 b5, \
                           2304..15360 a5 a5";
-            expect("the copies", &place.judge("copies a b")?, copies)
+            agree_throughout(place, "a b", copies)
         })
 }
 
@@ -84,12 +83,8 @@ fn made_by_mdadm() -> Case {
              stop"
         ))
         .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            let flags = "in_sync,failfast, in_sync,write_mostly,failfast, 64";
-            expect("flags and limit", &place.said("flags")?, flags)?;
+            expect("flags and limit", &place.said("flags")?, LIMITS)?;
             let copies = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..15360 a5 a5";
-            expect("the copies", &place.judge("copies a b")?, copies)
+            agree_throughout(place, "a b", copies)
         })
 }

@@ -1,7 +1,7 @@
 //! Arrays of the kernel's own that were not stopped: what heliostat makes of them is what the
 //! kernel makes of them when it sees them again.
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree_throughout, expect, keep};
 use super::case::Case;
 
 /// The size of the legs: more than data and metadata need.
@@ -184,11 +184,5 @@ fn case(crashed: &'static Crashed) -> Case {
              {again}
              stop"
         ))
-        .host(move |place| {
-            agree(place, "before", legs)?;
-            agree(place, "after", legs)?;
-            agree_on_members(place, legs)?;
-            let tags = place.judge(&format!("copies {legs}"))?;
-            expect("the copies", &tags, copies)
-        })
+        .host(move |place| agree_throughout(place, legs, copies))
 }

@@ -49,6 +49,14 @@ assemble() { # LEG...
     mdadm --readwrite "$md"
 }
 
+# Has the array of these legs for as long as something is to be done in the background.
+take_over() { # LEG...
+    examine before
+    assemble "$@"
+    settle
+    stop
+}
+
 # Saves what mdadm and the kernel say at the end, and stops the array.
 stop() {
     members > stopped

@@ -5,7 +5,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 
 use anyhow::{Context, Result, ensure};
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree, agree_on_members, agree_throughout, expect, keep};
 use super::case::{Case, Place};
 use super::served::{create, paths, write};
 use crate::e2e::room::Room;
@@ -80,16 +80,12 @@ fn more_legs() -> Case {
              stop",
         )
         .host(|place| {
-            agree(place, "before", "a b c")?;
-            agree(place, "after", "a b c")?;
-            agree_on_members(place, "a b c")?;
             let detail = place.said("detail")?;
             let is_whole = detail
                 .lines()
                 .any(|line| line.trim() == "Working Devices : 3");
             ensure!(is_whole && detail.contains("State : clean"), "{detail}");
-            let copies = place.judge("copies a b c")?;
-            expect("the copies", &copies, "0..15360 a5 a5 a5")
+            agree_throughout(place, "a b c", "0..15360 a5 a5 a5")
         })
 }
 
@@ -275,17 +271,10 @@ fn cut_short() -> Case {
             server.terminate()?;
             keep(place, "a b", "a b")
         })
-        .guest(
-            "examine before
-             assemble $a $b
-             settle
-             stop",
-        )
+        .guest("take_over $a $b")
         .host(|place| {
-            agree(place, "before", "a b")?;
-            agree_on_members(place, "a b")?;
             let copies = "0..1024 a5 a5 --, 1024..1280 b5 b5 --, 1280..15360 a5 a5 --";
-            expect("the copies", &place.judge("copies a b")?, copies)
+            agree_throughout(place, "a b", copies)
         })
 }
 

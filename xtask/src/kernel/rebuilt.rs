@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree, agree_throughout, expect, keep};
 use super::case::{Case, Place};
-use super::served::{create, paths, wait_for_cleared_bits, write};
+use super::served::{WRITTEN, filled, paths};
 use crate::e2e::server::{NAME, Server};
 use crate::process;
 
@@ -54,20 +54,10 @@ fn handed_over() -> Case {
         .host(|place| {
             agree(place, "before", "a b")?;
             place.judge("differ 1,230 a b")?;
-            serve_until_in_sync(place)?;
-            expect("the copies", &place.judge("copies a b")?, CONTINUED)?;
-            keep(place, "a b", "a b")
+            serve_until_in_sync(place, CONTINUED)
         })
-        .guest(
-            "assemble $legs
-             settle
-             stop",
-        )
-        .host(|place| {
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            expect("the copies", &place.judge("copies a b")?, CONTINUED)
-        })
+        .guest("take_over $legs")
+        .host(|place| agree_throughout(place, "a b", CONTINUED))
 }
 
 /// A leg that was away while the kernel had the array gets what it missed, and nothing else.
@@ -76,11 +66,7 @@ fn returned() -> Case {
         .legs(2, LEG_BYTES)
         .host(|place| {
             let room = place.room()?;
-            create(place, &room, "a b", "--level raid1 --bitmap-chunk 64K")?;
-            let server = Server::start(&room, &paths(place, "a b"), &[])?;
-            write(place, &room, &server, "a5", 0, 15 << 10)?;
-            wait_for_cleared_bits(place)?;
-            server.terminate()?;
+            filled(place, &room)?.terminate()?;
             Ok(())
         })
         .guest(
@@ -91,28 +77,14 @@ fn returned() -> Case {
         )
         .host(|place| {
             place.judge("differ 17,40 a b")?;
-            serve_until_in_sync(place)?;
-            expect("the copies", &place.judge("copies a b")?, MISSED)?;
-            keep(place, "a b", "a b")
+            serve_until_in_sync(place, WRITTEN)
         })
-        .guest(
-            "assemble $legs
-             settle
-             stop",
-        )
-        .host(|place| {
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            expect("the copies", &place.judge("copies a b")?, MISSED)
-        })
+        .guest("take_over $legs")
+        .host(|place| agree_throughout(place, "a b", WRITTEN))
 }
 
-/// Regions 16 to 19 were written while the leg was away, and region 40 was made to differ.
-const MISSED: &str = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
-                      2624..15360 a5 a5";
-
-/// Serves the array until both legs are in sync, and the bits are cleared.
-fn serve_until_in_sync(place: &Place) -> Result<()> {
+/// Serves the array until both legs are in sync, with these copies then.
+fn serve_until_in_sync(place: &Place, copies: &str) -> Result<()> {
     let room = place.room()?;
     let options = ["--name", NAME, "--degraded-ok"];
     let server = Server::start(&room, &paths(place, "a b"), &options)?;
@@ -121,5 +93,6 @@ fn serve_until_in_sync(place: &Place) -> Result<()> {
         Ok(said.contains("2 of 2 legs in sync"))
     })?;
     server.terminate()?;
-    Ok(())
+    expect("the copies", &place.judge("copies a b")?, copies)?;
+    keep(place, "a b", "a b")
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree_throughout, expect, keep};
 use super::case::{Case, Place};
 use crate::e2e::room::Room;
 use crate::e2e::server::{NAME, Server};
@@ -123,9 +123,6 @@ fn served(served: &'static Served) -> Case {
              stop",
         )
         .host(move |place| {
-            agree(place, "before", legs)?;
-            agree(place, "after", legs)?;
-            agree_on_members(place, legs)?;
             let runs = [
                 (0, "a5"),
                 (1024, "b5"),
@@ -145,8 +142,7 @@ fn served(served: &'static Served) -> Case {
                 });
                 lines.collect::<Vec<_>>().join(", ")
             };
-            let tags = place.judge(&format!("copies {legs}"))?;
-            expect("the copies", &tags, &told(copies))?;
+            agree_throughout(place, legs, &told(copies))?;
             // And what clients of heliostat see of it.
             let room = place.room()?;
             let server = Server::start(&room, &paths(place, legs), &[])?;
@@ -171,30 +167,15 @@ fn killed() -> Case {
         .legs(2, LEG_BYTES)
         .host(|place| {
             let room = place.room()?;
-            create(place, &room, "a b", "--level raid1 --bitmap-chunk 64K")?;
-            let server = Server::start(&room, &paths(place, "a b"), &[])?;
-            write(place, &room, &server, "a5", 0, 15 << 10)?;
-            wait_for_cleared_bits(place)?;
+            let server = filled(place, &room)?;
             write(place, &room, &server, "b5", 1024, 256)?;
             server.kill()?;
             ensure_bits(place, "bits/16 17 18 19")?;
             place.judge("differ 17,40 a b")?;
             keep(place, "a b", "a b")
         })
-        .guest(
-            "examine before
-             assemble $a $b
-             settle
-             stop",
-        )
-        .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            let copies = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
-                          2624..15360 a5 a5";
-            expect("the copies", &place.judge("copies a b")?, copies)
-        })
+        .guest("take_over $a $b")
+        .host(|place| agree_throughout(place, "a b", WRITTEN))
 }
 
 /// A leg failed while heliostat served the array: the kernel leaves it out, and copies what the
@@ -204,10 +185,7 @@ fn failed() -> Case {
         .legs(2, LEG_BYTES)
         .host(|place| {
             let room = place.room()?;
-            create(place, &room, "a b", "--level raid1 --bitmap-chunk 64K")?;
-            let server = Server::start(&room, &paths(place, "a b"), &[])?;
-            write(place, &room, &server, "a5", 0, 15 << 10)?;
-            wait_for_cleared_bits(place)?;
+            let server = filled(place, &room)?;
             server.control(&["fail", NAME, "1"])?;
             write(place, &room, &server, "b5", 1024, 256)?;
             server.terminate()?;
@@ -223,14 +201,7 @@ fn failed() -> Case {
              settle
              stop",
         )
-        .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            let copies = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, 2560..2624 a5 a6, \
-                          2624..15360 a5 a5";
-            expect("the copies", &place.judge("copies a b")?, copies)
-        })
+        .host(|place| agree_throughout(place, "a b", WRITTEN))
 }
 
 /// The power is lost while the kernel has an array, heliostat writes to it and is killed, and the
@@ -267,15 +238,27 @@ fn taken_over() -> Case {
              stop",
         )
         .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
             let copies = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2048 a5 a5, 2048..2304 b5 b5, \
                           2304..2560 a5 a5, 2560..2624 a5 a6, 2624..15360 a5 a5";
-            expect("the copies", &place.judge("copies a b")?, copies)?;
+            agree_throughout(place, "a b", copies)?;
             // In sectors, of a region of 64 KiB.
             expect("mismatches", &place.said("mismatches")?, "128")
         })
+}
+
+/// What a mirror of two has when chunks 16 to 19 were written, and region 40 was made to differ.
+pub(super) const WRITTEN: &str = "0..1024 a5 a5, 1024..1280 b5 b5, 1280..2560 a5 a5, \
+                                  2560..2624 a5 a6, 2624..15360 a5 a5";
+
+/// Makes a mirror of two, serves it, and fills it; its bits are cleared then.
+pub(super) fn filled<'a>(place: &Place, room: &'a Room) -> Result<Server<'a>> {
+    create(place, room, "a b", "--level raid1 --bitmap-chunk 64K")?;
+    let server = Server::start(room, &paths(place, "a b"), &[])?;
+    write(place, room, &server, "a5", 0, LEG_BYTES / 1024 - 1024)?;
+    process::wait_until("bits to be cleared", CLEAR_TIME_MAX, || {
+        Ok(ensure_bits(place, "bits/").is_ok())
+    })?;
+    Ok(server)
 }
 
 /// Makes an array of the case's legs, which are taken for equal.
@@ -326,13 +309,6 @@ pub(super) fn write(
     let said = room.run("qemu-io", &words)?;
     ensure!(said.contains("wrote"), "qemu-io: {said}");
     fs::remove_file(piece).context("removing the piece")
-}
-
-/// Until all bits are cleared, which is some time after the last write.
-pub(super) fn wait_for_cleared_bits(place: &Place) -> Result<()> {
-    process::wait_until("bits to be cleared", CLEAR_TIME_MAX, || {
-        Ok(ensure_bits(place, "bits/").is_ok())
-    })
 }
 
 /// The first leg has these bits.

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::agreement::{agree, agree_on_members, expect, keep};
+use super::agreement::{agree_throughout, expect, keep};
 use super::case::Case;
 
 /// The size of the legs: more than data and metadata need.
@@ -307,20 +307,11 @@ fn large_bitmap() -> Case {
             place.judge("differ 1919,1920 a b")?;
             keep(place, "a b", "a b")
         })
-        .guest(
-            "examine before
-             assemble $a $b
-             settle
-             stop",
-        )
+        .guest("take_over $a $b")
         .host(|place| {
-            agree(place, "before", "a b")?;
-            agree(place, "after", "a b")?;
-            agree_on_members(place, "a b")?;
-            let copies = place.judge("copies a b")?;
-            let expected = "0..122816 a5 a5, 122816..122876 a5 a6, 122876..122884 a5 a5, \
+            let copies = "0..122816 a5 a5, 122816..122876 a5 a6, 122876..122884 a5 a5, \
                             122884..122944 a5 a6, 122944..128000 a5 a5";
-            expect("the copies", &copies, expected)
+            agree_throughout(place, "a b", copies)
         })
 }
 
@@ -354,13 +345,9 @@ fn case(written: &'static Written) -> Case {
              stop"
         ))
         .host(move |place| {
-            agree(place, "before", legs)?;
-            agree(place, "after", legs)?;
-            agree_on_members(place, legs)?;
             let expected = format!("{members}, resync {resync}");
             expect("the legs", &place.said("assembled")?, &expected)?;
-            let tags = place.judge(&format!("copies {legs}"))?;
-            expect("the copies", &tags, copies)?;
+            agree_throughout(place, legs, copies)?;
             let array = place.judge("tags results/array")?;
             // Where copies differ and need not be made equal, the kernel reads either.
             let is_whole = array.lines().count() == 1 && array.trim().ends_with(" a5");
