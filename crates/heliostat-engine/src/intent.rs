@@ -524,6 +524,11 @@ impl Engine {
 
     /// All legs have flushed since these chunks were found idle.
     pub(crate) fn flushed_chunks(&mut self, chunks: Vec<IdleChunk>) {
+        if !self.may_clear() {
+            // A leg that was lost meanwhile is behind this count of events: it would get everything
+            // when it comes back, though the bits know what it missed. They are swept again then.
+            return;
+        }
         let keeper = self.keeper.as_ref().expect("only metadata has a bitmap");
         let events = keeper.events();
         if self.intent.cleared_durable == events {

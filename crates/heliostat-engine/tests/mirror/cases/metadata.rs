@@ -1,5 +1,6 @@
 //! Arrays with metadata on their legs, step by step.
 
+mod bits;
 mod moved;
 
 use heliostat_engine::{
