@@ -6,6 +6,7 @@
 //! everywhere.
 
 mod arrays;
+pub(crate) mod attack;
 mod bad_blocks;
 mod clients;
 mod control;
@@ -17,6 +18,7 @@ mod filesystem;
 mod fio;
 mod grow;
 mod hostile;
+mod killed;
 mod legs;
 mod nbd;
 mod power;
@@ -63,6 +65,7 @@ const TESTS: &[&[Test]] = &[
     hostile::TESTS,
     filesystem::TESTS,
     power::TESTS,
+    killed::TESTS,
     write_behind::TESTS,
     demo::TESTS,
 ];

@@ -16,6 +16,7 @@ mod grown;
 mod guest;
 mod initramfs;
 mod inside;
+mod killed;
 mod large;
 mod packages;
 mod random;
@@ -49,6 +50,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     crashed::cases,
     served::cases,
     rebuilt::cases,
+    killed::cases,
     behind::cases,
     grown::cases,
     inside::cases,

@@ -50,7 +50,7 @@ const ARRAY_ROUNDS: u32 = 6;
 const ROUNDS_VARIABLE: &str = "HELIOSTAT_POWER_ROUNDS";
 
 /// What all chances follow from, but for time; another number makes another test.
-const SEED_VARIABLE: &str = "HELIOSTAT_POWER_SEED";
+pub(super) const SEED_VARIABLE: &str = "HELIOSTAT_POWER_SEED";
 
 /// The longest times from the first write until the power is cut: while most bits of the bitmap are
 /// set, or after many flushes and some rests.
@@ -59,7 +59,7 @@ const WRITING_TIMES_MAX_MS: [u64; 2] = [60, 900];
 /// How long the client may take to have read everything, and to end.
 const CLIENT_TIME_MAX: Duration = Duration::from_secs(60);
 
-fn rounds(otherwise: u32) -> Result<u32> {
+pub(super) fn rounds(otherwise: u32) -> Result<u32> {
     match env::var(ROUNDS_VARIABLE) {
         Err(_) => Ok(otherwise),
         Ok(text) => text
@@ -68,14 +68,14 @@ fn rounds(otherwise: u32) -> Result<u32> {
     }
 }
 
-fn first_seed() -> Result<u64> {
+pub(super) fn first_seed() -> Result<u64> {
     let text = env::var(SEED_VARIABLE).unwrap_or_else(|_| "1".to_owned());
     text.parse()
         .with_context(|| format!("{SEED_VARIABLE} is a number, not '{text}'"))
 }
 
 /// A number below `bound` that follows from `seed`.
-fn chance(seed: u64, bound: u64) -> u64 {
+pub(super) fn chance(seed: u64, bound: u64) -> u64 {
     // One step of Knuth's MMIX generator from a spread seed: nothing more is at stake.
     let mixed = (seed ^ (seed >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = mixed
@@ -85,7 +85,7 @@ fn chance(seed: u64, bound: u64) -> u64 {
 }
 
 /// The legs of one round, on these files.
-fn volatile_legs(files: &[String], seed: u64) -> Vec<String> {
+pub(super) fn volatile_legs(files: &[String], seed: u64) -> Vec<String> {
     let leg = |(index, file)| {
         let drive = ["ssd-sata-256gb", "nvme-gen3"][index % 2];
         let seed = seed * 16 + index as u64;
@@ -213,7 +213,7 @@ fn new_array(room: &Room, leg_count: usize, options: &[&str], seed: u64) -> Resu
 }
 
 /// Lets the client begin with zeros everywhere.
-fn forget(room: &Room) -> Result<()> {
+pub(super) fn forget(room: &Room) -> Result<()> {
     let state = room.path("power.state");
     if state.exists() {
         fs::remove_file(state)?;
