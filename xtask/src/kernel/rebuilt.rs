@@ -1,15 +1,17 @@
-//! Rebuilds of the kernel that heliostat takes over in the middle, and legs that were away.
+//! Rebuilds that one side began and the other one ends, and legs that were away.
 //!
 //! Whether one goes on where the other had come is seen in two regions that are made to differ in
 //! between: one below that place stays as it is, and one above is copied.
 
+use std::fs;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
-use super::agreement::{agree, agree_throughout, expect, keep};
+use super::agreement::{agree, agree_throughout, expect, keep, shown_fields};
 use super::case::{Case, Place};
-use super::served::{WRITTEN, filled, paths};
+use super::served::{WRITTEN, create, filled, paths, write};
+use crate::e2e::room::Room;
 use crate::e2e::server::{NAME, Server};
 use crate::process;
 
@@ -19,45 +21,155 @@ const LEG_BYTES: u64 = 16 << 20;
 /// How long a rebuild may take, on a busy machine.
 const REBUILD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What both have when the leg is in sync: region 1 lies below the place where the second one went
-/// on, and region 230 above.
-const CONTINUED: &str = "0..64 a5 a5, 64..128 a5 a6, 128..15360 a5 a5";
+/// How much of the new leg is complete when the other side takes over, in sectors of some 30720.
+const DONE_SECTORS: u64 = 10_000;
 
-/// Waits in the guest until the kernel has rebuilt a third of the leg, slowly.
-const SLOWLY: &str = "echo 1 > $sys/sync_speed_min
-     echo 2000 > $sys/sync_speed_max
-     mdadm $md --add $b
-     until grep -q \"Recovery Offset\" b.now \\
-         && [ \"$(sed -n 's/.*Recovery Offset : \\([0-9]*\\) .*/\\1/p' b.now)\" -ge 10000 ]; do
-         sleep 0.1
-         mdadm --examine $b > b.now
-     done
-     mdadm --stop $md
-     examine before";
+/// An array with a leg that is new, the last one. Region 1 lies below the place where the rebuild
+/// is cut short, and another one above; both are on the new leg.
+struct Rebuilt {
+    name: &'static str,
+    legs: &'static str,
+    /// What mdadm and heliostat are told of it.
+    mdadm: &'static str,
+    create: &'static str,
+    size_kib: u64,
+    above: u64,
+}
+
+const REBUILT: &[Rebuilt] = &[
+    Rebuilt {
+        name: "mirror",
+        legs: "a b",
+        mdadm: "--level=1 --raid-devices=2 $a",
+        create: "--level raid1",
+        size_kib: 15 << 10,
+        above: 230,
+    },
+    Rebuilt {
+        name: "near-2-of-4",
+        legs: "a b c d",
+        mdadm: "--level=10 --layout=n2 --chunk=64 --raid-devices=4 $a $b $c",
+        create: "--level raid10 --layout near=2 --chunk 64K",
+        size_kib: 30 << 10,
+        above: 461,
+    },
+];
+
+impl Rebuilt {
+    fn new_leg(&self) -> &'static str {
+        &self.legs[self.legs.len() - 1..]
+    }
+
+    /// The legs that are there from the beginning.
+    fn old_legs(&self) -> &'static str {
+        &self.legs[..self.legs.len() - 2]
+    }
+
+    /// What all legs have when the new one is in sync: of the two regions that differed one was
+    /// copied, because the rebuild went on and did not begin again.
+    fn copies(&self) -> String {
+        let end = self.size_kib;
+        format!("0..64 a5 a5, 64..128 a5 a6, 128..1024 a5 a5, 1024..1280 b5 b5, 1280..{end} a5 a5")
+    }
+
+    /// Makes both regions differ.
+    fn differ(&self, place: &Place) -> Result<()> {
+        place.judge(&format!("differ 1,{} {}", self.above, self.legs))?;
+        Ok(())
+    }
+}
 
 /// The cases of this file.
 pub(super) fn cases() -> Vec<Case> {
-    let cases = [handed_over(), returned()];
-    cases.into_iter().map(Case::with_program).collect()
+    let rebuilt = REBUILT
+        .iter()
+        .flat_map(|rebuilt| [by_heliostat(rebuilt), by_kernel(rebuilt)]);
+    let cases = rebuilt.chain([returned()]);
+    cases.map(Case::with_program).collect()
 }
 
 /// heliostat goes on with a rebuild of the kernel that was stopped.
-fn handed_over() -> Case {
-    Case::new("rebuilt-by-heliostat")
-        .legs(2, LEG_BYTES)
+fn by_heliostat(rebuilt: &'static Rebuilt) -> Case {
+    let Rebuilt {
+        name, legs, mdadm, ..
+    } = *rebuilt;
+    let new = rebuilt.new_leg();
+    Case::new(format!("rebuilt-by-heliostat-{name}"))
+        .legs(legs.split(' ').count(), LEG_BYTES)
         .guest(format!(
-            "mdadm --create $md --run --level=1 --raid-devices=2 --bitmap=internal \
-                 --bitmap-chunk=64K --delay=600 --data-offset=1M $a missing
+            "mdadm --create $md --run {mdadm} missing --bitmap=internal \
+                 --bitmap-chunk=64K --delay=600 --data-offset=1M --assume-clean
              fill
-             {SLOWLY}"
+             rewrite 1024 256
+             echo 1 > $sys/sync_speed_min
+             echo 2000 > $sys/sync_speed_max
+             mdadm $md --add ${new}
+             until grep -q 'Recovery Offset' now \
+                 && [ \"$(sed -n 's/.*Recovery Offset : \\([0-9]*\\) .*/\\1/p' now)\" \
+                     -ge {DONE_SECTORS} ]; do
+                 sleep 0.1
+                 mdadm --examine ${new} > now
+             done
+             mdadm --stop $md
+             examine before"
         ))
-        .host(|place| {
-            agree(place, "before", "a b")?;
-            place.judge("differ 1,230 a b")?;
-            serve_until_in_sync(place, CONTINUED)
+        .host(move |place| {
+            agree(place, "before", legs)?;
+            rebuilt.differ(place)?;
+            serve_until_in_sync(place, legs, &rebuilt.copies())
         })
         .guest("take_over $legs")
-        .host(|place| agree_throughout(place, "a b", CONTINUED))
+        .host(move |place| agree_throughout(place, legs, &rebuilt.copies()))
+}
+
+/// The kernel goes on with a rebuild of heliostat that was killed.
+fn by_kernel(rebuilt: &'static Rebuilt) -> Case {
+    let Rebuilt {
+        name,
+        legs,
+        create: options,
+        size_kib,
+        ..
+    } = *rebuilt;
+    Case::new(format!("rebuilt-by-kernel-{name}"))
+        .legs(legs.split(' ').count(), LEG_BYTES)
+        .host(move |place| {
+            let room = place.room()?;
+            let (old, new) = (rebuilt.old_legs(), rebuilt.new_leg());
+            let options = format!("{options} --bitmap-chunk 64K");
+            create(place, &room, &format!("{old} missing"), &options)?;
+            let slowly = ["--degraded-ok", "--resync-max", "2MB/s"];
+            let server = Server::start(&room, &paths(place, old), &slowly)?;
+            write(place, &room, &server, "a5", 0, size_kib)?;
+            write(place, &room, &server, "b5", 1024, 256)?;
+            server.control(&["add", NAME, &place.drive(new).display().to_string()])?;
+            process::wait_until("a third of the rebuild", REBUILD_TIME_MAX, || {
+                Ok(recovered_sectors(place, &room, new)? >= DONE_SECTORS)
+            })?;
+            server.kill()?;
+            rebuilt.differ(place)?;
+            keep(place, legs, legs)?;
+            let ours = fs::read_to_string(place.drive("assembled"))?;
+            ensure!(
+                ours.contains(&format!("{new} {} spare", legs.len() / 2)),
+                "{ours}"
+            );
+            Ok(())
+        })
+        .guest("take_over $legs")
+        .host(move |place| agree_throughout(place, legs, &rebuilt.copies()))
+}
+
+/// How much of a leg is complete, as `heliostat examine` shows it; nothing where it says nothing.
+fn recovered_sectors(place: &Place, room: &Room, leg: &str) -> Result<u64> {
+    let shown = shown_fields(place, room, leg)?;
+    let Some((_, text)) = shown.iter().find(|(name, _)| name == "Recovery Offset") else {
+        return Ok(0);
+    };
+    let sectors = text.split(' ').next().unwrap_or_default();
+    sectors
+        .parse()
+        .with_context(|| format!("an offset of '{text}'"))
 }
 
 /// A leg that was away while the kernel had the array gets what it missed, and nothing else.
@@ -77,22 +189,27 @@ fn returned() -> Case {
         )
         .host(|place| {
             place.judge("differ 17,40 a b")?;
-            serve_until_in_sync(place, WRITTEN)
+            serve_until_in_sync(place, "a b", WRITTEN)
         })
         .guest("take_over $legs")
         .host(|place| agree_throughout(place, "a b", WRITTEN))
 }
 
-/// Serves the array until both legs are in sync, with these copies then.
-fn serve_until_in_sync(place: &Place, copies: &str) -> Result<()> {
+/// Serves the array until all legs are in sync, with these copies then.
+fn serve_until_in_sync(place: &Place, legs: &str, copies: &str) -> Result<()> {
     let room = place.room()?;
     let options = ["--name", NAME, "--degraded-ok"];
-    let server = Server::start(&room, &paths(place, "a b"), &options)?;
-    process::wait_until("both legs in sync", REBUILD_TIME_MAX, || {
-        let said = server.control(&["status", NAME])?;
-        Ok(said.contains("2 of 2 legs in sync"))
+    let server = Server::start(&room, &paths(place, legs), &options)?;
+    let count = legs.split(' ').count();
+    let all = format!("{count} of {count} legs in sync");
+    process::wait_until("all legs in sync", REBUILD_TIME_MAX, || {
+        Ok(server.control(&["status", NAME])?.contains(&all))
     })?;
     server.terminate()?;
-    expect("the copies", &place.judge("copies a b")?, copies)?;
-    keep(place, "a b", "a b")
+    expect(
+        "the copies",
+        &place.judge(&format!("copies {legs}"))?,
+        copies,
+    )?;
+    keep(place, legs, legs)
 }

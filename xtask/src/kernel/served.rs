@@ -286,11 +286,13 @@ pub(super) fn make(place: &Place, room: &Room, legs: &str, options: &str) -> Res
     Ok(())
 }
 
-/// The files that are these legs.
+/// The files that are these legs; a leg that is missing is called so.
 pub(super) fn paths(place: &Place, legs: &str) -> Vec<String> {
-    let legs = legs.split(' ');
-    legs.map(|leg| place.drive(leg).display().to_string())
-        .collect()
+    let path = |leg| match leg {
+        "missing" => leg.to_owned(),
+        leg => place.drive(leg).display().to_string(),
+    };
+    legs.split(' ').map(path).collect()
 }
 
 /// Writes the pattern with a tag to so many KiB of an array.
