@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p heliostat-sim --example smoke -- smoke [OPTIONS]
 //!     cargo run --release -p heliostat-sim --example smoke -- soak [OPTIONS]
-//!     cargo run --release -p heliostat-sim --example smoke -- planted
+//!     cargo run --release -p heliostat-sim --example smoke -- planted [NAME...]
 //!
 //! `smoke` plays the kept seeds and some fresh ones, `soak` large scenarios until the seeds or the
 //! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug. Both
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         None => ("", &[][..]),
     };
     let well = match command {
-        "planted" if options.is_empty() => play_planted(),
+        "planted" => play_planted(options),
         "smoke" | "soak" => match plan(command == "soak", options) {
             Ok(plan) => play_all(&plan),
             Err(text) => {
@@ -294,9 +294,11 @@ fn tell_failure(seed: u64, failure: &CheckFailure, shrunk: &Shrunk) {
 }
 
 /// Plants each bug, and looks whether its checker finds it and what is left of the scenario.
-fn play_planted() -> bool {
+fn play_planted(names: &[String]) -> bool {
     let mut missed = 0;
-    for name in planted() {
+    let all = planted().into_iter();
+    let named = all.filter(|name| names.is_empty() || names.iter().any(|known| known == name));
+    for name in named {
         match run_planted(name, PLANTED_SEEDS) {
             Ok(found) => {
                 let (seed, legs) = (found.failure.seed, found.trial.scenario.array.legs.len());
@@ -304,7 +306,7 @@ fn play_planted() -> bool {
                 let shrunk = found.shrink(SHRINK_RUNS);
                 let left = &shrunk.trial.scenario;
                 println!(
-                    "{name:16} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} \
+                    "{name:26} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} \
                      and {} in {} runs: {}",
                     left.array.legs.len(),
                     left.jobs.len(),
@@ -313,7 +315,7 @@ fn play_planted() -> bool {
                 );
             }
             Err(text) => {
-                println!("{name:16} MISSED: {text}");
+                println!("{name:26} MISSED: {text}");
                 missed += 1;
             }
         }

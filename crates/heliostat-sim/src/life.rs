@@ -6,8 +6,10 @@
 //! and waits for one of them; everything else is read from the legs.
 
 mod check;
+mod missed;
 mod spoil;
 mod start;
+mod watch;
 
 use std::collections::BTreeMap;
 

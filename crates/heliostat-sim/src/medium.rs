@@ -175,6 +175,19 @@ impl Medium {
         self.damaged.first().is_some_and(|first| *first < sector)
     }
 
+    /// What a sector may hold after a power cut, of what has landed on it; nothing where that is
+    /// known.
+    pub(crate) fn possible(&self, sector: u64) -> impl Iterator<Item = &[u8]> {
+        let cache = self.cache.iter();
+        cache.flat_map(move |cache| cache.possible(sector))
+    }
+
+    /// The sectors from this one on that may hold something else after a power cut.
+    pub(crate) fn unflushed(&self, from: u64) -> impl Iterator<Item = u64> + '_ {
+        let cache = self.cache.iter();
+        cache.flat_map(move |cache| cache.unflushed(from))
+    }
+
     /// What was done to the leg so far; its damage matters only while it `is_in_sync`.
     pub(crate) fn integrity(&self, is_in_sync: bool) -> Integrity {
         let mut counts = self.counts;

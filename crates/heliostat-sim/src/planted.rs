@@ -39,6 +39,8 @@ pub(crate) enum Planted {
     DataBeforeBits,
     /// Bits are cleared although no data was flushed.
     ClearedUnflushed,
+    /// Bits are cleared when the next ones are set.
+    ClearedEarly,
     /// Superblocks say *clean* while clients write.
     CleanSuperblock,
     /// Superblocks that call a leg failed do not get to the others.
@@ -56,96 +58,155 @@ pub(crate) enum Planted {
     },
 }
 
-impl Planted {
-    /// Whether only arrays with metadata can have it.
-    const fn is_of_metadata(self) -> bool {
-        matches!(
-            self,
-            Self::DataBeforeBits
-                | Self::ClearedUnflushed
-                | Self::CleanSuperblock
-                | Self::FaultNotDurable
-                | Self::EventsNotBumped
-                | Self::StaleTrusted
-                | Self::StaleRole
-        )
+/// A bug as a simulation has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plant {
+    pub(crate) bug: Planted,
+    /// Whether operations are looked at before legs are given them, as without a bug.
+    pub(crate) is_watched: bool,
+}
+
+/// A bug, and the checker that is there for it.
+struct Row {
+    name: &'static str,
+    bug: Planted,
+    /// What the checker says that finds it.
+    told: &'static str,
+    /// Which random scenarios can have it.
+    trial: fn(u64) -> Trial,
+    /// Whether it is found before a leg is given an operation. Where it is not, nothing is looked
+    /// at then, so that what a power cut leaves of the legs has to show it.
+    is_watched: bool,
+}
+
+impl Row {
+    /// One that any array can have.
+    const fn of_all(name: &'static str, bug: Planted, told: &'static str) -> Self {
+        Self {
+            name,
+            bug,
+            told,
+            trial: Trial::random,
+            is_watched: false,
+        }
+    }
+
+    /// One of arrays with metadata, found in what a power cut leaves of the legs.
+    const fn after_cut(name: &'static str, bug: Planted, told: &'static str) -> Self {
+        Self {
+            trial: Trial::life,
+            ..Self::of_all(name, bug, told)
+        }
+    }
+
+    /// One of arrays with metadata, found before a leg is given an operation.
+    const fn watched(name: &'static str, bug: Planted, told: &'static str) -> Self {
+        Self {
+            is_watched: true,
+            ..Self::after_cut(name, bug, told)
+        }
     }
 }
 
-/// Each bug's name, the bug, and what the checker that finds it says.
-const PLANTED: [(&str, Planted, &str); 20] = [
-    ("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
-    (
+/// All of them.
+const PLANTED: [Row; 25] = [
+    Row::of_all("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
+    Row::of_all(
         "stale-read",
         Planted::StaleRead,
         "a version that was overwritten",
     ),
-    (
+    Row::of_all(
         "lost-write",
         Planted::LostWrite,
         "holds a version that was overwritten",
     ),
-    ("legs-differ", Planted::LegsDiffer, "differ in sector"),
-    (
+    Row::of_all("legs-differ", Planted::LegsDiffer, "differ in sector"),
+    Row::of_all(
         "leaked-memory",
         Planted::LeakedMemory,
         "memory were never given back",
     ),
-    ("never-ended", Planted::NeverEnded, "still in flight"),
-    (
+    Row::of_all("never-ended", Planted::NeverEnded, "still in flight"),
+    Row::of_all(
         "never-answered",
         Planted::NeverAnswered,
         "a request was never answered",
     ),
-    ("answered-twice", Planted::AnsweredTwice, "answered twice"),
-    (
+    Row::of_all("answered-twice", Planted::AnsweredTwice, "answered twice"),
+    Row::of_all(
         "lost-time",
         Planted::LostTime,
         "spent other time than they were there",
     ),
-    ("flushed-lost", Planted::FlushedLost, "after the power cut"),
-    (
+    Row::of_all("flushed-lost", Planted::FlushedLost, "after the power cut"),
+    Row::of_all(
         "clean-too-early",
         Planted::CleanTooEarly,
         "the record says clean, but",
     ),
-    (
+    Row::of_all(
         "extra-reads",
         Planted::ExtraReads,
         "reads beyond what clients needed",
     ),
-    (
+    Row::after_cut(
         "data-before-bits",
         Planted::DataBeforeBits,
         "although no bit is set",
     ),
-    (
+    Row::watched(
+        "data-before-bits-watched",
+        Planted::DataBeforeBits,
+        "may be clear on",
+    ),
+    Row::after_cut(
         "cleared-unflushed",
         Planted::ClearedUnflushed,
         "although no bit is set",
     ),
-    (
+    Row::after_cut(
+        "cleared-early",
+        Planted::ClearedEarly,
+        "although no bit is set",
+    ),
+    Row::watched(
+        "cleared-early-watched",
+        Planted::ClearedEarly,
+        "is cleared although",
+    ),
+    Row::watched(
+        "clean-unflushed",
+        Planted::ClearedUnflushed,
+        "says clean although",
+    ),
+    Row::after_cut(
         "clean-superblock",
         Planted::CleanSuperblock,
         "although the superblocks say clean",
     ),
-    (
+    Row::watched(
+        "clean-superblock-watched",
+        Planted::CleanSuperblock,
+        "may say clean",
+    ),
+    Row::after_cut(
         "fault-not-durable",
         Planted::FaultNotDurable,
         "is believed by md",
     ),
-    (
+    Row::after_cut(
         "events-not-bumped",
         Planted::EventsNotBumped,
         "is believed by md",
     ),
-    (
+    Row::after_cut(
         "stale-trusted",
         Planted::StaleTrusted,
         "is believed by heliostat",
     ),
-    ("stale-role", Planted::StaleRole, "is believed by heliostat"),
-    (
+    Row::after_cut("stale-role", Planted::StaleRole, "is believed by heliostat"),
+    Row::of_all(
         "nondeterminism",
         Planted::Nondeterminism { run: 0 },
         "two runs of it differ",
@@ -156,7 +217,7 @@ const PLANTED: [(&str, Planted, &str); 20] = [
 #[doc(hidden)]
 #[must_use]
 pub fn planted() -> Vec<&'static str> {
-    PLANTED.iter().map(|(name, ..)| *name).collect()
+    PLANTED.iter().map(|row| row.name).collect()
 }
 
 /// A bug on purpose that a checker has found.
@@ -167,7 +228,7 @@ pub struct Found {
     pub trial: Trial,
     /// What the checker that is there for it says.
     pub failure: Box<CheckFailure>,
-    planted: Planted,
+    planted: Plant,
 }
 
 impl Found {
@@ -187,29 +248,29 @@ impl Found {
 #[doc(hidden)]
 pub fn run_planted(name: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Found, String> {
     let mut known = PLANTED.iter();
-    let (_, bug, told) = known.find(|(known, ..)| *known == name).ok_or_else(|| {
+    let row = known.find(|row| row.name == name).ok_or_else(|| {
         format!(
             "no bug is called '{name}'; there are {}",
             planted().join(", ")
         )
     })?;
-    let is_in_two_runs = matches!(bug, Planted::Nondeterminism { .. });
+    let is_in_two_runs = matches!(row.bug, Planted::Nondeterminism { .. });
+    let planted = Plant {
+        bug: row.bug,
+        is_watched: row.is_watched,
+    };
     let mut count = 0u64;
     for seed in seeds {
         count += 1;
-        let trial = if bug.is_of_metadata() {
-            Trial::life(seed)
-        } else {
-            Trial::random(seed)
-        };
-        let outcome = trial.try_play(is_in_two_runs, Some(*bug), u64::MAX);
+        let trial = (row.trial)(seed);
+        let outcome = trial.try_play(is_in_two_runs, Some(planted), u64::MAX);
         if let Some(Err(failure)) = outcome
-            && failure.text.contains(told)
+            && failure.text.contains(row.told)
         {
             return Ok(Found {
                 trial,
                 failure,
-                planted: *bug,
+                planted,
             });
         }
     }
@@ -220,17 +281,17 @@ pub fn run_planted(name: &str, seeds: impl IntoIterator<Item = u64>) -> Result<F
 
 impl Simulation {
     /// Gives it a bug before its first moment.
-    pub(crate) fn plant(&mut self, planted: Planted) {
+    pub(crate) fn plant(&mut self, planted: Plant) {
         self.plant = Some(planted);
         for leg in &mut self.legs {
-            leg.forgets_flushes = planted == Planted::FlushedLost;
-            leg.forgets_data = planted == Planted::ClearedUnflushed;
+            leg.forgets_flushes = planted.bug == Planted::FlushedLost;
+            leg.forgets_data = planted.bug == Planted::ClearedUnflushed;
         }
     }
 
     /// Whether it has this bug.
     pub(crate) fn has(&self, planted: Planted) -> bool {
-        self.plant == Some(planted)
+        self.plant.is_some_and(|plant| plant.bug == planted)
     }
 
     /// Whether it has this bug and it shows now: at every `nth` occasion.

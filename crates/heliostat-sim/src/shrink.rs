@@ -10,7 +10,7 @@ mod passes;
 use std::collections::BTreeSet;
 
 use self::passes::PASSES;
-use crate::planted::Planted;
+use crate::planted::Plant;
 use crate::simulation::CheckFailure;
 use crate::trial::Trial;
 
@@ -40,7 +40,7 @@ impl Trial {
     pub(crate) fn shrink_planted(
         &self,
         failure: &CheckFailure,
-        planted: Option<Planted>,
+        planted: Option<Plant>,
         runs_max: u32,
     ) -> Shrunk {
         let play = |trial: &Self| {

@@ -26,7 +26,7 @@ use crate::life::Lives;
 use crate::measure::{Littles, Period};
 use crate::neighbours::Neighbours;
 use crate::oracle::Oracle;
-use crate::planted::Planted;
+use crate::planted::{Plant, Planted};
 use crate::power::Power;
 use crate::requests::Requests;
 use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
@@ -84,7 +84,7 @@ pub struct Simulation {
     /// Of an array with metadata.
     pub(crate) lives: Option<Box<Lives>>,
     /// A bug on purpose, and how often it could have shown.
-    pub(crate) plant: Option<Planted>,
+    pub(crate) plant: Option<Plant>,
     pub(crate) plant_count: u64,
     pub(crate) failure: Option<CheckFailure>,
 }
@@ -537,7 +537,8 @@ impl Simulation {
                 }
                 Output::Persist(record) => {
                     let mut persist_time = PERSIST_TIME;
-                    if let Some(Planted::Nondeterminism { run }) = self.plant {
+                    if let Some(Planted::Nondeterminism { run }) = self.plant.map(|plant| plant.bug)
+                    {
                         persist_time += Duration::from_ns(run);
                     }
                     self.persisting = Some((self.now + persist_time, record));
@@ -581,6 +582,9 @@ impl Simulation {
             .map_or(0..0, |slice| self.engine.buffers().resolve(slice));
         if self.plant.is_some() {
             self.spoil_metadata(&op, memory.clone());
+        }
+        if self.plant.is_none_or(|plant| plant.is_watched) {
+            self.watch_operation(&op, memory.clone());
         }
         let in_flight = self.legs[leg].submit(self.now, op, memory, &mut self.arena);
         if !self.leg_ops.insert(in_flight) {

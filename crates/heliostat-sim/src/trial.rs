@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use heliostat_types::Instant;
 
 use crate::contents::Fidelity;
-use crate::planted::Planted;
+use crate::planted::{Plant, Planted};
 use crate::result::RunResult;
 use crate::scenario::Scenario;
 use crate::sim_policy::SimPolicy;
@@ -51,11 +51,17 @@ impl Trial {
     pub(crate) fn try_play(
         &self,
         doublecheck: bool,
-        planted: Option<Planted>,
+        planted: Option<Plant>,
         steps_max: u64,
     ) -> Option<Outcome> {
         let of_run = |run| match planted {
-            Some(Planted::Nondeterminism { .. }) => Some(Planted::Nondeterminism { run }),
+            Some(Plant {
+                bug: Planted::Nondeterminism { .. },
+                ..
+            }) => Some(Plant {
+                bug: Planted::Nondeterminism { run },
+                is_watched: true,
+            }),
             planted => planted,
         };
         let first = match self.play_once(of_run(0), steps_max)? {
@@ -77,7 +83,7 @@ impl Trial {
         Some(simulation.finish().map_err(Box::new))
     }
 
-    fn play_once(&self, planted: Option<Planted>, steps_max: u64) -> Option<Outcome> {
+    fn play_once(&self, planted: Option<Plant>, steps_max: u64) -> Option<Outcome> {
         let mut simulation = Simulation::new(&self.scenario, &self.policy).ok()?;
         if let Some(planted) = planted {
             simulation.plant(planted);

@@ -48,7 +48,27 @@ impl Simulation {
             .map_err(|text| format!("heliostat would not run the legs that are there: {text}"))?;
         self.check_trust(array.in_sync().map(LegId::new).collect(), "md")?;
         self.check_trust(assembled.in_sync, "heliostat")?;
-        self.check_copies(&array, &assembled)
+        let sectors = self.sectors_ever_written();
+        self.check_missed(legs, &sectors)?;
+        self.check_copies(&array, &assembled, &sectors)
+    }
+
+    /// The sectors of the array that clients have written, and those that were written on any leg,
+    /// whoever did that: all others are as they were made.
+    fn sectors_ever_written(&self) -> Vec<u64> {
+        let Some(shadow) = &self.shadow else {
+            return Vec::new();
+        };
+        let extents = shadow.written().into_iter();
+        let sectors =
+            extents.flat_map(|extent| extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES);
+        let mut sectors: Vec<u64> = sectors.collect();
+        for leg in &self.legs {
+            sectors.extend(leg.store.written());
+        }
+        sectors.sort_unstable();
+        sectors.dedup();
+        sectors
     }
 
     /// A leg that was out when a client was answered is not taken.
@@ -68,43 +88,41 @@ impl Simulation {
         &self,
         array: &KernelArray,
         assembled: &Assembled,
+        sectors: &[u64],
     ) -> Result<BTreeMap<u64, Vec<Moment>>, String> {
         let mut unequal = BTreeMap::new();
         let Some(shadow) = &self.shadow else {
             return Ok(unequal);
         };
         let lives = self.lives.as_ref().expect("the array has metadata");
-        for extent in shadow.written() {
-            for sector in extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES {
-                let mut readers = array.readers(sector);
-                readers.extend(self.readers(assembled, sector));
-                if array.resyncs(sector) == Resyncs::Surely {
-                    readers.extend(array.source(sector));
+        for sector in sectors.iter().copied() {
+            let mut readers = array.readers(sector);
+            readers.extend(self.readers(assembled, sector));
+            if array.resyncs(sector) == Resyncs::Surely {
+                readers.extend(array.source(sector));
+            }
+            self.check_equal_copies(sector, &readers, array)?;
+            let all = array.copies(sector);
+            let mut held = Vec::new();
+            for copy in all.filter(|copy| !self.is_copy_damaged(copy)) {
+                let version = self.legs[copy.disk].store.version(sector);
+                let checked = shadow.may_hold(sector, version);
+                let known = lives.unequal.get(&sector);
+                let is_known = known
+                    .is_some_and(|known| version.is_some_and(|version| known.contains(&version)));
+                let is_read = readers.contains(&copy);
+                if let Err(wrong) = checked
+                    && (is_read || !is_known)
+                {
+                    let (leg, at) = (copy.disk, sector * SECTOR_BYTES);
+                    return Err(format!("leg {leg} holds {wrong} at byte {at}"));
                 }
-                self.check_equal_copies(sector, &readers, array)?;
-                let all = array.copies(sector);
-                let mut held = Vec::new();
-                for copy in all.filter(|copy| !self.is_copy_damaged(copy)) {
-                    let version = self.legs[copy.disk].store.version(sector);
-                    let checked = shadow.may_hold(sector, version);
-                    let known = lives.unequal.get(&sector);
-                    let is_known = known.is_some_and(|known| {
-                        version.is_some_and(|version| known.contains(&version))
-                    });
-                    let is_read = readers.contains(&copy);
-                    if let Err(wrong) = checked
-                        && (is_read || !is_known)
-                    {
-                        let (leg, at) = (copy.disk, sector * SECTOR_BYTES);
-                        return Err(format!("leg {leg} holds {wrong} at byte {at}"));
-                    }
-                    held.extend(version);
-                }
-                held.sort_unstable();
-                held.dedup();
-                if held.len() > 1 {
-                    unequal.insert(sector, held);
-                }
+                held.extend(version);
+            }
+            held.sort_unstable();
+            held.dedup();
+            if held.len() > 1 {
+                unequal.insert(sector, held);
             }
         }
         Ok(unequal)
@@ -145,7 +163,7 @@ impl Simulation {
     }
 
     /// Whether an injected fault has damaged it.
-    fn is_copy_damaged(&self, copy: &Copy) -> bool {
+    pub(crate) fn is_copy_damaged(&self, copy: &Copy) -> bool {
         self.legs[copy.disk].is_damaged(copy.sector)
     }
 

@@ -21,19 +21,12 @@ impl Simulation {
             return;
         }
         if at != SUPERBLOCK_AT {
-            if self.has(Planted::DataBeforeBits) {
-                let head = if at == BITMAP_AT {
-                    BITMAP_SUPER_BYTES
-                } else {
-                    0
-                };
-                self.arena.bytes[memory][head..].fill(0);
-            }
+            self.spoil_bits(op, memory);
             return;
         }
         let mut superblock = Superblock::parse(&self.arena.bytes[memory.clone()])
             .expect("the engine writes superblocks there");
-        match self.plant {
+        match self.plant.map(|plant| plant.bug) {
             Some(Planted::CleanSuperblock) => superblock.resync_offset_sectors = RESYNC_DONE,
             Some(Planted::EventsNotBumped) => superblock.events = EVENTS,
             Some(Planted::FaultNotDurable) if superblock.roles.contains(&Role::Faulty) => {
@@ -45,6 +38,28 @@ impl Simulation {
         }
         let bytes = superblock.to_bytes();
         self.arena.bytes[memory][..bytes.len()].copy_from_slice(&bytes);
+    }
+
+    /// The same of the bitmap.
+    fn spoil_bits(&mut self, op: &LegOp, memory: Range<usize>) {
+        let at = op.extent.offset();
+        if at >= self.bitmap_end() {
+            return;
+        }
+        let head = if at == BITMAP_AT {
+            BITMAP_SUPER_BYTES
+        } else {
+            0
+        };
+        let bits = memory.start + head..memory.end;
+        if self.has(Planted::DataBeforeBits) {
+            self.arena.bytes[bits].fill(0);
+        } else if self.has(Planted::ClearedEarly) {
+            let store = &self.legs[op.leg.index()].store;
+            let old = store.raw_bytes(at, memory.len());
+            let new = self.arena.bytes[bits].iter_mut();
+            new.zip(&old[head..]).for_each(|(new, old)| *new &= !old);
+        }
     }
 
     /// Legs were read: what the bug makes of what was read.

@@ -14,25 +14,20 @@ use crate::simulation::{Simulation, engine_config};
 impl Simulation {
     /// What heliostat makes of `legs` as they lie there.
     pub(crate) fn assemble(&self, legs: LegSet) -> Result<Assembled, String> {
+        let candidates = self.candidates(legs)?;
+        let assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        assembled(&assembly, &candidates)
+    }
+
+    /// What is read of `legs`.
+    pub(crate) fn candidates(&self, legs: LegSet) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        let mut of = Vec::new();
         for leg in legs {
             // What has no superblock is no leg.
-            if let Some(candidate) = self.candidate(leg)? {
-                candidates.push(candidate);
-                of.push(leg.index());
-            }
+            candidates.extend(self.candidate(leg)?);
         }
         self.spoil_candidates(&mut candidates);
-        let assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
-        let unix_time = Duration::from_secs(MADE_AT_SECONDS);
-        let assembled = Assembled::of(&assembly, &candidates, unix_time);
-        let assembled = assembled.map_err(|error| error.to_string())?;
-        for (role, candidate) in assembled.candidates.iter().enumerate() {
-            let leg = candidate.map_or(role, |candidate| of[candidate]);
-            assert_eq!(leg, role, "no leg ever has another role here");
-        }
-        Ok(assembled)
+        Ok(candidates)
     }
 
     /// What is to be read of a leg.
@@ -125,8 +120,29 @@ impl Simulation {
     }
 }
 
+/// What an engine is made of.
+pub(crate) fn assembled(
+    assembly: &Assembly,
+    candidates: &[Candidate],
+) -> Result<Assembled, String> {
+    let unix_time = Duration::from_secs(MADE_AT_SECONDS);
+    let assembled = Assembled::of(assembly, candidates, unix_time);
+    let assembled = assembled.map_err(|error| error.to_string())?;
+    for (role, candidate) in assembled.candidates.iter().enumerate() {
+        let own = candidate.map(|candidate| leg_of(&candidates[candidate]).index());
+        assert_eq!(own.unwrap_or(role), role, "no leg ever has another role");
+    }
+    Ok(assembled)
+}
+
+/// The leg that was read as this.
+pub(crate) fn leg_of(candidate: &Candidate) -> LegId {
+    let number = candidate.superblock.dev_number as usize;
+    LegId::new(number)
+}
+
 /// Whether legs in sync may differ in a sector of the array.
-fn may_differ(metadata: &Metadata, sector: u64) -> bool {
+pub(crate) fn may_differ(metadata: &Metadata, sector: u64) -> bool {
     let address = sector * SECTOR_BYTES;
     match (metadata.unequal, &metadata.bitmap) {
         (Unequal::Nowhere, _) => false,

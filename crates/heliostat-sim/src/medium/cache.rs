@@ -151,6 +151,25 @@ impl WriteCache {
         });
     }
 
+    /// What a sector may hold after a power cut, of what has landed on it; nothing where that is
+    /// known. A flush that lied counts as one that did not.
+    pub(super) fn possible(&self, sector: u64) -> impl Iterator<Item = &[u8]> {
+        let versions = self.sectors.get(&sector).map_or(&[][..], Vec::as_slice);
+        let claimed = versions.iter().rposition(|version| version.is_claimed);
+        let possible = versions[claimed.unwrap_or(0)..].iter();
+        possible.map(|version| &*version.bytes)
+    }
+
+    /// The sectors from this one on that may hold something else after a power cut.
+    pub(super) fn unflushed(&self, from: u64) -> impl Iterator<Item = u64> + '_ {
+        let sectors = self.sectors.range(from..).map(|(sector, _)| *sector);
+        sectors.filter(|sector| {
+            let mut possible = self.possible(*sector);
+            let first = possible.next();
+            possible.any(|other| Some(other) != first)
+        })
+    }
+
     /// What was written from this sector on counts as if it had not ended.
     pub(super) fn keep_unflushed(&mut self, from: u64) {
         for versions in self.sectors.range_mut(from..).map(|(_, versions)| versions) {
