@@ -110,7 +110,7 @@ impl LegSpec {
     /// what is expected.
     pub fn parse(text: &str) -> Result<Self, LegError> {
         let kind = parse_kind(text).map_err(|problem| LegError::Spec {
-            text: text.to_owned(),
+            text: text.escape_debug().to_string(),
             problem,
         })?;
         Ok(Self {
@@ -128,6 +128,10 @@ impl fmt::Display for LegSpec {
 }
 
 fn parse_kind(text: &str) -> Result<SpecKind, String> {
+    // A file's name could otherwise write lines of its own into logs and listings.
+    if text.chars().any(char::is_control) {
+        return Err("it has a line break or another control character in it; rename it".to_owned());
+    }
     if let Some(size) = text.strip_prefix("mem:") {
         let size_bytes = parse_blocks(size)?;
         return Ok(SpecKind::Memory { size_bytes });
@@ -379,6 +383,17 @@ mod tests {
 
     fn problem(text: &str) -> String {
         LegSpec::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn no_leg_has_a_name_of_two_lines() {
+        let told = problem("/srv/a\nleg 1: b");
+        assert!(told.contains("'/srv/a\\nleg 1: b' names no leg"), "{told}");
+        assert!(told.contains("a line break"), "{told}");
+        assert_eq!(
+            kind("/srv/\u{e4} b"),
+            SpecKind::Path("/srv/\u{e4} b".into())
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::RuntimeError;
+use crate::places::Places;
 
 /// Held until dropped; then the file is removed.
 #[derive(Debug)]
@@ -60,6 +61,15 @@ impl Drop for ArrayLock {
     }
 }
 
+/// Which process serves the array called `name`, where one does that can be seen from here.
+#[must_use]
+pub fn server_of(places: &Places, name: &str) -> Option<u32> {
+    let pid = fs::read_to_string(places.lock(name)).ok()?;
+    let pid: u32 = pid.trim().parse().ok()?;
+    // The file stays behind where one was killed.
+    Path::new(&format!("/proc/{pid}")).exists().then_some(pid)
+}
+
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), path.metadata()) else {
         return false;
@@ -73,15 +83,13 @@ fn is_served(name: &str, file: &mut File) -> RuntimeError {
         Ok(_) if !pid.trim().is_empty() => format!("process {}", pid.trim()),
         _ => "another process".to_owned(),
     };
-    RuntimeError(format!(
-        "array '{name}' is served by {by} already; stop that one, or choose another name with \
-         --name NAME"
-    ))
+    RuntimeError(format!("array '{name}' is served by {by} already"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ArrayLock;
+    use super::{ArrayLock, server_of};
+    use crate::places::Places;
     use crate::scratch::Scratch;
 
     #[test]
@@ -93,9 +101,12 @@ mod tests {
             .unwrap_err()
             .to_string();
         let us = format!("process {}", std::process::id());
-        assert!(error.contains(&us) && error.contains("--name"), "{error}");
+        assert!(error.contains(&us), "{error}");
+        let places = Places::choose(Some(scratch.path())).unwrap();
+        assert_eq!(server_of(&places, "disk"), Some(std::process::id()));
         drop(lock);
         assert!(!path.exists());
+        assert_eq!(server_of(&places, "disk"), None);
         // A file that somebody left behind is no lock.
         std::fs::write(&path, "1\n").unwrap();
         ArrayLock::take(path, "disk").unwrap();

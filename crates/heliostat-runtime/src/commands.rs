@@ -264,8 +264,9 @@ impl Handle {
             .and_then(|role: usize| status.legs.get(role));
         let name = role.map_or(leg, |role| &role.leg);
         let told = self.release(leg)?;
-        // Of raw legs nothing is there.
-        if let Ok(known) = Registered::load(&self.places, &status.name) {
+        // Of raw legs there is none.
+        let known = Registered::load(&self.places, &status.name).ok();
+        if let Some(known) = known.filter(|known| Some(&known.uuid) == status.uuid.as_ref()) {
             let others = known.legs.iter().filter(|other| !is_same_leg(other, name));
             let stored = known
                 .with_legs(others.cloned())

@@ -15,6 +15,7 @@ use heliostat_types::{LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::add::new_uuid;
+use crate::array_lock::ArrayLock;
 use crate::places::{Places, check_name};
 use crate::registry::Registered;
 use crate::setup::Progress;
@@ -102,6 +103,9 @@ pub fn create(
 ) -> Result<Created, RuntimeError> {
     options.check()?;
     options.places.create()?;
+    let name = &options.name;
+    let _lock = ArrayLock::take(options.places.lock(name), name)
+        .map_err(|error| RuntimeError(format!("{error}; choose another name")))?;
     let members = open(options, progress)?;
     refuse_what_is_there(options, &members)?;
     warn_of_shared_disks(&members, progress);
@@ -131,7 +135,15 @@ pub fn create(
     let texts = options.legs.iter().filter_map(|leg| leg.spec.as_ref());
     let texts = texts.chain(&options.spares);
     let known = Registered::new(array.set_uuid, texts.map(LegSpec::to_string));
-    known.store(&options.places, &options.name)?;
+    if let Ok(old) = Registered::load(&options.places, name) {
+        progress.note(&format!(
+            "another array was called {name} here ({}); its legs, where they are left, have to be \
+             named from now on: {}",
+            old.uuid,
+            old.legs.join(" ")
+        ));
+    }
+    known.store(&options.places, name)?;
     Ok(Created {
         uuid: array.set_uuid,
         size_bytes: map.size_bytes(),
@@ -166,7 +178,7 @@ fn check(options: &CreateOptions) -> Result<(), UsageError> {
     };
     if !(least..=LEGS_MAX).contains(&count) {
         return Err(UsageError(format!(
-            "such an array has {least} to {LEGS_MAX} legs, and {count} were named; 'missing' \
+            "such an array has {least} to {LEGS_MAX} legs, not {count}; 'missing' \
              stands for one that is to be added later"
         )));
     }

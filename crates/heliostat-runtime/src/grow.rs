@@ -17,7 +17,7 @@ use crate::array_lock::ArrayLock;
 use crate::md::OnLeg;
 use crate::places::{Places, check_name};
 use crate::registry::Registered;
-use crate::setup::Progress;
+use crate::setup::{Progress, going_on_without};
 use crate::{RuntimeError, md};
 
 /// How an array is to grow.
@@ -159,7 +159,7 @@ fn open(known: &Registered, progress: &mut dyn Progress) -> Result<Legs, Runtime
             // It is there, and would be left behind.
             Err(error @ LegError::InUse { .. }) => return Err(told(&error)),
             Err(error) => {
-                progress.note(&format!("going on without a leg: {error}"));
+                progress.note(&going_on_without(&error));
                 continue;
             }
         };

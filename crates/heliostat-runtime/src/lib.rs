@@ -51,6 +51,7 @@ mod waker;
 mod wall_time;
 mod work;
 
+pub use array_lock::server_of;
 pub use commands::Handle;
 pub use context::Context;
 pub use control::{ControlRequest, ControlResponse, ask};

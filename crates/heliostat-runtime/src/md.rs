@@ -250,7 +250,8 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
                 .as_ref()
                 .map_or(0, |bitmap| u64::from(bitmap.super_block().chunk_bytes));
             progress.note(&format!(
-                "{name} {why}: its legs may differ in {bits} chunks of {}",
+                "{name} {why}: its legs may differ in {bits} {} of {}",
+                if bits == 1 { "chunk" } else { "chunks" },
                 format_size(chunk_bytes)
             ));
         }

@@ -286,12 +286,17 @@ impl Rig {
 
 /// Makes a mirror of the legs of these options.
 pub(crate) fn make_array(options: &ArrayOptions) {
+    crate::create(&new_array(options), &mut Notes::default()).unwrap();
+}
+
+/// A mirror of the legs of these options, without a bitmap.
+pub(crate) fn new_array(options: &ArrayOptions) -> CreateOptions {
     let legs = options.legs.iter().cloned().map(|spec| CreateLeg {
         spec: Some(spec),
         write_mostly: false,
         failfast: false,
     });
-    let new = CreateOptions {
+    CreateOptions {
         name: options.name.clone(),
         host: None,
         layout: Layout::Mirror,
@@ -301,8 +306,7 @@ pub(crate) fn make_array(options: &ArrayOptions) {
         assume_clean: true,
         force: false,
         places: options.places.clone(),
-    };
-    crate::create(&new, &mut Notes::default()).unwrap();
+    }
 }
 
 /// Legs in memory, things lying in `scratch`.

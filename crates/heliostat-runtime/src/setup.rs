@@ -78,7 +78,12 @@ impl Prepared {
 /// Keeps others from serving the array.
 pub(crate) fn lock(options: &ArrayOptions) -> Result<ArrayLock, RuntimeError> {
     options.places.create()?;
-    ArrayLock::take(options.places.lock(&options.name), &options.name)
+    let lock = ArrayLock::take(options.places.lock(&options.name), &options.name);
+    lock.map_err(|error| {
+        RuntimeError(format!(
+            "{error}; stop that one, or choose another name with --name NAME"
+        ))
+    })
 }
 
 /// Opens, checks, and where asked for copies. The options make sense: [`ArrayOptions::check`].
@@ -339,6 +344,27 @@ fn open_legs(options: &ArrayOptions) -> Result<(Vec<OpenedLeg>, Vec<LegError>), 
     Ok((legs, absent))
 }
 
+/// Why a leg cannot be had that an array was found with before: nobody is to make an empty one.
+fn expected_leg(options: &ArrayOptions, error: &LegError) -> RuntimeError {
+    let LegError::Unfit { leg, problem, .. } = error else {
+        return RuntimeError(error.to_string());
+    };
+    let name = &options.name;
+    RuntimeError(format!(
+        "{leg}, where {name} has a leg, cannot be one: {problem}. If the leg is elsewhere now, \
+         name all legs ('heliostat serve LEG... --name {name} --export URI'); --degraded-ok serves \
+         {name} without it: then what is written is not on it"
+    ))
+}
+
+/// That an array goes on without a leg.
+pub(crate) fn going_on_without(error: &LegError) -> String {
+    if let LegError::Unfit { leg, problem, .. } = error {
+        return format!("going on without a leg: {leg} cannot be one: {problem}");
+    }
+    format!("going on without a leg: {error}")
+}
+
 /// Goes on without legs that cannot be opened, where that is allowed, or where the others do not
 /// count on them.
 fn leave_out_absent(
@@ -352,9 +378,9 @@ fn leave_out_absent(
         // One that somebody else holds is there, and may be written to.
         let is_elsewhere = matches!(error, LegError::InUse { .. });
         if !may_lack || (is_elsewhere && !options.degraded_ok) {
-            return Err(RuntimeError(error.to_string()));
+            return Err(expected_leg(options, error));
         }
-        progress.note(&format!("going on without a leg: {error}"));
+        progress.note(&going_on_without(error));
     }
     Ok(())
 }

@@ -189,6 +189,17 @@ pub enum ScrubAction {
     Cancel,
 }
 
+impl ScrubAction {
+    /// Whether this begins work of this kind.
+    pub(crate) fn begins(self, kind: &str) -> bool {
+        match self {
+            Self::Check => kind == "check",
+            Self::Repair => kind == "repair",
+            Self::Pause | Self::Resume | Self::Cancel => false,
+        }
+    }
+}
+
 /// How a bitmap is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BitmapStatus {

@@ -126,7 +126,18 @@ impl ControlArgs {
         request: &ControlRequest,
     ) -> Result<ControlResponse, RuntimeError> {
         heliostat_runtime::check_name(name)?;
-        heliostat_runtime::ask(&self.places()?.socket(name), request)
+        let places = self.places()?;
+        let socket = places.socket(name);
+        heliostat_runtime::ask(&socket, request).map_err(
+            |error| match heliostat_runtime::server_of(&places, name).filter(|_| !socket.exists()) {
+                Some(process) => RuntimeError(format!(
+                    "process {process} has {name}, but {} is not there: it is just beginning or \
+                     ending, or somebody removed that; 'kill {process}' stops it in order",
+                    socket.display()
+                )),
+                None => error,
+            },
+        )
     }
 }
 

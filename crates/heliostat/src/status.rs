@@ -3,6 +3,7 @@
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use heliostat_runtime::{
@@ -77,6 +78,12 @@ pub(crate) struct StopArgs {
     #[command(flatten)]
     control: ControlArgs,
 }
+
+/// How long an array may take to stop: the 10 s that it promises, and some for the machine.
+const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether it has.
+const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Asks and shows.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
@@ -298,9 +305,22 @@ fn absolute(leg: &str) -> String {
     path.map_or_else(|| leg.to_owned(), |path| path.display().to_string())
 }
 
-/// Stops an array.
+/// Stops an array, and waits until others can have its legs.
 pub(crate) fn stop(args: &StopArgs) -> anyhow::Result<()> {
-    tell(args.control.ask(&args.name, &ControlRequest::Stop)?)
+    let name = &args.name;
+    let places = args.control.places()?;
+    let ControlResponse::Done(_) = args.control.ask(name, &ControlRequest::Stop)? else {
+        bail!("the daemon answered something else");
+    };
+    let until = Instant::now() + STOP_TIME_MAX;
+    while let Some(process) = heliostat_runtime::server_of(&places, name) {
+        if Instant::now() > until {
+            bail!("{name} is told to stop, but process {process} still serves it");
+        }
+        std::thread::sleep(STOP_LOOK_EVERY);
+    }
+    writeln!(stdout(), "{name} is stopped")?;
+    Ok(())
 }
 
 /// Prints what became of something.

@@ -83,7 +83,10 @@ impl Listener {
         let listener = TcpListener::bind((host, port))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|error| {
-                RuntimeError(format!("cannot listen on {host} port {port}: {error}"))
+                RuntimeError(format!(
+                    "cannot listen on {host} port {port}: {error}: choose another one, or stop \
+                     whoever has it"
+                ))
             })?;
         Ok(Self {
             fd: listener.into(),

@@ -75,9 +75,21 @@ impl Server {
         let work = engine.background();
         let is_scrub = work.is_some_and(|work| matches!(work.kind, BackgroundKind::Scrub { .. }));
         let waits = engine.waiting_scrub().is_some();
-        let begins = match work.filter(|_| !is_scrub) {
-            Some(work) => format!("waits until the {} is done", WorkStatus::from(work).kind),
-            None => "begins; 'heliostat status' shows how far it is".to_owned(),
+        let name = &self.name;
+        let work = work.map(WorkStatus::from);
+        if let Some(work) = work.as_ref().filter(|work| action.begins(&work.kind)) {
+            return Err(format!(
+                "a {} is under way already ({} %{}); 'heliostat scrub {name} cancel' gives it up",
+                work.kind,
+                work.percent(),
+                if work.paused { ", paused" } else { "" }
+            ));
+        }
+        let shows = format!("'heliostat status {name}' shows how far it is");
+        let begins = match &work {
+            Some(work) if is_scrub => format!("begins in the place of the {}; {shows}", work.kind),
+            Some(work) => format!("waits until the {} is done", work.kind),
+            None => format!("begins; {shows}"),
         };
         let (input, told) = match action {
             ScrubAction::Check | ScrubAction::Repair if engine.in_sync().count() < 2 => {
@@ -93,8 +105,9 @@ impl Server {
             ),
             ScrubAction::Pause => (
                 Input::PauseBackground,
-                "no more is begun in the background; 'heliostat scrub NAME resume' goes on"
-                    .to_owned(),
+                format!(
+                    "no more is begun in the background; 'heliostat scrub {name} resume' goes on"
+                ),
             ),
             ScrubAction::Resume if work.is_none() => {
                 return Err("nothing is done in the background".to_owned());

@@ -4,7 +4,7 @@ use crate::rig::{
     Fails, Job, LEG_BYTES, Rig, file, file_options, make_array, memory_options, options, trusting,
 };
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, RateChange, Registered, Trust};
+use crate::{ArrayOptions, RateChange, Registered, ScrubAction, Trust};
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 
@@ -176,6 +176,25 @@ fn where_an_export_cannot_be_no_leg_hears_of_the_start() {
     assert!(bytes() == before, "nobody is out yet");
     Rig::start(&degraded).unwrap().stop();
     assert!(bytes() != before, "the other leg is");
+}
+
+#[test]
+fn a_scrub_is_not_begun_anew_by_asking_twice() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    make_array(&options);
+    let rig = Rig::start(&options).unwrap();
+    // So slow that it is under way for as long as this takes.
+    rig.handle.change_rates(rates(Some(0), Some(1))).unwrap();
+    let told = rig.handle.scrub(ScrubAction::Check).unwrap();
+    assert!(told.contains("'heliostat status disk'"), "{told}");
+    let error = rig.handle.scrub(ScrubAction::Check).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("a check is under way already"), "{error}");
+    let told = rig.handle.scrub(ScrubAction::Repair).unwrap();
+    assert!(told.contains("in the place of the check"), "{told}");
+    rig.handle.scrub(ScrubAction::Cancel).unwrap();
+    rig.stop();
 }
 
 #[test]

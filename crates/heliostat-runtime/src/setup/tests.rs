@@ -357,6 +357,27 @@ fn a_leg_is_remembered_by_one_name_unless_another_is_missing() {
 }
 
 #[test]
+fn a_name_that_another_array_had_is_told_of_and_one_that_is_served_is_refused() {
+    let scratch = Scratch::new();
+    let other = Scratch::new();
+    let options = file_options(&scratch, 2);
+    make_array(&options);
+    let mut new = rig::new_array(&file_options(&other, 2));
+    new.places = options.places.clone();
+    let served = prepare(&options, &mut Notes::default()).unwrap();
+    let error = crate::create(&new, &mut Notes::default()).unwrap_err();
+    let error = error.to_string();
+    assert!(error.ends_with("already; choose another name"), "{error}");
+    drop(served);
+    let mut notes = Notes::default();
+    crate::create(&new, &mut notes).unwrap();
+    let said = notes.0.join("\n");
+    let old = file(&scratch, 1);
+    assert!(said.contains("another array was called disk"), "{said}");
+    assert!(said.contains(&old), "{said}");
+}
+
+#[test]
 fn a_leg_whose_place_another_one_has_is_not_remembered() {
     let scratch = Scratch::new();
     let options = file_options(&scratch, 3);
@@ -384,7 +405,12 @@ fn a_leg_that_the_others_do_not_count_on_may_be_anywhere() {
     let (leg, away) = (file(&scratch, 2), scratch.path().join("away"));
     std::fs::rename(&leg, &away).unwrap();
     let error = refusal(&options);
-    assert!(error.contains("leg2"), "{error}");
+    let words = [
+        "leg2, where disk has a leg",
+        "no such file. If",
+        "--degraded-ok",
+    ];
+    assert!(words.iter().all(|word| error.contains(word)), "{error}");
     for other in [0, 1] {
         change_superblock(&scratch, other, |own| {
             own.roles[2] = Role::Faulty;
@@ -397,7 +423,10 @@ fn a_leg_that_the_others_do_not_count_on_may_be_anywhere() {
         notes.0.join("\n")
     };
     let said = served();
-    assert!(said.contains("going on without a leg"), "{said}");
+    assert!(
+        said.contains("leg2 cannot be one: there is no such file\n"),
+        "{said}"
+    );
     assert!(said.contains("leg 2: missing"), "{said}");
     // Back again, whole, or with its superblock destroyed.
     std::fs::rename(&away, &leg).unwrap();
