@@ -96,8 +96,9 @@ impl Map {
         let chunks = striped.chunks();
         let size_bytes = chunks.checked_mul(striped.chunk_bytes);
         let size_bytes = size_bytes.filter(|&bytes| bytes > 0);
-        // After as many chunks as there are legs the holders come around.
-        let holders = (0..chunks.min(legs as u64)).map(|chunk| striped.holders(chunk));
+        // After as many chunks as there are legs the holders come around. An array that has fewer
+        // needs no other legs than one that has more: that is how Linux and mdadm count.
+        let holders = (0..legs as u64).map(|chunk| striped.holders(chunk));
         Ok(Self {
             legs,
             all: LegSet::first(legs),
@@ -370,7 +371,7 @@ impl Map {
         }
     }
 
-    /// Whether every chunk has a copy on one of `legs`.
+    /// Whether every chunk has a copy on one of `legs`, however many chunks there are.
     #[must_use]
     pub fn is_covered_by(&self, legs: LegSet) -> bool {
         let mut sets = self.holder_sets.iter();
