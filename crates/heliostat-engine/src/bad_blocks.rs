@@ -47,6 +47,8 @@ struct Log {
     written: Vec<u8>,
     /// Those that the commit on its way puts there.
     pending: Option<Vec<u8>>,
+    /// A commit that was to put others there has failed: the leg may have them all the same.
+    is_doubtful: bool,
     /// Whether its superblock says that there is something in it.
     is_told: bool,
     /// Where the data begins, from which on all but the bytes counts.
@@ -90,6 +92,7 @@ impl Log {
             in_flush: 0,
             written: Vec::new(),
             pending: None,
+            is_doubtful: false,
             is_told: false,
             data_sectors: 0,
             address: None,
@@ -402,7 +405,7 @@ impl Engine {
             }
             plan.are_told_of |= !log.is_told && !log.logged.is_empty();
             let next = log.next_bytes();
-            if next != log.written {
+            if next != log.written || log.is_doubtful {
                 plan.have_changed = true;
                 log.pending = Some(next);
             }
@@ -443,6 +446,7 @@ impl Engine {
             let is_changed = log.pending.is_some();
             if let Some(written) = log.pending.take() {
                 log.written = written;
+                log.is_doubtful = false;
             }
             if with_superblocks {
                 log.is_told = log.written.iter().any(|&byte| byte != 0xff);
@@ -457,7 +461,7 @@ impl Engine {
     /// A commit has failed: nobody knows which of the logs are on the legs.
     pub(crate) fn logs_not_committed(&mut self) {
         for log in &mut self.bad.logs {
-            log.pending = None;
+            log.is_doubtful |= log.pending.take().is_some();
         }
     }
 }

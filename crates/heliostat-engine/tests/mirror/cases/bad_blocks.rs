@@ -1,6 +1,6 @@
 //! Bad blocks, step by step.
 
-use heliostat_engine::{Event, FaultReason, LegConfig, LegState};
+use heliostat_engine::{CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10};
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::{DONE, answer, at_leg, end};
@@ -23,16 +23,23 @@ fn world(legs: usize) -> World {
 
 /// The same with an array of this size.
 fn world_of(legs: usize, size_bytes: u64) -> World {
+    at_rest(setup_of(legs, size_bytes))
+}
+
+fn setup_of(legs: usize, size_bytes: u64) -> Setup {
     let leg = |number: u64| LegConfig {
         data_offset_bytes: (64 + 4 * number) << 10,
         ..LEG
     };
-    let setup = Setup {
+    Setup {
         legs: (0..).map(leg).take(legs).collect(),
         size_bytes,
         meta: Some(META),
         ..Setup::legs(legs)
-    };
+    }
+}
+
+fn at_rest(setup: Setup) -> World {
     let mut world = World::new(setup, Box::new(First));
     world.tell_deadline();
     world.pump();
@@ -262,6 +269,52 @@ fn what_was_not_read_back_is_not_written() {
     world.pump();
     let left = bad(&world, 0);
     assert!(left == [(8, 9)] || left == [(9, 10)], "{left:?}");
+    world.settle();
+}
+
+#[test]
+fn a_log_that_a_failed_commit_may_have_written_is_written_again() {
+    let mut setup = setup_of(4, 64 << 10);
+    let raid10 = Raid10 {
+        order: CopyOrder::Near,
+        copies: 2,
+        chunk_bytes: 4096,
+    };
+    setup.map = Some(Map::for_size(Layout::Raid10(raid10), 4, setup.size_bytes).unwrap());
+    let mut world = at_rest(setup);
+    // Without it, chunks depend on leg 2 alone.
+    world.fail_leg(LegId::new(3), FaultReason::ByHand);
+    wear_out(&mut world, 0, 1..2);
+    // In sectors of the array; on the leg it is the same one.
+    wear_out(&mut world, 2, 9..10);
+    let both = Extent::new(0, 8192);
+    world.write(both);
+    world.pump();
+    assert_eq!(
+        (logged(&world, 0), logged(&world, 2)),
+        (vec![(1, 2)], vec![(1, 2)])
+    );
+    for leg in [0, 2] {
+        world.legs[leg].stuck.clear();
+    }
+    let again = world.write(both);
+    world.pump();
+    assert_eq!(answer(&world, again), DONE);
+    // The logs are to forget it. One of them does.
+    let flush = world.flush();
+    for leg in [0, 1, 2] {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 2, OpKind::Write, IO);
+    assert_eq!(answer(&world, flush), Some(&Err(ErrorKind::Io)));
+    assert!(logged(&world, 0).is_empty());
+    // It goes bad again.
+    wear_out(&mut world, 0, 1..2);
+    let last = world.write(Extent::new(0, 4096));
+    world.pump();
+    assert_eq!(answer(&world, last), DONE);
+    assert_eq!(logged(&world, 0), [(1, 2)]);
     world.settle();
 }
 
