@@ -314,7 +314,7 @@ impl Engine {
                 // Another leg may have failed since it was held.
                 Held::WriteAnswer(write) => {
                     if self.may_answer_write(write) {
-                        self.answer_write(turn, write);
+                        self.answer_or_wait(turn, write);
                     }
                 }
                 Held::FlushAnswer(round) => {

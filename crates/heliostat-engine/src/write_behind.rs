@@ -169,7 +169,28 @@ impl Engine {
             DivergencePin::Cut(_) => false,
         };
         // What reads beside it have seen, of whatever leg, is not taken back: the others have all.
-        !readable.difference(write_mostly).is_empty() && may_be_read
+        self.is_on_a_leader(index) && may_be_read
+    }
+
+    /// Whether a leg that is not write-mostly has the bytes of a write, and is read.
+    fn is_on_a_leader(&self, index: u32) -> bool {
+        let write = &self.writes[index];
+        let here = self.legs.in_sync.intersection(write.targets);
+        let leaders = here.difference(write.late.union(self.legs.write_mostly));
+        !leaders.is_empty()
+    }
+
+    /// What a write's answer has waited for is durable. Where the legs that it was on when it went
+    /// behind are out by now, nobody has it yet, or only those that may be behind: it waits for all
+    /// legs after all.
+    pub(crate) fn answer_or_wait(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let is_behind = matches!(self.writes[index].lead, Lead::Behind { .. });
+        if !is_behind || self.is_on_a_leader(index) {
+            return self.answer_write(turn, index);
+        }
+        // Readers still keep away from legs that do not have it.
+        self.leave_behind(index);
+        self.room_behind(turn);
     }
 
     /// Answers a write that write-mostly legs do not have yet.

@@ -311,3 +311,25 @@ fn an_answer_that_waits_for_a_fault_on_record_comes_once() {
     assert_eq!(answer(&world, write), DONE);
     world.settle();
 }
+
+#[test]
+fn an_answer_that_waits_for_a_record_is_not_given_when_its_legs_are_lost_meanwhile() {
+    let mut world = world_of(&[LEG, SLOW, LEG], 8);
+    let write = world.write(block(0));
+    world.fail_leg(LegId::new(2), FaultReason::ByHand);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    assert_eq!(world.engine.write_behind().writes, 1);
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, write), None, "no leg has it");
+    assert_eq!(world.engine.write_behind().writes, 0);
+    let flush = world.flush();
+    let read = world.read(block(0));
+    assert!(at_leg(&world, 1, OpKind::Read).is_empty());
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    assert_eq!(answer(&world, write), DONE);
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    world.settle();
+}
