@@ -179,6 +179,14 @@ impl Commit {
     fn is_at_rest(&self) -> bool {
         self.outstanding.iter().all(|&count| count == 0)
     }
+
+    /// Whether legs have heard of one event, and the next step tells of another.
+    fn is_next_event(&self) -> bool {
+        match (self.steps.front(), &self.told) {
+            (Some(Step::Superblocks { events, .. }), Some((told, _))) => events > told,
+            _ => false,
+        }
+    }
 }
 
 /// Why the first superblocks of an engine's life are written in several rounds.
@@ -650,13 +658,15 @@ impl Engine {
         }
     }
 
-    /// All legs have answered a step of the commit. Where a leg has failed it that must stay, no
-    /// other one is to get further ahead of it.
+    /// All legs have answered a step of the commit. Where a leg has failed it that must stay, or
+    /// may have to when others are lost, no other one is to get further ahead of it.
     fn step_ended(&mut self, turn: &Turn<'_>) {
         self.release_step();
         self.commit().steps.pop_front();
-        let (_, kept) = self.commit_verdict();
-        if !kept.is_empty() || self.commit().steps.is_empty() {
+        let (out, kept) = self.commit_verdict();
+        let commit = self.commit();
+        let is_too_far = !out.is_empty() && commit.is_next_event();
+        if !kept.is_empty() || is_too_far || commit.steps.is_empty() {
             self.keeper_mut().is_commit_over = true;
             return;
         }
@@ -705,28 +715,22 @@ impl Engine {
             // that rely on it.
             self.begin_after_fault();
         }
-        let Some(leg) = kept.lowest() else {
+        if kept.is_empty() && commit.steps.is_empty() {
             self.logs_committed(commit.targets, commit.events_before.is_some());
             self.intent.committed();
             let keeper = self.keeper_mut();
             (keeper.start, keeper.behind) = (None, None);
             self.persisted(turn, number);
             return true;
-        };
-        self.logs_not_committed();
-        self.intent.commit_failed(&commit.pages);
-        let keeper = self.keeper_mut();
-        // Not tried again before somebody asks: it is likely to fail again. Then those that stay
-        // and have not heard of the last event hear of it first; that will not do for the next one,
-        // because a leg that is out by then may have heard of it.
-        keeper.is_record_new |= commit.events_before.is_some();
-        if let Some(before) = commit.events_before {
-            keeper.events = before;
-            if let Some((told, roles)) = commit.told.filter(|(told, _)| *told > before) {
-                keeper.events = told;
-                keeper.behind = Some(roles);
-            }
         }
+        self.commit_failed(&commit);
+        let Some(leg) = kept.lowest() else {
+            // It was cut short for those that are out now. Who waits for it waits for the next one,
+            // which goes on at the event that all that are left have heard of.
+            self.keeper_mut().is_wanted = true;
+            return true;
+        };
+        // Not tried again before somebody asks: it is likely to fail again.
         let kind = match reason(leg) {
             FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,
             FaultReason::ReadFailed(_)
@@ -737,6 +741,25 @@ impl Engine {
         };
         self.not_persisted(turn, number, kind);
         true
+    }
+
+    /// A commit has not come to its end: the next one has all that it had. Those that stay and have
+    /// not heard of the last event hear of it first; that will not do for the next one, because a
+    /// leg that is out by then may have heard of it.
+    fn commit_failed(&mut self, commit: &Commit) {
+        self.logs_not_committed();
+        self.intent.commit_failed(&commit.pages);
+        let keeper = self.keeper_mut();
+        if let Some(before) = commit.events_before {
+            keeper.is_record_new = true;
+            keeper.events = before;
+            if let Some((told, roles)) = &commit.told
+                && *told > before
+            {
+                keeper.events = *told;
+                keeper.behind = Some(roles.clone());
+            }
+        }
     }
 }
 
