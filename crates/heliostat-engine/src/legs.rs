@@ -539,6 +539,9 @@ impl Engine {
         if was_divergent && self.divergence.is_empty() {
             self.clean_later(turn);
         }
+        if is_in_sync {
+            self.copy_unequal_again();
+        }
         self.orphan_ops(leg);
     }
 

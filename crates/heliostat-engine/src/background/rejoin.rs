@@ -3,7 +3,8 @@
 //! Invariants: a leg is read only after all that it missed was copied to it under locks, after a
 //! flush of it that began later has succeeded, and after a record that says so is durable. What is
 //! written from the moment at which it is added goes to it as to any leg; what was under way at
-//! that moment did not, and is copied. What a leg misses only becomes less.
+//! that moment did not, and is copied. What a leg misses only becomes less, but for ranges where
+//! legs in sync may differ, when the one is lost that it may have been copied from.
 
 use heliostat_format::{BadBlocks, Superblock};
 use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet};
@@ -205,6 +206,39 @@ impl Engine {
         }
     }
 
+    /// A leg in sync is out. Where legs may differ, those that are being rebuilt may have been
+    /// copied from that one, and what is read from now on is another version: they get that. One
+    /// that is in sync on record already keeps what it has: nothing is read there before it is
+    /// durable who is out, and then what is read is made the same on all legs.
+    pub(crate) fn copy_unequal_again(&mut self) {
+        if self.is_all_equal() {
+            return;
+        }
+        let all = Extent::new(0, self.config.size_bytes);
+        for leg in self.legs.rebuilding {
+            let mut unequal = Needed::new();
+            let mut add = |extent| self.add_on_leg(&mut unequal, leg, extent);
+            self.needed.inside(all).for_each(&mut add);
+            self.divergence.ranges().for_each(|(extent, _)| add(extent));
+            let leg_bytes = self.config.map.leg_bytes(leg);
+            let rebuild = self.background.rebuild_mut(leg);
+            let Some(rebuild) = rebuild.filter(|one| one.joining != Joining::Recording) else {
+                continue;
+            };
+            let before = rebuild.missing.bytes();
+            for run in unequal.inside(Extent::new(0, leg_bytes)) {
+                rebuild.missing.add(run, leg_bytes);
+                rebuild.todo.add(run, leg_bytes);
+            }
+            let more = rebuild.missing.bytes() - before;
+            if let Some(job) = &mut self.background.job
+                && job.kind == BackgroundKind::Rebuild
+            {
+                job.total_bytes += more;
+            }
+        }
+    }
+
     /// A leg is out, whether it was being rebuilt or not.
     pub(crate) fn rebuild_given_up(&mut self, leg: LegId) {
         self.background.at_leg[leg.index()] = 0;
@@ -373,6 +407,10 @@ impl Engine {
         }
         let rebuild = self.background.rebuild_mut(leg);
         let rebuild = rebuild.expect("a leg that is out has no operation");
+        if !rebuild.missing.is_empty() {
+            rebuild.joining = Joining::No;
+            return;
+        }
         rebuild.joining = Joining::Recording;
         let serial = rebuild.serial;
         self.record_rejoin(leg, serial);

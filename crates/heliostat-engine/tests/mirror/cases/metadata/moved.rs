@@ -199,3 +199,40 @@ fn a_leg_half_rebuilt_does_not_say_that_it_has_what_another_one_is_read_for() {
     assert_eq!(world.engine.in_sync(), LegSet::first(2));
     world.settle();
 }
+
+#[test]
+fn what_was_copied_from_a_leg_that_is_lost_is_copied_again_from_the_one_that_is_read() {
+    let mut setup = setup(3, 128);
+    setup.clean_delay = Duration::from_secs(3600);
+    let mut world = new_world(setup);
+    let back = LegId::new(0);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    // Of the last write of chunk 5, leg 1 has nothing.
+    world.write_fua(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 2, OpKind::Write, Outcome::Good);
+    world.pending.clear();
+    world.fail_power();
+    let others = LegSet::from_iter([LegId::new(1), LegId::new(2)]);
+    world.take_up_with(others, 1, Box::new(First));
+    world.tell_deadline();
+    world.pump();
+    assert_ne!(durable(&world, 1), durable(&world, 2));
+    world.set_rates(u64::MAX, u64::MAX);
+    assert!(world.add_leg(back, None, Missed::From(0)));
+    while world.engine.rebuilt_up_to(back) < Some(chunk(6).offset()) {
+        assert!(world.pump_one());
+    }
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    let read = world.read(chunk(5));
+    while answer(&world, read).is_none() {
+        assert!(world.pump_one());
+    }
+    let seen = data(&world, read).expect("leg 2 has it");
+    assert_eq!(world.in_sync(), [2]);
+    world.pump();
+    assert_eq!(world.in_sync(), [0, 2]);
+    assert_eq!(durable(&world, 0), seen);
+    world.settle();
+}
