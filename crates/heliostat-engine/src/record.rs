@@ -7,11 +7,14 @@
 
 use std::collections::VecDeque;
 
-use heliostat_types::{ErrorKind, Extent, Instant, LegId};
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId};
 
 use crate::api::{ArrayRecord, Output};
 use crate::engine::{Engine, Turn};
 use crate::intent::IdleChunk;
+
+/// A record that could not be made durable is tried again after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What waits for a record.
 #[derive(Clone, Debug)]
@@ -328,8 +331,10 @@ impl Engine {
     }
 
     /// What was to be durable with this generation cannot be made so: a leg that some bytes depend
-    /// on alone has failed it. Nothing that waits for it goes on as if it were.
+    /// on alone has failed it. Nothing that waits for it goes on as if it were. It is tried again
+    /// after a while, though nobody asks: a leg that was full may have room then.
     pub(crate) fn not_persisted(&mut self, turn: &mut Turn<'_>, generation: u64, kind: ErrorKind) {
+        self.record.clean_at = Some(turn.now + RETRY_AFTER);
         self.record.refused_generation = self.record.refused_generation.max(generation);
         for what in self.take_held(generation) {
             match what {
@@ -366,8 +371,12 @@ impl Engine {
             return;
         }
         self.record.clean_at = None;
-        if self.is_all_equal() {
+        if self.record.newest.dirty && self.record.changing == 0 && self.is_all_equal() {
             self.begin_clean_flush(turn);
+        } else if let Some(keeper) = &mut self.keeper
+            && !self.record.is_durable()
+        {
+            keeper.want();
         }
     }
 

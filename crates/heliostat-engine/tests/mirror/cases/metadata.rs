@@ -269,6 +269,28 @@ fn the_last_leg_that_fails_a_commit_fails_the_write_and_nothing_else() {
     world.settle();
 }
 
+#[test]
+fn what_a_full_leg_could_not_be_told_it_is_told_when_it_has_room() {
+    let mut world = world(2);
+    world.write(chunk(5));
+    world.pump();
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    end(&mut world, 0, OpKind::Write, FULL);
+    // Nor can it become clean, which comes of itself.
+    world.advance(Duration::from_secs(1));
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, FULL);
+    assert!(world.pending.is_empty() && world.engine.record().dirty);
+    assert_eq!(world.believed(), LegSet::first(2));
+    for _ in 0..2 {
+        world.advance(Duration::from_secs(1));
+        world.pump();
+    }
+    assert!(!world.engine.record().dirty);
+    assert_eq!(world.believed(), LegSet::first(1));
+    world.settle();
+}
+
 /// Ends steps of commits, all of them well, until legs are sent superblocks. Their events, by leg.
 fn next_superblocks(world: &mut World) -> Vec<Option<u64>> {
     loop {
