@@ -514,7 +514,10 @@ fn attack(kind: &str, count: u64, odds: Odds, size: Size) {
     };
     let seeds = match told("HELIOSTAT_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..count * told("HELIOSTAT_RUNS").unwrap_or(1),
+        None => {
+            let first = told("HELIOSTAT_FROM").unwrap_or(0);
+            first..first + count * told("HELIOSTAT_RUNS").unwrap_or(1)
+        }
     };
     for seed in seeds {
         if fails(seed, size, None).is_none() {

@@ -125,8 +125,9 @@ impl World {
             return;
         }
         let mut woken = false;
-        for leg in self.in_sync() {
-            woken |= std::mem::take(&mut self.legs[leg].silent);
+        // One that is being rebuilt as well: nobody waits any more until it is out.
+        for leg in self.legs.iter_mut().filter(|leg| leg.is_present()) {
+            woken |= std::mem::take(&mut leg.silent);
         }
         self.check(woken, || {
             format!("no leg is silent, and {:?} are not answered", self.asked)
