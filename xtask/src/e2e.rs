@@ -24,6 +24,7 @@ mod nbd;
 mod power;
 mod rebuilds;
 pub(crate) mod room;
+mod scan;
 pub(crate) mod server;
 mod stop;
 mod write_behind;
@@ -63,6 +64,7 @@ const TESTS: &[&[Test]] = &[
     bad_blocks::TESTS,
     examine::TESTS,
     hostile::TESTS,
+    scan::TESTS,
     filesystem::TESTS,
     power::TESTS,
     killed::TESTS,

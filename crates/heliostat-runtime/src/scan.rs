@@ -8,25 +8,36 @@ use heliostat_format::{SUPERBLOCK_BYTES_MAX, Superblock, Uuid};
 use crate::RuntimeError;
 use crate::registry::Registered;
 
+/// What a disk says of itself.
+struct Seen {
+    device: String,
+    superblock: Superblock,
+    /// Whether its sum is right, and it lies where it says.
+    is_good: bool,
+}
+
 /// The legs of the array called `name`, on whatever disks and partitions of this machine have them.
+/// Which array that is only good superblocks say. Its legs are all that have its identity, whatever
+/// else is wrong with them: who serves it leaves them out, and says why.
 ///
 /// # Errors
 /// Where there is none, or several arrays are called so; the text says which.
 pub fn scan(name: &str) -> Result<Registered, RuntimeError> {
-    let mut found: Vec<(Uuid, Vec<String>)> = Vec::new();
+    let mut seen = Vec::new();
     let mut unreadable = 0;
     for device in devices() {
-        let Ok(superblock) = superblock_of(&device) else {
-            unreadable += 1;
-            continue;
-        };
-        let Some(superblock) = superblock.filter(|superblock| is_called(superblock, name)) else {
-            continue;
-        };
-        let uuid = superblock.set_uuid;
-        match found.iter_mut().find(|(known, _)| *known == uuid) {
-            Some((_, legs)) => legs.push(device),
-            None => found.push((uuid, vec![device])),
+        match superblock_of(device) {
+            Ok(one) => seen.extend(one),
+            Err(_) => unreadable += 1,
+        }
+    }
+    let mut found: Vec<(Uuid, Vec<String>)> = Vec::new();
+    for one in &seen {
+        let uuid = one.superblock.set_uuid;
+        let is_new = found.iter().all(|(known, _)| *known != uuid);
+        if is_new && one.is_good && is_called(&one.superblock, name) {
+            let legs = seen.iter().filter(|one| one.superblock.set_uuid == uuid);
+            found.push((uuid, legs.map(|one| one.device.clone()).collect()));
         }
     }
     let hint = if unreadable > 0 {
@@ -60,19 +71,30 @@ fn devices() -> Vec<String> {
     names.map(|name| format!("/dev/{name}")).collect()
 }
 
-fn superblock_of(device: &str) -> std::io::Result<Option<Superblock>> {
-    let file = fs::File::open(device)?;
+/// The first good superblock of a disk, or the first one at all.
+fn superblock_of(device: String) -> std::io::Result<Option<Seen>> {
+    let file = fs::File::open(&device)?;
     let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
+    let mut damaged = None;
     for place in Superblock::places(size_bytes) {
         let mut bytes = [0; SUPERBLOCK_BYTES_MAX];
         file.read_exact_at(&mut bytes, place.offset_bytes())?;
-        if let Ok(superblock) = Superblock::parse(&bytes)
-            && superblock.super_offset_sectors == place.sector
-        {
-            return Ok(Some(superblock));
+        let Ok(superblock) = Superblock::parse_damaged(&bytes) else {
+            continue;
+        };
+        let is_there = superblock.super_offset_sectors == place.sector;
+        let is_good = is_there && Superblock::parse(&bytes).is_ok();
+        let seen = Seen {
+            device: device.clone(),
+            superblock,
+            is_good,
+        };
+        if is_good {
+            return Ok(Some(seen));
         }
+        damaged = damaged.or(Some(seen));
     }
-    Ok(None)
+    Ok(damaged)
 }
 
 /// Whether the array is called so, whatever machine it was made on.

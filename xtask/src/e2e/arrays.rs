@@ -65,8 +65,18 @@ const RESYNC_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Runs `heliostat create` on these legs.
 fn create(room: &Room, legs: &[String], options: &[&str]) -> Result<Said> {
+    create_called(room, NAME, legs, options)
+}
+
+/// The same with another name.
+pub(super) fn create_called(
+    room: &Room,
+    name: &str,
+    legs: &[String],
+    options: &[&str],
+) -> Result<Said> {
     let control = room.path_text("control");
-    let mut arguments = vec!["create", NAME, "--control-dir", &control];
+    let mut arguments = vec!["create", name, "--control-dir", &control];
     arguments.extend(legs.iter().map(String::as_str));
     arguments.extend(options);
     let program = room.program.display().to_string();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::Test;
-use super::arrays::create_well;
+use super::arrays::create_called;
 use super::room::Room;
 use super::server::{NAME, Server};
 use crate::process::{self, Said};
@@ -52,7 +52,7 @@ const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
 const MEMORY: &str = "80MiB";
 
 /// The leg that lies alone, of three.
-const LYING: usize = 1;
+pub(super) const LYING: usize = 1;
 
 /// How long the program may take. It needs milliseconds; this is for machines that do much else.
 const TIME_MAX: Duration = Duration::from_secs(30);
@@ -324,15 +324,15 @@ const LIES: &[Lie] = &[
 ];
 
 /// One thing that is not as it should be.
-struct Row {
-    name: String,
+pub(super) struct Row {
+    pub(super) name: String,
     /// What is changed, on whichever legs lie.
     changes: Vec<(usize, Vec<u8>)>,
     /// Whether the sum stays wrong.
     has_wrong_sum: bool,
 }
 
-fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<Row> {
     let mut rows = vec![Row {
         name: "a wrong sum".to_owned(),
         changes: vec![(SUPERBLOCK_AT + 216, vec![1, 2, 3, 4])],
@@ -408,14 +408,14 @@ fn checksum(bytes: &[u8]) -> u32 {
 }
 
 /// Three legs of an array, as they were made.
-struct Golden {
-    paths: Vec<String>,
+pub(super) struct Golden {
+    pub(super) paths: Vec<String>,
     heads: Vec<Vec<u8>>,
 }
 
 impl Golden {
-    /// Makes an array on three legs whose names begin so.
-    fn make(room: &Room, prefix: &str) -> Result<Self> {
+    /// Makes an array of this name on three legs whose names begin so.
+    pub(super) fn make(room: &Room, prefix: &str, name: &str) -> Result<Self> {
         let paths: Vec<String> = ["a", "b", "c"]
             .iter()
             .map(|leg| room.path_text(&format!("{prefix}-{leg}.img")))
@@ -430,7 +430,8 @@ impl Golden {
             "--bitmap-chunk",
             "64K",
         ];
-        create_well(room, &paths, &options)?;
+        let said = create_called(room, name, &paths, &options)?;
+        ensure!(said.status.success(), "create failed: {}", said.stderr);
         let heads = paths
             .iter()
             .map(|path| Ok(fs::read(path)?[..HEAD_BYTES].to_vec()));
@@ -439,7 +440,7 @@ impl Golden {
     }
 
     /// Makes the legs anew, those of `lying` with these changes; gives how they begin.
-    fn write(&self, row: Option<&Row>, lying: &[usize]) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn write(&self, row: Option<&Row>, lying: &[usize]) -> Result<Vec<Vec<u8>>> {
         let mut written = Vec::new();
         for (index, (path, head)) in self.paths.iter().zip(&self.heads).enumerate() {
             let row = row.filter(|_| lying.contains(&index));
@@ -453,7 +454,7 @@ impl Golden {
     }
 
     /// Nothing was written to the legs since.
-    fn ensure_untouched(&self, written: &[Vec<u8>]) -> Result<()> {
+    pub(super) fn ensure_untouched(&self, written: &[Vec<u8>]) -> Result<()> {
         for (path, head) in self.paths.iter().zip(written) {
             let now = fs::read(path)?;
             ensure!(now.len() as u64 == LEG_BYTES, "{path} has another size");
@@ -486,7 +487,7 @@ fn run(room: &Room, arguments: &[&str]) -> Result<Said> {
 }
 
 /// What becomes of legs that are named to `serve`, which ends when its client does.
-fn serve(room: &Room, paths: &[String], options: &[&str]) -> Result<Said> {
+pub(super) fn serve(room: &Room, paths: &[String], options: &[&str]) -> Result<Said> {
     let control = room.path_text("control-serve");
     let mut arguments = vec!["serve"];
     arguments.extend(paths.iter().map(String::as_str));
@@ -497,7 +498,7 @@ fn serve(room: &Room, paths: &[String], options: &[&str]) -> Result<Said> {
 }
 
 fn hostile(room: &Room) -> Result<()> {
-    let golden = Golden::make(room, "leg")?;
+    let golden = Golden::make(room, "leg", NAME)?;
     let mut lines = Vec::new();
     let mut failed = Vec::new();
     for row in rows() {
@@ -604,10 +605,10 @@ const LENGTHS: &[u64] = &[
 ];
 
 /// Of how many rows one is tried where each takes a server or a new array.
-const SAMPLE: usize = 12;
+pub(super) const SAMPLE: usize = 12;
 
 fn hostile_legs(room: &Room) -> Result<()> {
-    let golden = Golden::make(room, "leg")?;
+    let golden = Golden::make(room, "leg", NAME)?;
     let [first, lying, third] = &golden.paths[..] else {
         bail!("there are three legs");
     };
