@@ -18,6 +18,7 @@ mod initramfs;
 mod inside;
 mod killed;
 mod large;
+mod matrix;
 mod packages;
 mod random;
 mod rebuilt;
@@ -55,6 +56,7 @@ const GROUPS: &[fn() -> Vec<Case>] = &[
     grown::cases,
     inside::cases,
     large::cases,
+    matrix::cases,
     bad::cases,
 ];
 
