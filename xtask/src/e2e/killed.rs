@@ -32,7 +32,7 @@ pub(super) const TESTS: &[Test] = &[
 /// How often an array is killed, where nothing else is asked for: two seconds each. On a busy
 /// machine it is less often.
 const ROUNDS: u32 = 15;
-const TIME_MAX: Duration = Duration::from_secs(40);
+const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// After how many rounds another array is made.
 const ARRAY_ROUNDS: u32 = 3;
