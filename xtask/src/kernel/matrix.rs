@@ -11,160 +11,156 @@ use crate::e2e::server::{NAME, Server};
 const MIB: u64 = 1 << 20;
 
 /// An array: its name, the sizes of its legs, and how it comes to be.
-struct Made {
-    name: &'static str,
-    legs: &'static [u64],
-    script: &'static str,
-}
+type Made = (&'static str, &'static [u64], &'static str);
 
 /// The size of legs that are all alike.
 const LEG: u64 = 12 * MIB;
 
 const MADE: &[Made] = &[
-    Made {
-        name: "uneven-legs",
-        legs: &[LEG + 4096, LEG + 3 * MIB, LEG + 512 * 7],
-        script: "make --level=1 --raid-devices=3 --bitmap=internal $legs",
-    },
-    Made {
-        name: "uneven-offset-2-of-3",
-        legs: &[LEG + MIB, LEG, LEG + 4096],
-        script: "make --level=10 --layout=o2 --chunk=4 --raid-devices=3 --bitmap=internal $legs",
-    },
-    Made {
-        name: "metadata-1.0",
-        legs: &[LEG; 3],
-        script: "make --metadata=1.0 --level=10 --chunk=64 --raid-devices=3 --bitmap=internal \
-                     $legs",
-    },
-    Made {
-        name: "metadata-1.1",
-        legs: &[LEG; 2],
-        script: "make --metadata=1.1 --level=1 --raid-devices=2 --bitmap=internal $legs",
-    },
-    Made {
-        name: "bitmap-chunk-4K",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=4K $legs",
-    },
-    Made {
-        name: "bitmap-chunk-1G",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=1G $legs",
-    },
-    Made {
-        name: "16-legs",
-        legs: &[3 * MIB; 16],
-        script: "make --level=10 --layout=n3 --chunk=4 --raid-devices=16 --bitmap=internal $legs",
-    },
-    Made {
-        name: "near-3-of-5",
-        legs: &[LEG; 5],
-        script: "make --level=10 --layout=n3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
-    },
-    Made {
-        name: "far-3-of-5",
-        legs: &[LEG; 5],
-        script: "make --level=10 --layout=f3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
-    },
-    Made {
-        name: "offset-3-of-5",
-        legs: &[LEG; 5],
-        script: "make --level=10 --layout=o3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
-    },
-    Made {
-        name: "chunk-64M",
-        legs: &[140 * MIB; 2],
-        script: "make --level=10 --chunk=65536 --data-offset=1M --raid-devices=2 --bitmap=internal \
-                     $legs",
-    },
-    Made {
-        name: "odd-name",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --homehost=a.host-of_ours \
-                     --name=\"it's/an: odd#name\" $legs",
-    },
-    Made {
-        name: "data-offset",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal --data-offset=1028K $legs",
-    },
-    Made {
-        name: "bitmap-removed",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal $legs
-                 mdadm --grow $md --bitmap=none",
-    },
-    Made {
-        name: "bitmap-given",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 $legs
-                 mdadm --grow $md --bitmap=internal --bitmap-chunk=64K",
-    },
-    Made {
-        name: "policy-resync",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --consistency-policy=resync $legs",
-    },
-    Made {
-        name: "flags",
-        legs: &[LEG; 3],
-        script: "make --level=1 --raid-devices=3 --bitmap=internal --failfast $a \
-                     --write-mostly $b $c
-                 mdadm --detail $md | grep -q writemostly",
-    },
-    Made {
-        name: "without-bad-block-log",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal $legs
-                 mdadm --stop $md
-                 mdadm --assemble $md --update=no-bbl $legs",
-    },
-    Made {
-        name: "a-leg-missing",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=3 --bitmap=internal $a missing $b",
-    },
-    Made {
-        name: "a-leg-fewer",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=3 --bitmap=internal $legs missing
-                 mdadm --grow $md --raid-devices=2",
-    },
-    Made {
-        name: "reshaped",
-        legs: &[LEG; 4],
-        script: "make --level=10 --chunk=64 --raid-devices=3 --data-offset=2M --size=8M $a $b $c
-                 mdadm $md --add $d
-                 mdadm --grow $md --raid-devices=4
-                 settle
-                 fill",
-    },
-    Made {
-        name: "spare",
-        legs: &[LEG; 3],
-        script: "make --level=1 --raid-devices=2 --spare-devices=1 --bitmap=internal $legs",
-    },
-    Made {
-        name: "update-uuid-and-name",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal $legs
-                 mdadm --stop $md
-                 mdadm --assemble $md --update=uuid --uuid=01234567:89abcdef:00000000:ffffffff $legs
-                 mdadm --stop $md
-                 mdadm --assemble $md --update=name --name=another $legs",
-    },
-    Made {
-        name: "update-resync",
-        legs: &[LEG; 2],
-        script: "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=64K $legs
-                 mdadm --stop $md
-                 echo 1 > /sys/module/md_mod/parameters/start_ro
-                 mdadm --assemble $md --update=resync $legs
-                 echo 0 > /sys/module/md_mod/parameters/start_ro
-                 # A resync does not begin while the array may only be read.
-                 settle() { true; }",
-    },
+    (
+        "uneven-legs",
+        &[LEG + 4096, LEG + 3 * MIB, LEG + 512 * 7],
+        "make --level=1 --raid-devices=3 --bitmap=internal $legs",
+    ),
+    (
+        "uneven-offset-2-of-3",
+        &[LEG + MIB, LEG, LEG + 4096],
+        "make --level=10 --layout=o2 --chunk=4 --raid-devices=3 --bitmap=internal $legs",
+    ),
+    (
+        "metadata-1.0",
+        &[LEG; 3],
+        "make --metadata=1.0 --level=10 --chunk=64 --raid-devices=3 --bitmap=internal \
+             $legs",
+    ),
+    (
+        "metadata-1.1",
+        &[LEG; 2],
+        "make --metadata=1.1 --level=1 --raid-devices=2 --bitmap=internal $legs",
+    ),
+    (
+        "bitmap-chunk-4K",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=4K $legs",
+    ),
+    (
+        "bitmap-chunk-1G",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=1G $legs",
+    ),
+    (
+        "16-legs",
+        &[3 * MIB; 16],
+        "make --level=10 --layout=n3 --chunk=4 --raid-devices=16 --bitmap=internal $legs",
+    ),
+    (
+        "near-3-of-5",
+        &[LEG; 5],
+        "make --level=10 --layout=n3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
+    ),
+    (
+        "far-3-of-5",
+        &[LEG; 5],
+        "make --level=10 --layout=f3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
+    ),
+    (
+        "offset-3-of-5",
+        &[LEG; 5],
+        "make --level=10 --layout=o3 --chunk=64 --raid-devices=5 --bitmap=internal $legs",
+    ),
+    (
+        "chunk-64M",
+        &[140 * MIB; 2],
+        "make --level=10 --chunk=65536 --data-offset=1M --raid-devices=2 --bitmap=internal \
+             $legs",
+    ),
+    (
+        "odd-name",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --homehost=a.host-of_ours \
+             --name=\"it's/an: odd#name\" $legs",
+    ),
+    (
+        "data-offset",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal --data-offset=1028K $legs",
+    ),
+    (
+        "bitmap-removed",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal $legs
+         mdadm --grow $md --bitmap=none",
+    ),
+    (
+        "bitmap-given",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 $legs
+         mdadm --grow $md --bitmap=internal --bitmap-chunk=64K",
+    ),
+    (
+        "policy-resync",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --consistency-policy=resync $legs",
+    ),
+    (
+        "flags",
+        &[LEG; 3],
+        "make --level=1 --raid-devices=3 --bitmap=internal --failfast $a \
+             --write-mostly $b $c
+         mdadm --detail $md | grep -q writemostly",
+    ),
+    (
+        "without-bad-block-log",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal $legs
+         mdadm --stop $md
+         mdadm --assemble $md --update=no-bbl $legs",
+    ),
+    (
+        "a-leg-missing",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=3 --bitmap=internal $a missing $b",
+    ),
+    (
+        "a-leg-fewer",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=3 --bitmap=internal $legs missing
+         mdadm --grow $md --raid-devices=2",
+    ),
+    (
+        "reshaped",
+        &[LEG; 4],
+        "make --level=10 --chunk=64 --raid-devices=3 --data-offset=2M --size=8M $a $b $c
+         mdadm $md --add $d
+         mdadm --grow $md --raid-devices=4
+         settle
+         fill",
+    ),
+    (
+        "spare",
+        &[LEG; 3],
+        "make --level=1 --raid-devices=2 --spare-devices=1 --bitmap=internal $legs",
+    ),
+    (
+        "update-uuid-and-name",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal $legs
+         mdadm --stop $md
+         mdadm --assemble $md --update=uuid --uuid=01234567:89abcdef:00000000:ffffffff $legs
+         mdadm --stop $md
+         mdadm --assemble $md --update=name --name=another $legs",
+    ),
+    (
+        "update-resync",
+        &[LEG; 2],
+        "make --level=1 --raid-devices=2 --bitmap=internal --bitmap-chunk=64K $legs
+         mdadm --stop $md
+         echo 1 > /sys/module/md_mod/parameters/start_ro
+         mdadm --assemble $md --update=resync $legs
+         echo 0 > /sys/module/md_mod/parameters/start_ro
+         # A resync does not begin while the array may only be read.
+         settle() { true; }",
+    ),
 ];
 
 /// The cases of this file.
@@ -173,24 +169,24 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn case(made: &'static Made) -> Case {
-    let mut case = Case::new(format!("made-{}", made.name));
-    for size in made.legs {
+    let (name, sizes, script) = *made;
+    let mut case = Case::new(format!("made-{name}"));
+    for size in sizes {
         case = case.legs(1, *size);
     }
-    let legs: Vec<String> = ('a'..).take(made.legs.len()).map(String::from).collect();
+    let legs: Vec<String> = ('a'..).take(sizes.len()).map(String::from).collect();
     let legs = legs.join(" ");
     let given = legs.clone();
     // What is larger than the pattern begins as zeros.
-    let rest = if made.name == "chunk-64M" { "00" } else { "a5" };
+    let rest = if name == "chunk-64M" { "00" } else { "a5" };
     case.guest(format!(
         "make() {{
              mdadm --create $md --run --assume-clean \"$@\"
              [ {rest} = 00 ] || fill
          }}
-         {}
+         {script}
          settle
-         stop",
-        made.script
+         stop"
     ))
     .host(move |place| {
         agree(place, "after", &given)?;
