@@ -19,6 +19,9 @@ pub(crate) struct Failure {
     pub(crate) extent: Extent,
     pub(crate) tick: Tick,
     pub(crate) error: ErrorKind,
+    /// Whether bytes depended on the leg alone then. Another one may be in sync before anybody
+    /// hears of what failed.
+    pub(crate) was_last: bool,
 }
 
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use heliostat_format::{
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
 
 use crate::checker::{Tick, index};
-use crate::leg::{Leg, SECTOR};
+use crate::leg::{Failure, Leg, SECTOR};
 use crate::world::{Setup, World};
 
 /// Where on a leg the superblock lies.
@@ -886,7 +886,7 @@ impl World {
     /// Whether a leg that must stay has failed a commit since then, or all have, being full.
     pub(crate) fn is_last_failing(&self, since: Tick) -> bool {
         let good = self.good();
-        let fails = |leg: LegId, since: Tick| {
+        let fails = |leg: LegId, since: Tick, counts: fn(&Failure) -> bool| {
             let mut failures = self.legs[leg.index()].failures.iter();
             failures.any(|failure| {
                 let is_metadata =
@@ -894,16 +894,20 @@ impl World {
                 failure.tick >= since
                     && failure.error != ErrorKind::NotSupported
                     && (failure.kind == OpKind::Flush || is_metadata)
+                    && counts(failure)
             })
         };
         // The commit that fails may have begun before.
         let since = since.min(self.at_rest);
-        let is_last = |leg| self.is_last(leg) && fails(leg, since);
-        let all_fail = good.iter().all(|leg| fails(leg, 0));
+        let any = |_: &Failure| true;
+        let was_last = |failure: &Failure| failure.was_last;
+        let is_last =
+            |leg| fails(leg, since, was_last) || self.is_last(leg) && fails(leg, since, any);
+        let all_fail = good.iter().all(|leg| fails(leg, 0, any));
         self.setup.meta.is_some()
             && good
                 .iter()
-                .any(|leg| is_last(leg) || all_fail && fails(leg, since))
+                .any(|leg| is_last(leg) || all_fail && fails(leg, since, any))
     }
 
     /// Somebody has used the array who knows of no bitmaps: what they say is worth nothing.

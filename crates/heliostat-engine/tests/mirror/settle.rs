@@ -20,10 +20,14 @@ impl World {
     /// The background goes on until it is done.
     pub(crate) fn finish_background(&mut self) {
         self.input(Input::ResumeBackground);
-        for _ in 0..BACKGROUND_PATIENCE {
+        for turn in 0..BACKGROUND_PATIENCE {
             self.pump();
             if self.engine.background().is_none() {
                 return;
+            }
+            if turn == BACKGROUND_PATIENCE / 2 {
+                // There is always another sweep of the bitmap, and a silent leg that has to stay.
+                self.wake();
             }
             let deadline = self.engine.next_deadline();
             if let Some(deadline) = deadline {
@@ -124,14 +128,20 @@ impl World {
             self.tell_deadline();
             return;
         }
-        let mut woken = false;
-        // One that is being rebuilt as well: nobody waits any more until it is out.
-        for leg in self.legs.iter_mut().filter(|leg| leg.is_present()) {
-            woken |= std::mem::take(&mut leg.silent);
-        }
+        let woken = self.wake();
         self.check(woken, || {
             format!("no leg is silent, and {:?} are not answered", self.asked)
         });
+    }
+
+    /// No leg is silent any more: not one that is being rebuilt either, for which nobody waits
+    /// until it is out. Whether any was.
+    fn wake(&mut self) -> bool {
+        let mut woken = false;
+        for leg in self.legs.iter_mut().filter(|leg| leg.is_present()) {
+            woken |= std::mem::take(&mut leg.silent);
+        }
+        woken
     }
 
     /// Reads all of it, several times and each time elsewhere: the checker says whether it is

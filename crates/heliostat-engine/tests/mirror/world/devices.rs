@@ -53,6 +53,7 @@ impl World {
         let runs = self.carry_out(at, outcome);
         let pending = self.pending.remove(at);
         self.note_end(&pending);
+        let was_last = self.is_last(op.leg);
         let leg = &mut self.legs[op.leg.index()];
         leg.quiet_since = self.now;
         let error = match outcome {
@@ -66,6 +67,7 @@ impl World {
                 extent: op.extent,
                 tick: self.tick,
                 error,
+                was_last,
             });
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
