@@ -135,6 +135,24 @@ impl Log {
         next.unwrap_or_else(|_| logged.to_bytes())
     }
 
+    /// What was written well is bad again: a flush that has begun before it is written well once
+    /// more does not make that durable.
+    fn not_cleared(&mut self, bad: &Range<u64>) {
+        let before = std::mem::take(&mut self.cleared);
+        let in_flush = std::mem::take(&mut self.in_flush);
+        for (at, range) in before.into_iter().enumerate() {
+            let parts = [
+                range.start..range.end.min(bad.start),
+                range.start.max(bad.end)..range.end,
+            ];
+            self.cleared
+                .extend(parts.into_iter().filter(|part| part.start < part.end));
+            if at < in_flush {
+                self.in_flush = self.cleared.len();
+            }
+        }
+    }
+
     /// Whether the leg does not say what it is to say.
     fn is_behind(&self) -> bool {
         let is_untold = !self.is_told && !self.logged.is_empty();
@@ -336,6 +354,9 @@ impl Engine {
             self.bad.cleared.insert(leg);
         }
         let log = &mut self.bad.logs[leg.index()];
+        for part in parts {
+            log.not_cleared(&sectors_of(*part));
+        }
         let is_new = logged != log.logged || log.is_behind();
         let before = std::mem::replace(&mut log.bad, bad);
         log.logged = logged;

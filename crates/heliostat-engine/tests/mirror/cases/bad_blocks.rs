@@ -170,6 +170,43 @@ fn a_log_forgets_a_block_once_it_was_written_and_flushed() {
 }
 
 #[test]
+fn a_log_keeps_a_block_that_went_bad_again_until_it_was_flushed_again() {
+    let mut world = world(2);
+    let block = Extent::new(512, 512);
+    wear_out(&mut world, 0, 1..2);
+    world.write(block);
+    world.pump();
+    world.legs[0].stuck.clear();
+    world.write(block);
+    world.pump();
+    assert!(
+        bad(&world, 0).is_empty(),
+        "it is good, and the log keeps it"
+    );
+    wear_out(&mut world, 0, 1..2);
+    world.write(block);
+    world.pump();
+    world.legs[0].stuck.clear();
+    assert_eq!(
+        (bad(&world, 0), logged(&world, 0)),
+        (vec![(1, 2)], vec![(1, 2)])
+    );
+    // What is written beside a flush is not covered by it.
+    world.flush();
+    world.write(block);
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Write, Outcome::Good);
+    }
+    assert!(bad(&world, 0).is_empty());
+    world.pump();
+    assert_eq!(logged(&world, 0), [(1, 2)]);
+    world.flush();
+    world.pump();
+    assert!(logged(&world, 0).is_empty());
+    world.settle();
+}
+
+#[test]
 fn a_leg_that_cannot_write_its_log_is_out_before_the_answer() {
     let mut world = world(2);
     wear_out(&mut world, 1, 8..9);
