@@ -255,6 +255,7 @@ impl Engine {
 
     /// All legs have it, or have failed; now they are flushed.
     fn moved_written(&mut self, turn: &Turn<'_>, at: u32) {
+        self.log_moved(at);
         let moved = &self.moved[at];
         let failed = moved.failed.intersection(self.legs.writable());
         let reasons = moved.reasons;
@@ -272,6 +273,21 @@ impl Engine {
         }
         self.moved[at].is_left = !kept.is_empty();
         self.begin_moved_flush(turn, at);
+    }
+
+    /// Legs that could not write it because of their medium do not hold it: that is durable in
+    /// their logs before the read is answered, and nobody reads them there. All of it is, because
+    /// what it costs is the second copy of a few blocks, until they are written again.
+    fn log_moved(&mut self, at: u32) {
+        let moved = &self.moved[at];
+        let (extent, reasons) = (moved.extent, moved.reasons);
+        for leg in moved.failed.intersection(self.legs.writable()) {
+            let is_medium = reasons[leg.index()] == ErrorKind::Io;
+            let on_leg = self.config.map.on_leg(leg, extent);
+            if is_medium && self.has_bad_log(leg) && self.note_written(leg, on_leg, &[on_leg]) {
+                self.moved[at].failed.remove(leg);
+            }
+        }
     }
 
     /// All legs were flushed, or one that must stay could not be, and who is out is durable.

@@ -6,12 +6,15 @@ use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
 use super::{IO, chunk, end_commits, metadata_at, new_world, setup, superblock_at};
 use crate::cases::{answer, at_leg, end};
 use crate::policies::First;
-use crate::world::{Outcome, Reply, World};
+use crate::world::{Outcome, Reply, Setup, World};
 
 /// Two legs after a power cut, of which leg 1 alone has the last write of chunk 5. The legs know
 /// who is in sync, and no resync has begun.
 fn torn() -> World {
-    let mut setup = setup(2, 128);
+    torn_of(setup(2, 128))
+}
+
+fn torn_of(mut setup: Setup) -> World {
     setup.clean_delay = Duration::from_secs(3600);
     let mut world = new_world(setup);
     world.write_fua(chunk(5));
@@ -22,6 +25,13 @@ fn torn() -> World {
     restart(&mut world);
     assert_ne!(durable(&world, 0), durable(&world, 1));
     world
+}
+
+/// The same where legs have logs of bad blocks.
+fn torn_with_logs() -> World {
+    let mut setup = setup(2, 128);
+    setup.meta.as_mut().expect("there is metadata").has_log = true;
+    torn_of(setup)
 }
 
 /// The power fails, and all legs are there again.
@@ -67,6 +77,27 @@ fn what_another_leg_says_is_durable_on_all_before_it_is_told() {
     restart(&mut world);
     let again = world.read(chunk(5));
     assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    world.pump();
+    assert_eq!(data(&world, again), Some(told));
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_cannot_write_what_another_one_says_has_bad_blocks() {
+    let mut world = torn_with_logs();
+    let read = world.read(chunk(5));
+    end(&mut world, 0, OpKind::Read, IO);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, IO);
+    world.pump();
+    let told = data(&world, read).expect("leg 1 has it");
+    assert_eq!(world.in_sync(), [0, 1]);
+    let sector = chunk(5).offset() / 512;
+    let logged = world.log_on(LegId::new(0)).ranges().next();
+    assert_eq!(logged, Some(sector..sector + 1));
+    restart(&mut world);
+    let again = world.read(chunk(5));
+    assert!(at_leg(&world, 0, OpKind::Read).is_empty());
     world.pump();
     assert_eq!(data(&world, again), Some(told));
     world.settle();
