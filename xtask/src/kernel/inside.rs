@@ -26,8 +26,9 @@ fn held_by_md() -> Case {
             "mdadm --create $md --run --level=1 --raid-devices=2 --bitmap=internal \
                  --assume-clean $a $b
              control=\"--control-dir /tmp/$number\"
+             export=\"--export nbd+unix:///x?socket=/tmp/x-$number.sock\"
              for words in \"it is part of the md array $md (raid1)\" \"mdadm --stop $md\"; do
-                 refused \"$words\" heliostat serve $a $b --export stdio: $control
+                 refused \"$words\" heliostat serve $a $b $export $control
                  refused \"$words\" heliostat create x --level raid1 $a $b --force $control
              done
              # Who only looks is not kept out.
@@ -56,7 +57,7 @@ fn left_alone() -> Case {
         .with_program_in_guest()
         .guest(format!(
             "{CREATE}
-             grep '^ARRAY <ignore> UUID=' created > ignoring
+             grep -o 'ARRAY <ignore> UUID=.*' created > ignoring
              touch asking
              serve disk
              ! mdadm --assemble --run $md $a $b
