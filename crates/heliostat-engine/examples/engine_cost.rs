@@ -91,6 +91,7 @@ fn metadata() -> Metadata {
     Metadata {
         rebuilding: Vec::new(),
         superblocks: vec![Some(superblock.clone()); 3],
+        replaced: None,
         roles: superblock.roles,
         bitmap: Some(BitmapBits::new(head, 1 << 10)),
         bad_blocks: vec![BadBlocks::new(0); 3],

@@ -36,7 +36,8 @@ pub struct Config {
     pub write_behind: u32,
     /// Whether the plain counters and histograms of the legs are kept.
     pub accounting: bool,
-    /// The legs in role order, as many as `map` has.
+    /// The legs in role order, as many as `map` has; or one more, in whose place a leg can be made
+    /// that replaces another one. Without [`Metadata::replaced`] that one is missing.
     pub legs: Vec<LegConfig>,
     /// What is kept on the legs themselves; `None` where the shell keeps the record.
     pub metadata: Option<Metadata>,
@@ -75,10 +76,16 @@ impl Config {
             (1..=heliostat_types::LEGS_MAX).contains(&self.legs.len()),
             "1 to 16 legs"
         );
-        assert_eq!(
-            self.legs.len(),
-            self.map.legs(),
+        let has_room = self.legs.len() == self.map.legs() + 1;
+        assert!(
+            has_room || self.legs.len() == self.map.legs(),
             "the map is one of these legs"
+        );
+        let last = self.legs.len() - 1;
+        let replaced = self.metadata.as_ref().and_then(|known| known.replaced);
+        assert!(
+            !has_room || replaced.is_some() || self.legs[last].state == LegState::Missing,
+            "a leg beyond the roles replaces another one"
         );
         assert!(
             self.size_bytes <= self.map.size_bytes(),
@@ -249,6 +256,18 @@ pub enum Input {
         /// What the log on it says that it does not hold, where `superblock` is there; `None`:
         /// the log is empty.
         bad_blocks: Option<Box<BadBlocks>>,
+    },
+    /// A leg in sync is to be replaced by another device, which gets what is written and is filled
+    /// from the legs in sync; when it is whole, it has the role of the leg that it replaces, which
+    /// is out. The new leg is `Engine::free_leg`, and it is out until this is said. Answered
+    /// with [`Event::ReplaceBegun`] or [`Event::AddRefused`].
+    ReplaceLeg {
+        /// Which.
+        leg: LegId,
+        /// What the new one is like; its state counts for nothing.
+        config: LegConfig,
+        /// What the new one is to say of the array.
+        superblock: Box<Superblock>,
     },
     /// There is a spare, which is to take the place of a leg that is out. When it does,
     /// [`Output::UseSpare`] comes.
@@ -454,7 +473,21 @@ pub enum Event {
         /// Which.
         leg: LegId,
     },
-    /// A leg could not be added.
+    /// A leg was added that is to replace another one, and is being filled.
+    ReplaceBegun {
+        /// The leg that is to be replaced.
+        leg: LegId,
+        /// The new one.
+        by: LegId,
+    },
+    /// A leg is out because another one has taken its role. Nothing is wrong with it.
+    LegReplaced {
+        /// Which.
+        leg: LegId,
+        /// The one that has its role now, and is in sync.
+        by: LegId,
+    },
+    /// A leg could not be added, or not be replaced.
     AddRefused {
         /// Which.
         leg: LegId,

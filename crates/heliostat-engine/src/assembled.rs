@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
+use heliostat_format::assembly::{Assembly, Candidate, Member, Replacement, Resync};
 use heliostat_format::{BadBlocks, Raid10Word, Role, Superblock};
 use heliostat_types::{Duration, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
@@ -19,7 +19,8 @@ pub struct Assembled {
     pub size_bytes: u64,
     /// The layout, in words.
     pub layout: Layout,
-    /// By role, the candidate that has it, in sync or not; `None` where it is missing.
+    /// By role, the candidate that has it, in sync or not; `None` where it is missing. Where one is
+    /// being replaced, its replacement comes behind the last role.
     pub candidates: Vec<Option<usize>>,
     /// The legs that hold all their data.
     pub in_sync: LegSet,
@@ -150,9 +151,12 @@ impl Assembled {
     ) -> Result<Self, AssembledError> {
         let fresh = &candidates[assembly.freshest].superblock;
         let (map, layout) = shape_of(fresh)?;
-        let members: Vec<Option<usize>> = assembly.members.iter().map(candidate_of).collect();
+        let members = assembly.members.iter().map(candidate_of);
+        let replacement = replacement_of(assembly).into_iter();
+        let replacement = replacement.map(|replacement| Some(replacement.candidate));
+        let members: Vec<Option<usize>> = members.chain(replacement).collect();
         let is_in_sync = |member: &Member| matches!(member, Member::InSync(_));
-        let in_sync = (0..members.len()).filter(|&role| is_in_sync(&assembly.members[role]));
+        let in_sync = (0..map.legs()).filter(|&role| is_in_sync(&assembly.members[role]));
         let in_sync: LegSet = in_sync.map(LegId::new).collect();
         if !map.is_covered_by(in_sync) {
             let lacking = assembly.roles_lacking().collect();
@@ -173,10 +177,12 @@ impl Metadata {
     /// What an engine is told of legs that were put together.
     #[must_use]
     pub fn of(assembly: &Assembly, candidates: &[Candidate], unix_time: Duration) -> Self {
-        let members = assembly.members.iter();
+        let replacement = replacement_of(assembly).into_iter();
+        let replacement = replacement.map(|replacement| Some(replacement.candidate));
+        let members = assembly.members.iter().map(candidate_of).chain(replacement);
         let fresh = &candidates[assembly.freshest].superblock;
-        let superblock = |member| {
-            let own = &candidates[candidate_of(member)?].superblock;
+        let superblock = |candidate: Option<usize>| {
+            let own = &candidates[candidate?].superblock;
             // One that was a spare may not know how large the array is now.
             Some(Superblock {
                 size_sectors: fresh.size_sectors,
@@ -184,12 +190,13 @@ impl Metadata {
                 ..own.clone()
             })
         };
-        let bad_blocks = |member| match candidate_of(member) {
+        let bad_blocks = |candidate: Option<usize>| match candidate {
             Some(candidate) => candidates[candidate].bad_blocks.clone(),
             None => BadBlocks::new(0),
         };
         Self {
             superblocks: members.clone().map(superblock).collect(),
+            replaced: replacement_of(assembly).map(|known| LegId::new(known.role.into())),
             bad_blocks: members.map(bad_blocks).collect(),
             rebuilding: rebuilding(assembly),
             roles: roles(assembly, candidates),
@@ -203,6 +210,12 @@ impl Metadata {
             unix_time,
         }
     }
+}
+
+/// The leg that is to replace another one, where there can be one more.
+fn replacement_of(assembly: &Assembly) -> Option<Replacement> {
+    let has_room = assembly.members.len() < LEGS_MAX;
+    assembly.replacement.filter(|_| has_room)
 }
 
 /// Who has a role, in sync or not.
@@ -239,7 +252,11 @@ fn rebuilding(assembly: &Assembly) -> Vec<(LegId, Missed)> {
         };
         Some((LegId::new(role), missed))
     });
-    missed.collect()
+    let replacement = replacement_of(assembly).into_iter().map(|replacement| {
+        let missed = Missed::From(bytes(replacement.from_sectors));
+        (LegId::new(assembly.members.len()), missed)
+    });
+    missed.chain(replacement).collect()
 }
 
 /// The table of roles, in which legs that were taken back have theirs again.

@@ -35,6 +35,7 @@ pub use api::{
 
 use pace::{Go, Pace, rate_of, time_for};
 use rejoin::LegRebuild;
+pub(crate) use rejoin::Saved;
 use window::Window;
 
 /// What cannot be read is narrowed down to this, or to a block where that is larger.
@@ -615,10 +616,20 @@ impl Engine {
 
     /// All legs in sync hold the same bytes there now.
     pub(crate) fn range_is_equal(&mut self, extent: Extent) {
-        self.divergence.remove(extent);
-        if self.needed.is_empty() {
+        if self.is_all_equal() {
             return;
         }
+        self.divergence.remove(extent);
+        if !self.needed.is_empty() {
+            self.needed_is_equal(extent);
+        }
+        if self.is_all_equal() && self.replacing().is_some() {
+            // It may have waited for this.
+            self.background.is_rebuild_held = false;
+        }
+    }
+
+    fn needed_is_equal(&mut self, extent: Extent) {
         self.needed.remove(extent);
         let chunks: Vec<Extent> = self.intent.chunk_extents(extent).collect();
         for chunk in chunks {

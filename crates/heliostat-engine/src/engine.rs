@@ -118,6 +118,7 @@ impl Engine {
     #[must_use]
     pub fn new(mut config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
         config.check();
+        give_role_to_replacement(&mut config);
         let legs = Legs::new(&config);
         assert!(
             config.map.is_covered_by(legs.in_sync),
@@ -128,18 +129,17 @@ impl Engine {
             "a leg on record as faulted is not in sync"
         );
         let metadata = config.metadata.take();
-        let rebuilding = metadata.as_ref().map(|known| known.rebuilding.clone());
-        let rebuilding = rebuilding.unwrap_or_default();
+        let (known, has_metadata) = (metadata.as_ref(), metadata.is_some());
+        let rebuilding = known.map_or_else(Vec::new, |known| known.rebuilding.clone());
         assert_eq!(
             legs.rebuilding,
             rebuilding.iter().map(|(leg, _)| *leg).collect(),
             "it is known what legs lack that are being rebuilt"
         );
-        let has_metadata = metadata.is_some();
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
         let needed = Needed::of(&intent, config.size_bytes);
         let bad = bad_logs_of(&config, metadata.as_ref());
-        let keeper = metadata.map(Keeper::new);
+        let keeper = metadata.map(|known| Keeper::new(known, config.legs.len()));
         let first_commit = keeper.as_ref().map_or(0, Keeper::first_commit);
         // Dirty, with nothing to resync: it may become clean without a write.
         let clean_at = (has_metadata && record.dirty && needed.is_empty()).then_some(Instant::ZERO);
@@ -232,6 +232,11 @@ impl Engine {
                 superblock,
                 bad_blocks,
             } => self.add_leg(turn.now, leg, &config, missed, superblock, bad_blocks),
+            Input::ReplaceLeg {
+                leg,
+                config,
+                superblock,
+            } => self.replace_leg(turn.now, leg, &config, *superblock),
             Input::AddSpare(spare) => self.add_spare(spare),
             Input::RemoveSpare(spare) => self.remove_spare(spare),
             Input::StartResync { everything } => self.start_resync(everything),
@@ -664,6 +669,15 @@ impl Engine {
             self.alloc_refused = false;
             self.outputs.push_back(Output::MemoryFreed);
         }
+    }
+}
+
+/// A leg that is to replace another one stands beside it in its role.
+fn give_role_to_replacement(config: &mut Config) {
+    let metadata = config.metadata.as_ref();
+    if let Some(replaced) = metadata.and_then(|known| known.replaced) {
+        let by = LegId::new(config.map.legs());
+        config.map.give_role(by, replaced.index());
     }
 }
 

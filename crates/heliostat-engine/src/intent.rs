@@ -501,9 +501,11 @@ impl Engine {
         }
     }
 
-    /// Whether any bit may be cleared: no leg is missing, and none has lost anything.
+    /// Whether any bit may be cleared: no leg is missing or being filled, and none has lost
+    /// anything.
     fn may_clear(&self) -> bool {
-        self.legs.in_sync.count() == self.legs.legs.len() && !self.record.is_lost()
+        let is_whole = self.legs.in_sync == self.config.map.all();
+        is_whole && !self.record.is_lost()
     }
 
     /// Looks for bits that can be cleared, where it is time to.

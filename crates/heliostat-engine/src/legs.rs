@@ -228,8 +228,13 @@ impl Legs {
         self.legs[leg.index()].state = LegState::InSync;
     }
 
+    /// The map has other legs in its roles.
+    pub(crate) fn roles_changed(&mut self, map: &Map) {
+        self.expendable = expendable(map, self.in_sync);
+    }
+
     /// A leg is out.
-    fn take_out(&mut self, map: &Map, leg: LegId) {
+    pub(crate) fn take_out(&mut self, map: &Map, leg: LegId) {
         self.in_sync.remove(leg);
         self.rebuilding.remove(leg);
         self.expendable = expendable(map, self.in_sync);
@@ -529,6 +534,9 @@ impl Engine {
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
+        if self.config.map.twin_of(leg).is_some() {
+            self.leave_role(leg);
+        }
         let was_divergent = !self.divergence.is_empty();
         self.divergence.leg_is_out(
             &self.config.map,
@@ -589,7 +597,7 @@ impl Engine {
 
     /// Takes its operations from a leg that is out: what is queued ends here, what the device has
     /// becomes a ghost. Whose they were is settled later.
-    fn orphan_ops(&mut self, leg: LegId) {
+    pub(crate) fn orphan_ops(&mut self, leg: LegId) {
         let ops = self.ops.iter().filter(|(_, op)| op.leg == leg);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
         for &index in &ops {

@@ -29,6 +29,7 @@ mod queue;
 mod read;
 mod record;
 mod repair;
+mod replace;
 mod slab;
 mod spares;
 mod status;

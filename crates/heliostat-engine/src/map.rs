@@ -18,6 +18,9 @@
 //! * **offset**: a plain stripe, each row of which is followed by its copies, each one leg further
 //!   to the right.
 //!
+//! A leg has a *role*: its place in the layout. Legs and roles have the same numbers but where a
+//! leg is being replaced, or was: then another leg stands in its role, and holds what it holds.
+//!
 //! The map refuses to answer for what crosses a chunk's border or lies beyond the array.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,13 +44,18 @@ pub struct Place {
 /// Where each byte of an array lies. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Map {
+    /// How many roles there are.
     legs: usize,
-    /// All of them.
+    /// By leg, its role.
+    roles: [Option<u8>; LEGS_MAX],
+    /// Each leg has the role of its number.
+    is_plain: bool,
+    /// All legs that have a role.
     all: LegSet,
     size_bytes: u64,
     shape: Shape,
-    /// The sets of legs that hold a chunk, each once.
-    holder_sets: Vec<LegSet>,
+    /// The sets of roles that hold a chunk, each once.
+    role_sets: Vec<LegSet>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,13 +107,9 @@ impl Map {
         // After as many chunks as there are legs the holders come around. An array that has fewer
         // needs no other legs than one that has more: that is how Linux and mdadm count.
         let holders = (0..legs as u64).map(|chunk| striped.holders(chunk));
-        Ok(Self {
-            legs,
-            all: LegSet::first(legs),
-            size_bytes: size_bytes.ok_or(LayoutError::LegSize(leg_bytes))?,
-            shape: Shape::Striped(striped),
-            holder_sets: each_once(holders),
-        })
+        let size_bytes = size_bytes.ok_or(LayoutError::LegSize(leg_bytes))?;
+        let shape = Shape::Striped(striped);
+        Ok(Self::plain(legs, size_bytes, shape, each_once(holders)))
     }
 
     /// `layout` over `legs` legs, as small as it can be with room for `size_bytes`.
@@ -141,12 +145,22 @@ impl Map {
     /// Where `legs` is above [`LEGS_MAX`].
     #[must_use]
     pub fn mirror(legs: usize, size_bytes: u64) -> Self {
+        let role_sets = vec![LegSet::first(legs)];
+        Self::plain(legs, size_bytes, Shape::Mirror, role_sets)
+    }
+
+    /// Each leg has the role of its number.
+    fn plain(legs: usize, size_bytes: u64, shape: Shape, role_sets: Vec<LegSet>) -> Self {
+        let all = LegSet::first(legs);
+        let role_of = |leg| u8::try_from(leg).ok().filter(|_| leg < legs);
         Self {
             legs,
-            all: LegSet::first(legs),
+            roles: std::array::from_fn(role_of),
+            is_plain: true,
+            all,
             size_bytes,
-            shape: Shape::Mirror,
-            holder_sets: vec![LegSet::first(legs)],
+            shape,
+            role_sets,
         }
     }
 
@@ -177,13 +191,83 @@ impl Map {
         let chunks = (table.places.len() / copies) as u64;
         let size_bytes = chunks.checked_mul(chunk_bytes);
         let size_bytes = size_bytes.filter(|&bytes| bytes > 0);
-        Ok(Self {
-            legs,
-            all: LegSet::first(legs),
-            size_bytes: size_bytes.ok_or(LayoutError::LegSize(0))?,
-            holder_sets: each_once((0..chunks).map(|chunk| table.holders(chunk))),
-            shape: Shape::Table(Arc::new(table)),
-        })
+        let size_bytes = size_bytes.ok_or(LayoutError::LegSize(0))?;
+        let role_sets = each_once((0..chunks).map(|chunk| table.holders(chunk)));
+        let shape = Shape::Table(Arc::new(table));
+        Ok(Self::plain(legs, size_bytes, shape, role_sets))
+    }
+
+    /// From now on this leg has that role, beside others that may have it.
+    ///
+    /// # Panics
+    /// Where there is no such role.
+    pub fn give_role(&mut self, leg: LegId, role: usize) {
+        assert!(role < self.legs, "a role of the array");
+        self.roles[leg.index()] = u8::try_from(role).ok();
+        self.look_at_roles();
+    }
+
+    /// From now on this leg has no role.
+    pub fn take_role(&mut self, leg: LegId) {
+        self.roles[leg.index()] = None;
+        self.look_at_roles();
+    }
+
+    fn look_at_roles(&mut self) {
+        let has_role = |leg: &LegId| self.role_of(*leg).is_some();
+        self.all = LegSet::first(LEGS_MAX).iter().filter(has_role).collect();
+        let mut all = self.all.iter();
+        let is_first = self.all == LegSet::first(self.legs);
+        self.is_plain = is_first && all.all(|leg| self.role_of(leg) == Some(leg.index()));
+    }
+
+    /// Which role a leg has.
+    #[must_use]
+    pub fn role_of(&self, leg: LegId) -> Option<usize> {
+        self.roles[leg.index()].map(usize::from)
+    }
+
+    /// The legs that have a role.
+    #[must_use]
+    pub const fn all(&self) -> LegSet {
+        self.all
+    }
+
+    /// The legs that have this role.
+    #[must_use]
+    pub fn legs_of(&self, role: usize) -> LegSet {
+        let legs = self.all.iter();
+        legs.filter(|leg| self.role_of(*leg) == Some(role))
+            .collect()
+    }
+
+    /// The other leg that has the role of this one, where a leg is being replaced.
+    #[must_use]
+    pub fn twin_of(&self, leg: LegId) -> Option<LegId> {
+        if self.is_plain {
+            return None;
+        }
+        let mut twins = self.legs_of(self.role_of(leg)?);
+        twins.remove(leg);
+        twins.lowest()
+    }
+
+    /// The role by which the shape knows a leg.
+    fn role(&self, leg: LegId) -> Option<LegId> {
+        if self.is_plain {
+            return Some(leg);
+        }
+        self.role_of(leg).map(LegId::new)
+    }
+
+    /// The legs that have these roles.
+    fn in_roles(&self, roles: LegSet) -> LegSet {
+        if self.is_plain {
+            return roles;
+        }
+        let legs = self.all.iter();
+        legs.filter(|leg| self.role(*leg).is_some_and(|role| roles.contains(role)))
+            .collect()
     }
 
     /// Whether all lies at the same place of every leg.
@@ -192,7 +276,7 @@ impl Map {
         matches!(self.shape, Shape::Mirror)
     }
 
-    /// How many legs there are.
+    /// How many legs there are, as far as each has a role of its own.
     #[must_use]
     pub const fn legs(&self) -> usize {
         self.legs
@@ -211,7 +295,8 @@ impl Map {
             Shape::Mirror => self.size_bytes,
             Shape::Striped(striped) => striped.leg_chunks * striped.chunk_bytes,
             Shape::Table(table) => {
-                let last = table.chunks[leg.index()].last_key_value();
+                let chunks = self.role(leg).map(|role| &table.chunks[role.index()]);
+                let last = chunks.and_then(BTreeMap::last_key_value);
                 last.map_or(0, |(address, _)| address + table.chunk_bytes)
             }
         }
@@ -265,17 +350,31 @@ impl Map {
     fn holders_of_chunk(&self, chunk: u64) -> LegSet {
         match &self.shape {
             Shape::Mirror => self.all,
-            Shape::Striped(striped) => striped.holders(chunk),
-            Shape::Table(table) => table.holders(chunk),
+            Shape::Striped(striped) => self.in_roles(striped.holders(chunk)),
+            Shape::Table(table) => self.in_roles(table.holders(chunk)),
         }
     }
 
-    /// Where the copies of the byte at `offset` lie, the first copy first.
+    /// Where the copies of the byte at `offset` lie, the first copy first. Copies of one role are
+    /// the same copy.
     ///
     /// # Panics
     /// Where it lies beyond the array.
     #[must_use]
     pub fn places(&self, offset: u64) -> Vec<Place> {
+        let places = self.places_by_role(offset);
+        if self.is_plain {
+            return places;
+        }
+        let legs = places.into_iter().flat_map(|place| {
+            let legs = self.legs_of(place.leg.index()).iter();
+            legs.map(move |leg| Place { leg, ..place })
+        });
+        legs.collect()
+    }
+
+    /// The same, where legs have the numbers of their roles.
+    fn places_by_role(&self, offset: u64) -> Vec<Place> {
         assert!(offset < self.size_bytes, "a byte of the array");
         match &self.shape {
             Shape::Mirror => {
@@ -283,7 +382,7 @@ impl Map {
                     leg,
                     address: offset,
                 };
-                self.all.iter().map(place).collect()
+                LegSet::first(self.legs).iter().map(place).collect()
             }
             Shape::Striped(striped) => {
                 let (chunk, inside) = split(offset, striped.chunk_bytes);
@@ -324,6 +423,7 @@ impl Map {
 
     /// Where a byte of the array is on `leg`; `None` where the leg does not hold it.
     fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        let leg = self.role(leg)?;
         match &self.shape {
             Shape::Mirror => Some(offset),
             Shape::Striped(striped) => {
@@ -342,6 +442,7 @@ impl Map {
     /// Which byte of the array lies at `address` of a leg; `None` where none does.
     #[must_use]
     pub fn array_address(&self, leg: LegId, address: u64) -> Option<u64> {
+        let leg = self.role(leg)?;
         let offset = match &self.shape {
             Shape::Mirror => address,
             Shape::Striped(striped) => {
@@ -374,8 +475,10 @@ impl Map {
     /// Whether every chunk has a copy on one of `legs`, however many chunks there are.
     #[must_use]
     pub fn is_covered_by(&self, legs: LegSet) -> bool {
-        let mut sets = self.holder_sets.iter();
-        sets.all(|holders| !holders.intersection(legs).is_empty())
+        let roles = legs.intersection(self.all).iter();
+        let roles: LegSet = roles.filter_map(|leg| self.role(leg)).collect();
+        let mut sets = self.role_sets.iter();
+        sets.all(|holders| !holders.intersection(roles).is_empty())
     }
 }
 

@@ -23,6 +23,12 @@
 //! A leg that is being rebuilt gets the same, with a superblock that says how far it has come. It
 //! is the last to get it in each event, so that whoever hears of an event first is in sync.
 //!
+//! A leg that replaces another one (see [`crate::replace`]) is the exception. In the event that
+//! gives it the role, the other one is called faulty, and so it must not be that only legs have
+//! heard of it which are neither of the two: the new leg hears of it first, and where it fails
+//! that, the others are told in this event that all is as before. The old leg is not told that it
+//! is out.
+//!
 //! A superblock says: *dirty* (`resync_offset` 0) before the first write, *clean* only after a
 //! flush of every leg; who is out, before any client hears of a write that did not get there.
 
@@ -32,13 +38,15 @@ use heliostat_format::{BadBlocks, BitmapBits, BitmapState, Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, SECTOR_BYTES};
 
 use crate::api::{ArrayRecord, FaultReason, Output};
-use crate::background::Missed;
+use crate::background::{Missed, Saved};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::whole;
 use crate::engine::{Engine, Turn, Waiting};
 use crate::legs::{NewOp, Op, OpOwner};
 
 mod superblocks;
+
+use superblocks::{Audience, Succession};
 
 /// So many pages of the bitmap are written at a time: all that mdadm makes, and no more than memory
 /// is kept back for.
@@ -49,8 +57,11 @@ const PAGE_BYTES: u64 = 4096;
 /// What is known of an array with md metadata when it starts.
 #[derive(Clone, Debug)]
 pub struct Metadata {
-    /// The superblock of each leg, by role; `None` where the leg is missing.
+    /// The superblock of each leg, by role; `None` where the leg is missing. Where a leg is being
+    /// replaced, that of its replacement comes behind the last role.
     pub superblocks: Vec<Option<Superblock>>,
+    /// The leg that is being replaced. Its replacement is among those being rebuilt.
+    pub replaced: Option<LegId>,
     /// The legs that are there and have not all their data, with what they lack. Each says so
     /// itself, durably.
     pub rebuilding: Vec<(LegId, Missed)>,
@@ -58,7 +69,7 @@ pub struct Metadata {
     pub roles: Vec<Role>,
     /// The bits of all legs that are believed, together; `None` where the array has no bitmap.
     pub bitmap: Option<BitmapBits>,
-    /// What each leg does not hold, by role; empty where it is missing.
+    /// What each leg does not hold, in the same order; empty where it is missing.
     pub bad_blocks: Vec<BadBlocks>,
     /// Where the legs may differ.
     pub unequal: Unequal,
@@ -124,8 +135,7 @@ enum Step {
     Superblocks {
         events: u64,
         word: Word,
-        /// It is for those legs alone that are being rebuilt.
-        is_for_rebuilding: bool,
+        to: Audience,
     },
 }
 
@@ -151,8 +161,13 @@ struct Commit {
     /// The record as this commit has it: all its superblocks say the same, whenever they are sent.
     dirty: bool,
     roles: Vec<Role>,
+    /// By leg, how far it had been rebuilt at the start: of what it lacks below, its log says so,
+    /// which is written in front of the superblocks.
+    saved: [Option<Saved>; LEGS_MAX],
     /// Legs that were rebuilt, and are in sync from this commit on.
     joining: LegSet,
+    /// The one of them that takes the role of another leg, and that leg.
+    succession: Option<Succession>,
     pages: Vec<usize>,
     /// The count of events in front of it, where it has superblocks.
     events_before: Option<u64>,
@@ -205,9 +220,11 @@ impl Start {
         let legs = metadata.superblocks.iter();
         let counts_on = metadata.roles.iter();
         let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
+        let is_passing = counts_on.count() > legs.clone().flatten().count();
         Self {
-            is_degraded: legs.clone().any(Option::is_none),
-            is_passing: counts_on.count() > legs.flatten().count(),
+            // A leg that was to replace another one need not be missed for that.
+            is_degraded: is_passing || legs.clone().any(Option::is_none),
+            is_passing,
         }
     }
 }
@@ -238,7 +255,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn new(metadata: Metadata) -> Self {
+    /// The metadata of so many legs.
+    pub(crate) fn new(metadata: Metadata, count: usize) -> Self {
         let events = metadata.events();
         let start = Start::of(&metadata);
         let legs = metadata.superblocks.iter().flatten();
@@ -251,7 +269,7 @@ impl Keeper {
         Self {
             behind: is_catching_up.then(|| metadata.roles.clone()),
             start: is_uneven.then_some(start),
-            superblocks: superblocks::evened(metadata.superblocks),
+            superblocks: superblocks::evened(metadata.superblocks, count),
             roles: metadata.roles,
             events,
             unix_time: metadata.unix_time,
@@ -390,22 +408,17 @@ impl Engine {
         if events_before.is_some() && self.background.has_copied {
             steps.push_front(Step::Flush);
         }
+        let joining = self.joining_legs();
+        let succession = self.succession(joining);
         let has_rebuilding = !targets.difference(self.legs.in_sync).is_empty();
         for (events, word) in superblocks {
-            // Legs in sync first, so that no leg that calls one of the others failed is ever
-            // behind it.
-            let rounds = [false].into_iter().chain(has_rebuilding.then_some(true));
-            steps.extend(rounds.map(|is_for_rebuilding| Step::Superblocks {
-                events,
-                word,
-                is_for_rebuilding,
-            }));
+            let has_successor = succession.is_some() && word == Word::New;
+            let to = Audience::in_turn(has_successor, has_rebuilding);
+            steps.extend(to.map(|to| Step::Superblocks { events, word, to }));
         }
-        let (dirty, roles, joining) = (
-            self.record.newest().dirty,
-            self.roles_now(),
-            self.joining_legs(),
-        );
+        let dirty = self.record.newest().dirty;
+        let saved = self.saved_of(targets);
+        let roles = self.roles_now(succession.as_ref().map(|known| known.leg));
         let keeper = self.keeper_mut();
         keeper.number += 1;
         keeper.pages_written += pages.len() as u64;
@@ -416,7 +429,9 @@ impl Engine {
             targets,
             dirty,
             roles,
+            saved,
             joining,
+            succession,
             pages,
             events_before,
             told: None,
@@ -436,7 +451,7 @@ impl Engine {
     /// Sends the next step of the commit, or goes on where it has nothing; `false` where there is
     /// no memory for it.
     pub(crate) fn send_step(&mut self, turn: &Turn<'_>) -> bool {
-        let (reached, in_sync) = (self.legs_with_metadata(), self.legs.in_sync);
+        let reached = self.legs_with_metadata();
         let commit = self.commit();
         let targets = commit.targets.difference(commit.failed());
         let targets = targets.intersection(reached);
@@ -454,16 +469,8 @@ impl Engine {
                 self.send_pages(turn, targets, vec![0])
             }
             Some(Step::Logs) => self.send_each(turn, self.logs_to_send(targets)),
-            Some(Step::Superblocks {
-                events,
-                word,
-                is_for_rebuilding,
-            }) => {
-                let targets = if is_for_rebuilding {
-                    self.rebuilding_to_tell(targets)
-                } else {
-                    targets.intersection(in_sync)
-                };
+            Some(Step::Superblocks { events, word, to }) => {
+                let targets = self.to_tell(to, word, targets);
                 self.send_superblocks(turn, targets, events, word)
             }
             None => true,
@@ -472,21 +479,6 @@ impl Engine {
             self.step_ended(turn);
         }
         is_sent
-    }
-
-    /// Of the legs that an event can still reach, those being rebuilt that hear of it. Where
-    /// another leg has missed it, that is the next commit, and they wait for that one: a leg in
-    /// sync that still calls one of them failed must not be behind it, or it would look as if it
-    /// had gone on alone. One that is in sync from this commit on must hear of it, and the others
-    /// have not called it failed for long.
-    fn rebuilding_to_tell(&self, reached: LegSet) -> LegSet {
-        let commit = self.keeper().commit.as_ref().expect("it is what is sent");
-        let rebuilding = reached.difference(self.legs.in_sync);
-        if reached == commit.targets {
-            rebuilding
-        } else {
-            rebuilding.intersection(commit.joining)
-        }
     }
 
     /// Sends as many of these pages as there is memory for; `false` where there is none.
@@ -532,6 +524,7 @@ impl Engine {
         word: Word,
     ) -> bool {
         let roles = self.roles_to_tell(word);
+        let roles_before = self.roles_before(word);
         let of = |leg| self.superblock_of(turn.now, leg, events, &roles);
         let superblocks = targets.iter().map(|leg| (leg, of(leg)));
         let parts = superblocks.map(|(leg, superblock)| {
@@ -543,7 +536,7 @@ impl Engine {
         });
         let is_sent = self.send_each(turn, parts.collect());
         if is_sent {
-            self.commit().told = Some((events, roles));
+            self.commit().told = Some((events, roles_before));
         }
         is_sent
     }
@@ -710,6 +703,10 @@ impl Engine {
             self.fault_leg(turn, leg, reason(leg));
         }
         let is_whole = commit.targets == self.legs_with_metadata();
+        // Others may have heard that a leg is out, which is not, and has missed this event.
+        let succession = commit.succession.as_ref();
+        let failed = succession.filter(|known| !self.legs.writable().contains(known.by));
+        let behind = failed.map(|known| known.roles_before.clone());
         if !is_whole {
             // A leg that is out does not have it, and nobody may believe that leg when bytes change
             // that rely on it.
@@ -719,7 +716,7 @@ impl Engine {
             self.logs_committed(commit.targets, commit.events_before.is_some());
             self.intent.committed();
             let keeper = self.keeper_mut();
-            (keeper.start, keeper.behind) = (None, None);
+            (keeper.start, keeper.behind) = (None, behind);
             self.persisted(turn, number);
             return true;
         }

@@ -27,7 +27,6 @@ pub(crate) struct Moved {
     /// anew in other memory meanwhile.
     piece: (u32, u64),
     extent: Extent,
-    holders: LegSet,
     memory: BufferSlice,
     lock: u32,
     /// Whether the lock was granted.
@@ -90,7 +89,6 @@ impl Engine {
         let at = self.moved.insert(Moved {
             piece: (index, piece.serial),
             extent: piece.extent,
-            holders: piece.holders,
             memory: piece.memory,
             lock: 0,
             is_begun: false,
@@ -132,7 +130,8 @@ impl Engine {
             DivergencePin::Leg(pin) if !tried.contains(pin) => pin,
             DivergencePin::Leg(_) | DivergencePin::None | DivergencePin::Cut(_) => {
                 let out = tried.union(self.bad_legs(extent));
-                let next = self.legs.readable(moved.holders, out).lowest();
+                let holders = self.config.map.holders(extent.offset());
+                let next = self.legs.readable(holders, out).lowest();
                 let Some(next) = next else {
                     let error = moved.error;
                     return self.end_moved(turn, at, Some(Err(error)));
@@ -205,9 +204,10 @@ impl Engine {
         if !self.legs.in_sync.contains(source) {
             return self.read_moved(turn, at);
         }
-        let moved = &mut self.moved[at];
-        let mut targets = self.legs.writable().intersection(moved.holders);
+        let holders = self.config.map.holders(extent.offset());
+        let mut targets = self.legs.writable().intersection(holders);
         targets.remove(source);
+        let moved = &mut self.moved[at];
         moved.outstanding = u32::try_from(targets.count()).expect("at most 16");
         let memory = moved.memory;
         for leg in targets {

@@ -275,6 +275,9 @@ impl Engine {
 
     /// Finds a leg for a piece, or makes it wait, or fails it.
     pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
+        // Another leg may have taken the role of one that was a holder.
+        let holders = self.config.map.holders(self.pieces[index].extent.offset());
+        self.pieces[index].holders = holders;
         let mut piece = self.pieces[index];
         if let DivergencePin::Cut(len_bytes) = self.divergence_of(piece.extent) {
             if !matches!(piece.owner, PieceOwner::Read(_)) {

@@ -271,6 +271,11 @@ impl Engine {
         self.record.fault_generation = self.persist();
     }
 
+    /// A leg is out, and that is on record already.
+    pub(crate) fn note_replaced(&mut self, leg: LegId) {
+        self.record.newest.faulted.insert(leg);
+    }
+
     /// What a leg does not hold has changed, which must be durable before anybody hears of a
     /// write that did not get there.
     pub(crate) fn record_bad_blocks(&mut self) {
@@ -362,6 +367,8 @@ impl Engine {
                 taken.push(what);
             }
         }
+        // Who is in comes first: what begins now does not go to a leg that was replaced.
+        taken.sort_by_key(|what| !matches!(what, Held::Rejoin(..)));
         taken
     }
 

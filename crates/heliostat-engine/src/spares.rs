@@ -78,7 +78,7 @@ impl Engine {
         if is_busy || self.keeper.is_none() {
             return;
         }
-        let all = LegSet::first(self.legs.legs.len());
+        let all = self.config.map.all();
         for leg in all.difference(self.legs.in_sync) {
             if self.add_refusal(leg).is_some() {
                 continue;

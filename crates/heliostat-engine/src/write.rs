@@ -50,7 +50,7 @@ pub(crate) struct Write {
     extent: Extent,
     /// In whole blocks; what is locked. In one chunk.
     pub(crate) aligned: Extent,
-    /// The legs that hold it.
+    /// The legs that held it when it was sent.
     holders: LegSet,
     pub(crate) lock: u32,
     /// What the legs are sent, but for what they zero or trim by themselves.
@@ -76,10 +76,9 @@ pub(crate) struct Write {
 }
 
 impl Engine {
-    pub(crate) fn admit_write(&mut self, turn: &mut Turn<'_>, mut write: Write) {
+    pub(crate) fn admit_write(&mut self, turn: &mut Turn<'_>, write: Write) {
         self.change_admitted();
         let aligned = write.aligned;
-        write.holders = self.config.map.holders(aligned.offset());
         let index = self.writes.insert(write);
         let (lock, is_held) = self.locks.acquire(aligned, LockOwner::Write(index));
         self.writes[index].lock = lock;
@@ -106,7 +105,7 @@ impl Engine {
         }
         self.writes[index].edges_outstanding = u32::try_from(count).expect("at most two");
         let own_lock = Some(self.writes[index].lock);
-        let holders = self.writes[index].holders;
+        let holders = self.config.map.holders(aligned.offset());
         if edges
             .into_iter()
             .flatten()
@@ -235,7 +234,9 @@ impl Engine {
     /// Sends a write to all holders that are not out. The record is dirty, durably.
     fn start_write(&mut self, turn: &Turn<'_>, index: u32) {
         let write = &mut self.writes[index];
-        let targets = self.legs.writable().intersection(write.holders);
+        let holders = self.config.map.holders(write.aligned.offset());
+        let targets = self.legs.writable().intersection(holders);
+        write.holders = holders;
         write.sent_to(targets);
         let (kind, fua, aligned) = (write.kind, write.fua, write.aligned);
         let (data, edges) = (write.data, write.edges);

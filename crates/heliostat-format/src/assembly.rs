@@ -6,6 +6,7 @@
 //! something and is left out. Nothing is decided here that needs a look at data: legs come as what
 //! was read of them, and how much of the array the members hold is the caller's to see.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use heliostat_types::SECTOR_BYTES;
@@ -14,6 +15,8 @@ use crate::{
     BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX,
     Raid10Word, Role, Superblock, Uuid,
 };
+
+const REPLACEMENT: Features = Features::REPLACEMENT;
 
 /// What was read of one leg.
 #[derive(Clone, Debug)]
@@ -88,14 +91,28 @@ pub enum LeftOut {
     },
     /// It and the freshest say of each other that they failed: both went on alone.
     WentAlone,
-    /// It was being made a replacement of the leg of this role.
+    /// It was being made a replacement of the leg of this role, which has not all its data itself;
+    /// or of another leg than the one that is being replaced already.
     Replacement(u16),
+    /// Another leg has taken this role from it, or was to.
+    Replaced(u16),
     /// It has a bitmap and the freshest has none, or the other way round: a bitmap was being given
     /// to the array, or taken from it.
     Bitmap {
         /// Whether it has one.
         is_there: bool,
     },
+}
+
+/// A leg that is being made a replacement of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// Whose role it is to have.
+    pub role: u16,
+    /// Which candidate it is.
+    pub candidate: usize,
+    /// Up to where, from the start of its data, it has been filled.
+    pub from_sectors: u64,
 }
 
 /// An array as its legs describe it.
@@ -105,6 +122,8 @@ pub struct Assembly {
     pub freshest: usize,
     /// Who has which role, by role.
     pub members: Vec<Member>,
+    /// The leg that is to replace one in sync.
+    pub replacement: Option<Replacement>,
     /// Candidates that wait to be needed.
     pub spares: Vec<usize>,
     /// Candidates that are not used, and why.
@@ -141,7 +160,7 @@ pub enum AssemblyError {
     },
     /// Two legs are the same one.
     Twins([String; 2]),
-    /// Two legs have the same role.
+    /// Two legs that are equally fresh have the same role, and neither is to replace the other.
     SameRole {
         /// Their names.
         legs: [String; 2],
@@ -259,6 +278,7 @@ impl Assembly {
         let mut assembly = Self {
             freshest,
             members: vec![Member::Missing; fresh.raid_disks as usize],
+            replacement: None,
             spares: Vec::new(),
             left_out: Vec::new(),
             bitmap: None,
@@ -270,7 +290,10 @@ impl Assembly {
             is_complete(bitmap, fresh).then(|| bitmap.super_block().events_cleared)
         });
         let cleared = cleared.max();
-        for (index, candidate) in candidates.iter().enumerate() {
+        let is_replacement = |leg: &Candidate| leg.superblock.features.contains(REPLACEMENT);
+        let all = candidates.iter().enumerate();
+        let (second, first): (Vec<_>, Vec<_>) = all.partition(|(_, leg)| is_replacement(leg));
+        for (index, candidate) in first.into_iter().chain(second) {
             match place(candidate, fresh, cleared)? {
                 Placed::Spare => assembly.spares.push(index),
                 Placed::LeftOut(why) => assembly.left_out.push((index, why)),
@@ -341,6 +364,15 @@ impl Assembly {
         back
     }
 
+    /// Leaves the leg out that is to replace another one.
+    pub fn leave_replacement_out(&mut self) {
+        if let Some(replacement) = self.replacement.take() {
+            let why = LeftOut::Replacement(replacement.role);
+            self.left_out.push((replacement.candidate, why));
+            self.is_uneven = true;
+        }
+    }
+
     /// The candidates that have all their data, by role.
     pub fn in_sync(&self) -> impl Iterator<Item = usize> + '_ {
         self.members.iter().filter_map(|member| match member {
@@ -389,21 +421,7 @@ impl Assembly {
                 raid_disks: candidates[self.freshest].superblock.raid_disks,
             });
         };
-        if superblock.features.contains(Features::REPLACEMENT) {
-            self.left_out.push((index, LeftOut::Replacement(role)));
-            return Ok(());
-        }
-        if let Member::InSync(other)
-        | Member::Rebuilding {
-            candidate: other, ..
-        } = *member
-        {
-            return Err(AssemblyError::SameRole {
-                legs: [candidates[other].name.clone(), candidate.name.clone()],
-                role,
-            });
-        }
-        *member = if !has_data {
+        let new = if !has_data {
             Member::Rebuilding {
                 candidate: index,
                 from_sectors: 0,
@@ -421,7 +439,67 @@ impl Assembly {
         } else {
             Member::InSync(index)
         };
+        let other = match *member {
+            Member::Missing | Member::Returning { .. } => {
+                // Of a leg that was to be replaced nothing is left: it is one like any other.
+                *member = new;
+                return Ok(());
+            }
+            Member::InSync(other)
+            | Member::Rebuilding {
+                candidate: other, ..
+            } => other,
+        };
+        if superblock.features.contains(REPLACEMENT) {
+            self.admit_replacement(index, role, new, superblock.size_sectors);
+            return Ok(());
+        }
+        // The role was changing hands. Both have what was answered; who heard of it last stays.
+        // Of two that are equally fresh it is the one that says so of the other.
+        let before = &candidates[other].superblock;
+        let has_heard =
+            |one: &Superblock, of: &Superblock| one.role_of(of.dev_number) == Some(Role::Faulty);
+        let order = superblock.events.cmp(&before.events);
+        let order = order.then(has_heard(superblock, before).cmp(&has_heard(before, superblock)));
+        let left_out = match order {
+            Ordering::Greater => {
+                *member = new;
+                other
+            }
+            Ordering::Less => index,
+            Ordering::Equal => {
+                return Err(AssemblyError::SameRole {
+                    legs: [candidates[other].name.clone(), candidate.name.clone()],
+                    role,
+                });
+            }
+        };
+        self.left_out.push((left_out, LeftOut::Replaced(role)));
         Ok(())
+    }
+
+    /// Takes in a leg that is to replace one that is there, where that one is in sync, and no other
+    /// is being replaced.
+    fn admit_replacement(&mut self, candidate: usize, role: u16, new: Member, size_sectors: u64) {
+        let is_whole = matches!(self.members[usize::from(role)], Member::InSync(_));
+        let from_sectors = match new {
+            Member::Rebuilding {
+                from_sectors,
+                by_bitmap: false,
+                ..
+            } => from_sectors,
+            Member::InSync(_) => size_sectors,
+            Member::Rebuilding { .. } | Member::Returning { .. } | Member::Missing => 0,
+        };
+        if !is_whole || self.replacement.is_some() {
+            let left_out = (candidate, LeftOut::Replacement(role));
+            return self.left_out.push(left_out);
+        }
+        self.replacement = Some(Replacement {
+            role,
+            candidate,
+            from_sectors,
+        });
     }
 
     /// Puts the bits together and says where legs may differ.
@@ -454,7 +532,8 @@ impl Assembly {
         let counts_on = counts_on.filter(|role| matches!(role, Role::Active(_)));
         let members = self.members.iter();
         let present = members.filter(|member| !matches!(member, Member::Missing));
-        self.is_uneven = !in_sync.iter().all(is_alike) || counts_on.count() != present.count();
+        let present = present.count() + usize::from(self.replacement.is_some());
+        self.is_uneven = !in_sync.iter().all(is_alike) || counts_on.count() != present;
         Ok(())
     }
 }
@@ -610,12 +689,10 @@ fn refuse_strangers(candidates: &[Candidate]) -> Result<(), AssemblyError> {
 /// The candidate with data that has the highest count of events; of several the first that no other
 /// of them says has failed.
 fn freshest(candidates: &[Candidate]) -> Result<usize, AssemblyError> {
+    let unfinished = REPLACEMENT.with(Features::RECOVERY_OFFSET);
     let has_data = |candidate: &Candidate| {
         matches!(candidate.superblock.role(), Some(Role::Active(_)))
-            && !candidate
-                .superblock
-                .features
-                .contains(Features::REPLACEMENT)
+            && !candidate.superblock.features.contains(unfinished)
     };
     let with_data = candidates.iter().enumerate();
     let with_data: Vec<_> = with_data.filter(|(_, leg)| has_data(leg)).collect();

@@ -45,7 +45,7 @@ pub(crate) struct Wanted {
     pub(crate) present: Vec<(usize, String)>,
     /// The superblock of a leg in sync, with the newest table of roles.
     pub(crate) like: Superblock,
-    /// The legs that are out.
+    /// The roles whose legs are out.
     pub(crate) out: LegSet,
     /// What legs that are at this count of events or beyond have missed, the bitmap knows.
     pub(crate) known_since: Option<u64>,

@@ -201,7 +201,7 @@ impl Core {
                 Output::Complete { id, result } => self.complete(id, result),
                 Output::Persist(record) => self.keeper.note_record(record),
                 Output::Event(event) => {
-                    if let Event::LegFaulted { leg, .. } = event {
+                    if let Event::LegFaulted { leg, .. } | Event::LegReplaced { leg, .. } = event {
                         self.hub.retire(leg);
                     }
                     self.keeper.note_event(&event);

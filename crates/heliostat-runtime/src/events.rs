@@ -44,6 +44,14 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
             name(leg)
         ),
         Event::LegAdded { leg } => format!("{} is back and is being rebuilt", name(leg)),
+        Event::ReplaceBegun { leg, by } => {
+            format!("{} is being replaced by {}", name(leg), name(by))
+        }
+        Event::LegReplaced { leg, by } => format!(
+            "{} was replaced by {}, and can be taken away",
+            name(leg),
+            name(by)
+        ),
         Event::AddRefused { leg, refusal } => {
             format!("{} is not added: {}", name(leg), why_not_added(refusal))
         }
@@ -126,6 +134,8 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
         | Event::BadBlocksFound { .. }
         | Event::BadBlocksWritten { .. }
         | Event::LegAdded { .. }
+        | Event::ReplaceBegun { .. }
+        | Event::LegReplaced { .. }
         | Event::AddRefused { .. }
         | Event::NoSpareFits { .. }
         | Event::LegInSync { .. } => unreachable!("told by the caller"),
@@ -173,6 +183,14 @@ pub(crate) fn why_not_added(refusal: AddRefusal) -> String {
             "that it is out is not on record on the other legs yet; try again".to_owned()
         }
         AddRefusal::NoSuperblock => "it has no superblock of this array".to_owned(),
+        AddRefusal::NotInSync => {
+            "it is not in sync, and there is nothing to keep while it is replaced: take it out and \
+             add the new one in its place"
+                .to_owned()
+        }
+        AddRefusal::Replacing => "a leg is being replaced already".to_owned(),
+        AddRefusal::NoRoom => "the array has as many legs as can be served".to_owned(),
+        AddRefusal::NoRole => "another leg has taken its role".to_owned(),
         AddRefusal::Outstanding(count) => format!(
             "{count} operations that the leg was given before it was faulted have not ended; try \
              again"

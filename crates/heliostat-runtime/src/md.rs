@@ -132,6 +132,8 @@ pub(crate) fn describe(
     progress: &mut dyn Progress,
 ) -> Result<Described, RuntimeError> {
     let mut assembly = Assembly::of(candidates).map_err(|error| refused(&error, candidates))?;
+    // What the engine would do with it has not been tried with the kernel.
+    assembly.leave_replacement_out();
     let returning = if choice.takes_back {
         assembly.take_back(candidates)
     } else {
@@ -366,6 +368,9 @@ fn left_out_lines<'a>(
                 "{name} is left out: it was being made a replacement of leg {role}; let the kernel \
                  finish that, or remove it with mdadm"
             ),
+            LeftOut::Replaced(role) => {
+                format!("{name} is left out: another leg has taken its role {role}")
+            }
         }
     })
 }

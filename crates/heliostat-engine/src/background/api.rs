@@ -62,6 +62,14 @@ pub enum AddRefusal {
     Unrecorded,
     /// The array keeps metadata on its legs, and this leg has none of it.
     NoSuperblock,
+    /// It cannot be replaced, because it is not in sync: another device is added in its place.
+    NotInSync,
+    /// A leg is being replaced already, and that is done for one at a time.
+    Replacing,
+    /// There are as many legs as there can be.
+    NoRoom,
+    /// It has no role any more: another leg has taken it.
+    NoRole,
     /// The device may still write to or read from memory: so many operations that it was given
     /// before it was faulted have not been reported yet. Ask again when they have.
     Outstanding(usize),

@@ -10,9 +10,8 @@
 
 use heliostat_types::{Duration, ErrorKind, Instant, LegId};
 
-use super::rejoin::Saved;
 use crate::api::FaultReason;
-use crate::background::Missed;
+use crate::background::{Missed, Saved};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
 

@@ -85,10 +85,19 @@ impl Engine {
     /// brought along, which is not looked at here.
     #[must_use]
     pub fn add_refusal(&self, leg: LegId) -> Option<AddRefusal> {
-        let outstanding = self.ops.iter().filter(|(_, op)| op.leg == leg).count();
         if self.legs.writable().contains(leg) {
             Some(AddRefusal::Present)
-        } else if outstanding > 0 {
+        } else {
+            let has_role = self.config.map.role_of(leg).is_some();
+            let no_role = (!has_role).then_some(AddRefusal::NoRole);
+            self.unready(leg).or(no_role)
+        }
+    }
+
+    /// Why a leg that is out cannot be another device yet.
+    pub(crate) fn unready(&self, leg: LegId) -> Option<AddRefusal> {
+        let outstanding = self.ops.iter().filter(|(_, op)| op.leg == leg).count();
+        if outstanding > 0 {
             Some(AddRefusal::Outstanding(outstanding))
         } else if !self.record.is_durable() || !self.is_taken_up() {
             Some(AddRefusal::Unrecorded)
@@ -113,6 +122,22 @@ impl Engine {
             let event = Event::AddRefused { leg, refusal };
             return self.outputs.push_back(Output::Event(event));
         }
+        self.take_leg_in(now, leg, config, missed, superblock, bad_blocks);
+        self.spare_is_in_place(leg);
+        self.outputs
+            .push_back(Output::Event(Event::LegAdded { leg }));
+    }
+
+    /// A leg that was out gets what is written from now on, and is to get what it has missed.
+    pub(crate) fn take_leg_in(
+        &mut self,
+        now: Instant,
+        leg: LegId,
+        config: &LegConfig,
+        missed: Missed,
+        superblock: Option<Box<Superblock>>,
+        bad_blocks: Option<Box<BadBlocks>>,
+    ) {
         if let Some(superblock) = superblock {
             let none = || BadBlocks::new(superblock.bad_blocks_size_sectors);
             let bad_blocks = bad_blocks.map_or_else(none, |known| *known);
@@ -125,10 +150,7 @@ impl Engine {
         self.forget_moved_target(leg);
         self.forget_window_target(leg);
         self.begin_rebuild(now, leg, missed);
-        self.spare_is_in_place(leg);
         self.take_in();
-        self.outputs
-            .push_back(Output::Event(Event::LegAdded { leg }));
     }
 
     /// A leg that is written to is to get what it has missed.
@@ -351,6 +373,7 @@ impl Engine {
     pub(super) fn rebuild_pass_ended(&mut self, turn: &Turn<'_>) -> bool {
         for leg in self.legs.rebuilding {
             if !self.background.is_rebuild_held
+                && self.may_take_role(leg)
                 && let Some(rebuild) = self.background.rebuild_mut(leg)
                 && rebuild.missing.is_empty()
                 && !rebuild.is_busy()
@@ -372,6 +395,12 @@ impl Engine {
                 BackgroundEnd::Incomplete(left)
             }
             (Some(_), None) if self.background.is_rebuild_held => BackgroundEnd::NotRecorded,
+            // A leg that is to replace another one waits until legs do not differ any more.
+            (Some(_), None) if rebuilds().all(|rebuild| rebuild.missing.is_empty()) => {
+                self.background.is_rebuild_held = true;
+                let differs = self.needed.next(0).or_else(|| self.divergence.next(0));
+                BackgroundEnd::Incomplete(differs.expect("that is what it waits for"))
+            }
             (Some(_), None) => {
                 let rebuilds = self.background.rebuilds.iter_mut().flatten();
                 rebuilds.for_each(|rebuild| {
@@ -446,17 +475,9 @@ impl Engine {
         // What reads have seen stays, though this leg may come first in role order.
         self.pin_needed(Extent::new(0, self.config.size_bytes));
         self.background.rebuilds[leg.index()] = None;
-        self.legs.join(&self.config.map, leg);
-        self.last_told.remove(leg);
-        if self.keeper.is_some() {
-            // Bits may be cleared again where no leg is missing now.
-            self.sweep_later(turn);
-        }
-        self.policy.on_leg_state(leg, true);
         if let Some(job) = &mut self.background.job {
             job.has_joined = true;
         }
-        self.outputs
-            .push_back(Output::Event(Event::LegInSync { leg }));
+        self.take_role(turn, leg);
     }
 }

@@ -1,16 +1,50 @@
 //! What superblocks say: of the array, to each leg, and from the legs that come and go.
 
 use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock};
-use heliostat_types::{Instant, LegId, LegSet, SECTOR_BYTES};
+use heliostat_types::{Instant, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
 use crate::api::LegState;
-use crate::background::Missed;
+use crate::background::{Missed, Saved};
 use crate::engine::Engine;
 
 use super::Word;
 
+/// For which legs a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// The one that takes the role of another leg.
+    Successor,
+    /// Those in sync.
+    InSync,
+    /// All others.
+    Rebuilding,
+}
+
+impl Audience {
+    /// Who hears of an event after whom. Legs in sync come first, so that no leg that calls one of
+    /// the others failed is ever behind it.
+    pub(super) fn in_turn(has_successor: bool, has_rebuilding: bool) -> impl Iterator<Item = Self> {
+        let successor = has_successor.then_some(Self::Successor).into_iter();
+        let rebuilding = has_rebuilding.then_some(Self::Rebuilding);
+        successor.chain([Self::InSync]).chain(rebuilding)
+    }
+}
+
+/// A leg takes the role of another one.
+#[derive(Clone, Debug)]
+pub(super) struct Succession {
+    pub(super) leg: LegId,
+    pub(super) by: LegId,
+    /// The roles where nothing comes of it.
+    pub(super) roles_before: Vec<Role>,
+}
+
 /// A leg that was left behind by a growth of the array says of it what the freshest says.
-pub(super) fn evened(mut superblocks: Vec<Option<Superblock>>) -> Vec<Option<Superblock>> {
+pub(super) fn evened(
+    mut superblocks: Vec<Option<Superblock>>,
+    count: usize,
+) -> Vec<Option<Superblock>> {
+    superblocks.resize(count, None);
     let present = superblocks.iter().flatten();
     let freshest = present.max_by_key(|superblock| superblock.events);
     let Some((raid_disks, size)) = freshest.map(|one| (one.raid_disks, one.size_sectors)) else {
@@ -35,9 +69,78 @@ impl Engine {
             Word::Before => keeper.roles.clone(),
             Word::New => {
                 let commit = keeper.commit().expect("it is what is sent");
-                commit.roles.clone()
+                match &commit.succession {
+                    Some(known) if self.is_succeeding().is_none() => known.roles_before.clone(),
+                    Some(_) | None => commit.roles.clone(),
+                }
             }
         }
+    }
+
+    /// Of the legs that an event can still reach, those being rebuilt that hear of it. Where
+    /// another leg has missed it, that is the next commit, and they wait for that one: a leg in
+    /// sync that still calls one of them failed must not be behind it, or it would look as if it
+    /// had gone on alone. One that is in sync from this commit on must hear of it, and the others
+    /// have not called it failed for long.
+    fn rebuilding_to_tell(&self, reached: LegSet) -> LegSet {
+        let commit = self.keeper().commit.as_ref().expect("it is what is sent");
+        let rebuilding = reached.difference(self.legs.in_sync);
+        if reached == commit.targets {
+            rebuilding
+        } else {
+            rebuilding.intersection(commit.joining)
+        }
+    }
+
+    /// Of the legs that an event can still reach, those that are told of it in this step.
+    pub(super) fn to_tell(&self, to: Audience, word: Word, reached: LegSet) -> LegSet {
+        let in_sync = self.legs.in_sync;
+        let succeeding = self.is_succeeding().filter(|_| word == Word::New);
+        let both = succeeding.map_or(LegSet::EMPTY, |(leg, by)| LegSet::from_iter([leg, by]));
+        match to {
+            Audience::Successor => reached.intersection(both).difference(in_sync),
+            Audience::InSync => reached.intersection(in_sync).difference(both),
+            Audience::Rebuilding => self.rebuilding_to_tell(reached).difference(both),
+        }
+    }
+
+    /// How far these legs have been rebuilt.
+    pub(super) fn saved_of(&self, legs: LegSet) -> [Option<Saved>; LEGS_MAX] {
+        let mut saved = [None; LEGS_MAX];
+        for leg in legs {
+            saved[leg.index()] = self.saved_rebuild(leg);
+        }
+        saved
+    }
+
+    /// The same, where a leg that was to take another one's role does not.
+    pub(super) fn roles_before(&self, word: Word) -> Vec<Role> {
+        let commit = self.keeper().commit().expect("it is what is sent");
+        match &commit.succession {
+            Some(known) if word == Word::New => known.roles_before.clone(),
+            Some(_) | None => self.roles_to_tell(word),
+        }
+    }
+
+    /// Which of these legs takes the role of another one, and of which.
+    pub(super) fn succession(&self, joining: LegSet) -> Option<Succession> {
+        let (leg, by) = self.replacing()?;
+        let roles_before = self.roles_now(None);
+        joining.contains(by).then_some(Succession {
+            leg,
+            by,
+            roles_before,
+        })
+    }
+
+    /// The leg that is called out by the commit on its way, and the one that has its role, unless
+    /// that one has failed meanwhile.
+    pub(super) fn is_succeeding(&self) -> Option<(LegId, LegId)> {
+        let commit = self.keeper().commit()?;
+        let known = commit.succession.as_ref()?;
+        let is_there = self.legs.writable().contains(known.by);
+        let has_failed = commit.failed().contains(known.by);
+        (is_there && !has_failed).then_some((known.leg, known.by))
     }
 
     /// The superblock of a leg with these roles.
@@ -57,7 +160,7 @@ impl Engine {
         superblock.events = events;
         let commit = keeper.commit().expect("it is what is sent");
         superblock.resync_offset_sectors = if commit.dirty { 0 } else { RESYNC_DONE };
-        self.say_how_complete(leg, &mut superblock);
+        self.say_how_complete(leg, roles, &mut superblock);
         self.tell_of_bad_blocks(leg, &mut superblock);
         superblock.corrected_reads = self.corrected_reads(leg);
         superblock.roles = roles.to_vec();
@@ -65,35 +168,69 @@ impl Engine {
     }
 
     /// The table of roles as the record has it now.
-    pub(super) fn roles_now(&self) -> Vec<Role> {
+    ///
+    /// Without the leg that another one takes the role of.
+    pub(super) fn roles_now(&self, without: Option<LegId>) -> Vec<Role> {
         let roles = self.keeper.iter().flat_map(|keeper| &keeper.roles);
-        let role_now = |role: &Role| match *role {
-            Role::Active(number) => match self.legs.legs[usize::from(number)].state {
-                LegState::InSync | LegState::Rebuilding => Role::Active(number),
-                LegState::Faulted => Role::Faulty,
-                // It did nothing wrong, and may come back by itself.
-                LegState::Missing => Role::Spare,
+        let role_now = |(own, role): (u32, &Role)| match *role {
+            Role::Active(number) => match self.numbered(usize::from(number), own) {
+                Some(leg) if without == Some(leg) => Role::Faulty,
+                Some(leg) => match self.legs.legs[leg.index()].state {
+                    LegState::InSync | LegState::Rebuilding => Role::Active(number),
+                    LegState::Faulted => Role::Faulty,
+                    // It did nothing wrong, and may come back by itself.
+                    LegState::Missing => Role::Spare,
+                },
+                None => Role::Spare,
             },
             Role::Spare | Role::Faulty | Role::Journal => *role,
         };
-        roles.map(role_now).collect()
+        (0..).zip(roles).map(role_now).collect()
     }
 
-    /// What a superblock says of how much of the data its leg has.
-    fn say_how_complete(&self, leg: LegId, superblock: &mut Superblock) {
+    /// The leg with this role that has this number in the table of roles; of one that is not there
+    /// the number is not known.
+    fn numbered(&self, role: usize, own: u32) -> Option<LegId> {
+        let known = |leg: LegId| self.keeper().superblocks[leg.index()].as_ref();
+        let legs = self.config.map.legs_of(role);
+        let is_own = |leg: &LegId| known(*leg).is_some_and(|known| known.dev_number == own);
+        let unknown = legs.iter().find(|leg| known(*leg).is_none());
+        legs.iter().find(is_own).or(unknown)
+    }
+
+    /// Whether these roles give the role of a leg that is being rebuilt to another one as well.
+    fn is_replacement(&self, leg: LegId, own: u32, roles: &[Role]) -> bool {
+        let role = self.config.map.role_of(leg);
+        let role = role.and_then(|role| u16::try_from(role).ok());
+        let has_role = |told: &Role| role.is_some_and(|role| *told == Role::Active(role));
+        let is_told = (0..)
+            .zip(roles)
+            .any(|(number, told)| number == own && has_role(told));
+        let is_shared = roles.iter().filter(|told| has_role(told)).count() > 1;
+        self.legs.rebuilding.contains(leg) && is_told && is_shared
+    }
+
+    /// What a superblock says of how much of the data its leg has, and for whom.
+    fn say_how_complete(&self, leg: LegId, roles: &[Role], superblock: &mut Superblock) {
         let (begun, by_bitmap) = (Features::RECOVERY_OFFSET, Features::RECOVERY_BITMAP);
-        superblock.features = superblock.features.without(begun.with(by_bitmap));
+        let own = begun.with(by_bitmap).with(Features::REPLACEMENT);
+        superblock.features = superblock.features.without(own);
         superblock.recovery_offset_sectors = 0;
         let commit = self.keeper.as_ref().and_then(|keeper| keeper.commit());
         let is_whole = commit.is_some_and(|commit| commit.joining.contains(leg));
-        if let Some(saved) = self.saved_rebuild(leg)
-            && !is_whole
-        {
+        let is_replacement = self.is_replacement(leg, superblock.dev_number, roles);
+        if is_replacement {
+            superblock.features = superblock.features.with(Features::REPLACEMENT);
+        }
+        let is_whole = is_whole && !is_replacement;
+        if self.legs.rebuilding.contains(leg) && !is_whole {
+            let saved = commit.and_then(|commit| commit.saved[leg.index()]);
             superblock.features = superblock.features.with(begun);
-            if saved.by_bitmap {
+            if saved.is_some_and(|saved| saved.by_bitmap) {
                 superblock.features = superblock.features.with(by_bitmap);
             }
-            superblock.recovery_offset_sectors = saved.up_to / SECTOR_BYTES;
+            let up_to = saved.map_or(0, |saved| saved.up_to);
+            superblock.recovery_offset_sectors = up_to / SECTOR_BYTES;
         }
     }
 
@@ -133,14 +270,17 @@ impl Engine {
         let Some(keeper) = &mut self.keeper else {
             return;
         };
-        let number = u16::try_from(leg.index()).expect("at most 16 legs");
+        let role = self.config.map.role_of(leg).expect("it was given one");
+        let number = u16::try_from(role).expect("at most 16 legs");
+        let is_second = self.config.map.twin_of(leg).is_some();
         let own = superblock.dev_number as usize;
         if keeper.roles.len() <= own {
             keeper.roles.resize(own + 1, Role::Spare);
         }
-        // Whoever had the role before has none any more; that it failed stays known.
+        // Whoever had the role before has none any more, unless it is being replaced; that it
+        // failed stays known.
         for role in &mut keeper.roles {
-            if *role == Role::Active(number) {
+            if *role == Role::Active(number) && !is_second {
                 *role = if was_faulted {
                     Role::Faulty
                 } else {
@@ -150,6 +290,18 @@ impl Engine {
         }
         keeper.roles[own] = Role::Active(number);
         keeper.superblocks[leg.index()] = Some(superblock);
+    }
+
+    /// A leg that is out has no role any more, and that is so for ever.
+    pub(crate) fn forget_superblock(&mut self, leg: LegId) {
+        let Some(keeper) = &mut self.keeper else {
+            return;
+        };
+        let superblock = keeper.superblocks[leg.index()].take();
+        let own = superblock.map(|superblock| superblock.dev_number as usize);
+        if let Some(role) = own.and_then(|own| keeper.roles.get_mut(own)) {
+            *role = Role::Faulty;
+        }
     }
 
     /// What a leg in sync says of the array, with the newest table of roles; `None` where legs have

@@ -13,6 +13,7 @@ mod failfast;
 mod failing;
 mod layouts;
 mod metadata;
+mod replace;
 mod review;
 mod spares;
 mod write_behind;

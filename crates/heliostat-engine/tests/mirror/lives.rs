@@ -5,7 +5,7 @@ use heliostat_policy::ReadPolicy;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng};
 
 use crate::checker::index;
-use crate::world::{World, new_engine};
+use crate::world::World;
 
 impl World {
     /// The power fails: of what was not durable, some is kept.
@@ -68,10 +68,13 @@ impl World {
         } else {
             self.find_array(present, first)
         };
-        let found = match found {
+        let mut found = match found {
             Ok(found) => found,
             Err(what) => self.fail(&what),
         };
+        if self.legs.len() > self.plain.legs() {
+            found = self.put_in_order(&found, (present, first), takes_back);
+        }
         self.say(|| format!("taken up with {present:?}: {}", found.story()));
         self.judge_found(&found);
         let trusted = found.trusted;
@@ -92,6 +95,7 @@ impl World {
             self.checker.part_doomed(self.tick, sector);
         }
         self.needs_resync = found.needs_resync();
+        self.started_with = trusted;
         let rebuilding = found.rebuilding();
         let metadata = self.take_up(found);
         for leg in all {
@@ -105,8 +109,7 @@ impl World {
                 LegState::Missing
             };
         }
-        self.engine = new_engine(&self.setup, &self.map, Some(metadata), policy);
-        self.drain();
+        self.begin_engine(metadata, policy);
         for spare in self.spares.clone() {
             self.input(Input::AddSpare(spare));
         }
@@ -164,6 +167,6 @@ impl World {
     pub(crate) fn is_untroubled(&self) -> bool {
         let all = LegSet::first(self.legs.len());
         let calm = |leg: LegId| self.legs[leg.index()].failures.is_empty();
-        self.good() == all && all.iter().all(calm)
+        self.good().count() == self.map.legs() && all.iter().all(calm)
     }
 }

@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use heliostat_engine::{LegOp, LegState, Metadata, Missed, Unequal};
-use heliostat_format::assembly::{Assembly, Candidate};
+use heliostat_engine::{LegOp, LegState, Map, Metadata, Missed, Unequal};
+use heliostat_format::assembly::{Assembly, Candidate, Member};
 use heliostat_format::{
     BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapState, BitmapSuper, Features, RESYNC_DONE,
     Role, Superblock, Uuid,
@@ -109,11 +109,12 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
     };
     // One that is missing may have been the only one to hear of the last event.
     let ahead = u64::from(leg.config.state != LegState::InSync && setup.seed.is_multiple_of(2));
+    let roles = setup.map.as_ref().map_or(setup.legs.len(), Map::legs);
     let mut superblock = Superblock {
         features,
         set_uuid: UUID,
         level: 1,
-        raid_disks: u32::try_from(setup.legs.len()).unwrap(),
+        raid_disks: u32::try_from(roles).unwrap(),
         size_sectors: setup.size_bytes / SECTOR_BYTES,
         bitmap_offset_sectors: if bits.is_some() { 8 } else { 0 },
         data_offset_sectors: setup.legs[number].data_offset_bytes / SECTOR_BYTES,
@@ -128,7 +129,7 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
         superblock.bad_blocks_offset_sectors = i32::try_from(offset).unwrap();
         superblock.bad_blocks_size_sectors = 8;
     }
-    for (role, number) in superblock.roles.iter_mut().zip(0..).take(setup.legs.len()) {
+    for (role, number) in superblock.roles.iter_mut().zip(0..).take(roles) {
         *role = Role::Active(number);
     }
     let area = index(setup.size_bytes);
@@ -155,6 +156,8 @@ pub(crate) struct Found {
     is_clean: bool,
     events: u64,
     readings: Vec<Reading>,
+    /// The legs that have the roles, by role, and the one that is to replace another one last.
+    by_role: Vec<Option<LegId>>,
     metadata: Metadata,
 }
 
@@ -166,11 +169,21 @@ impl Found {
 
     /// The legs whose rebuild goes on.
     pub(crate) fn rebuilding(&self) -> LegSet {
-        self.metadata
-            .rebuilding
-            .iter()
-            .map(|(leg, _)| *leg)
-            .collect()
+        self.lacking().map(|(leg, _)| leg).collect()
+    }
+
+    /// These, each with what it lacks.
+    fn lacking(&self) -> impl Iterator<Item = (LegId, &Missed)> {
+        let lacking = self.metadata.rebuilding.iter();
+        lacking.map(|(role, missed)| {
+            let leg = self.by_role[role.index()];
+            (leg.expect("it is there"), missed)
+        })
+    }
+
+    /// The leg that is being replaced.
+    pub(crate) fn replaced(&self) -> Option<LegId> {
+        self.metadata.replaced
     }
 
     /// Whether a leg is known to lack what the others hold at this address of the
@@ -255,11 +268,11 @@ impl Readings {
 }
 
 impl Found {
-    /// The array as these legs describe it, where they come in an order that begins with `first`.
+    /// The array as these legs describe it, where they come in this order.
     fn of(
         mut readings: Vec<Reading>,
         present: LegSet,
-        first: usize,
+        order: &[usize],
         takes_back: bool,
     ) -> Result<Self, String> {
         for (leg, reading) in readings.iter_mut().enumerate() {
@@ -267,13 +280,10 @@ impl Found {
                 *reading = None;
             }
         }
-        let count = readings.len();
-        let candidates: Vec<Candidate> = order_of(count, first)
-            .filter_map(|leg| readings[leg].as_deref().cloned())
-            .collect();
-        let order: Vec<usize> = order_of(count, first)
-            .filter(|&leg| readings[leg].is_some())
-            .collect();
+        let there = order.iter().filter(|leg| readings[**leg].is_some());
+        let order: Vec<usize> = there.copied().collect();
+        let candidates = order.iter().filter_map(|&leg| readings[leg].as_deref());
+        let candidates: Vec<Candidate> = candidates.cloned().collect();
         let mut assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
         let returning = if takes_back {
             assembly.take_back(&candidates)
@@ -284,7 +294,17 @@ impl Found {
             .in_sync()
             .map(|candidate| LegId::new(order[candidate]));
         let fresh = &candidates[assembly.freshest].superblock;
+        let leg_of = |candidate: usize| LegId::new(order[candidate]);
+        let members = assembly.members.iter().map(|member| match *member {
+            Member::InSync(candidate)
+            | Member::Rebuilding { candidate, .. }
+            | Member::Returning { candidate, .. } => Some(leg_of(candidate)),
+            Member::Missing => None,
+        });
+        let replacement = assembly.replacement.iter();
+        let replacement = replacement.map(|known| Some(leg_of(known.candidate)));
         Ok(Self {
+            by_role: members.chain(replacement).collect(),
             trusted: trusted.collect(),
             returning: returning
                 .into_iter()
@@ -299,8 +319,8 @@ impl Found {
 }
 
 /// Legs in an order that begins with `first`.
-fn order_of(count: usize, first: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |leg| (first + leg) % count)
+fn order_of(count: usize, first: usize) -> Vec<usize> {
+    (0..count).map(|leg| (first + leg) % count).collect()
 }
 
 /// What an engine is told of legs that were just formatted, of which some may be missing.
@@ -308,7 +328,8 @@ pub(crate) fn metadata_of(setup: &Setup, legs: &[Leg]) -> Metadata {
     let is_there = |leg: &LegId| setup.legs[leg.index()].state == LegState::InSync;
     let present = LegSet::first(legs.len()).iter().filter(is_there).collect();
     let readings = Readings::default().of(setup, legs);
-    let found = Found::of(readings, present, 0, false).expect("they are legs of one array");
+    let order = order_of(legs.len(), 0);
+    let found = Found::of(readings, present, &order, false).expect("they are legs of one array");
     found.metadata
 }
 
@@ -395,12 +416,14 @@ impl World {
 
     /// The array as these legs describe it, where they come in an order that begins with `first`.
     pub(crate) fn find_array(&self, present: LegSet, first: usize) -> Result<Found, String> {
-        Found::of(self.readings(), present, first, false)
+        let order = order_of(self.legs.len(), first);
+        Found::of(self.readings(), present, &order, false)
     }
 
     /// The same, where legs that were away are taken back.
     pub(crate) fn find_all(&self, present: LegSet, first: usize) -> Result<Found, String> {
-        Found::of(self.readings(), present, first, true)
+        let order = order_of(self.legs.len(), first);
+        Found::of(self.readings(), present, &order, true)
     }
 
     /// The legs that would be believed if the power failed now and nothing more were kept. Where
@@ -432,7 +455,8 @@ impl World {
     /// Legs that may be there after a power cut: any, but enough of those that are in sync. Until
     /// these have all heard who is missing, they are: two starts in a row, each without a leg that
     /// the other one had, and neither of which got so far, leave legs that call each other failed.
-    /// Enough of those that would be believed if all were there are there, for the same reason.
+    /// So are those that have failed since: nobody has heard of that. Enough of those that would be
+    /// believed if all were there are there, for the same reason.
     pub(crate) fn some_present(&mut self) -> LegSet {
         let good = self.good().intersection(self.believed());
         let mut present = LegSet::first(self.legs.len());
@@ -440,7 +464,8 @@ impl World {
         for leg in LegSet::first(self.legs.len()) {
             let mut less = present;
             less.remove(leg);
-            let is_needed = !self.engine.is_taken_up() && good.contains(leg);
+            let is_counted_on = good.union(self.started_with).contains(leg);
+            let is_needed = !self.engine.is_taken_up() && is_counted_on;
             let is_enough = !is_needed && self.map.is_covered_by(less.intersection(good));
             if is_enough && !keeps_all && self.prng.below(3) == 0 {
                 present = less;
@@ -454,7 +479,8 @@ impl World {
         let present = self.some_present();
         let first = index(self.prng.below(self.legs.len() as u64));
         for takes_back in [false, true] {
-            match Found::of(self.readings(), present, first, takes_back) {
+            let order = order_of(self.legs.len(), first);
+            match Found::of(self.readings(), present, &order, takes_back) {
                 Ok(found) => self.judge_found(&found),
                 Err(what) if self.is_split(&what) => {}
                 Err(what) => self.fail(&format!("of {present:?}: {what}")),
@@ -497,11 +523,11 @@ impl World {
     /// A leg whose rebuild goes on holds all that it is not known to lack.
     fn judge_rebuilding(&self, found: &Found) {
         let good = found.trusted.intersection(self.good());
-        for (leg, missed) in &found.metadata.rebuilding {
+        for (leg, missed) in found.lacking() {
             for survivor in good {
-                let both = LegSet::from_iter([*leg, survivor]);
+                let both = LegSet::from_iter([leg, survivor]);
                 for (at, ..) in self.differing_sectors(both) {
-                    let on_leg = self.map.on_leg(*leg, Extent::new(at, SECTOR_BYTES));
+                    let on_leg = self.map.on_leg(leg, Extent::new(at, SECTOR_BYTES));
                     let is_known = found.may_differ(at) || found.lacks(missed, at, on_leg.offset());
                     self.check(is_known, || {
                         format!("{leg} lacks what is at byte {at}: {}", found.story())
@@ -584,7 +610,11 @@ impl World {
             self.check(!found.is_clean, || {
                 format!("a change while the legs say clean: {op:?}")
             });
-            self.check(found.trusted.contains(op.leg), || {
+            // Whoever has heard that a leg is replaced believes the one that has its role.
+            let role = self.map.role_of(op.leg).expect("it is written to");
+            let alike = self.map.legs_of(role).intersection(found.trusted);
+            let is_succeeded = !alike.is_empty();
+            self.check(is_succeeded || found.trusted.contains(op.leg), || {
                 let story = found.story();
                 format!("a change of a leg that would not be believed: {op:?}: {story}")
             });
@@ -622,8 +652,13 @@ impl World {
         for (number, reading) in self.readings().iter().enumerate() {
             let Some(reading) = reading else { continue };
             let other = &reading.superblock;
-            let is_plain = is_active(superblock, number)
-                || !is_active(other, number)
+            let own = other.dev_number as usize;
+            // Of two with one role, the new one may have heard that it has it, and failed then.
+            let role = self.map.role_of(leg);
+            let is_alike = role.is_some() && self.map.role_of(LegId::new(number)) == role;
+            let is_plain = is_active(superblock, own)
+                || is_alike
+                || !is_active(other, own)
                 || other.events < superblock.events;
             self.check(is_plain, || {
                 format!("leg {number} is out, but no event behind {leg}, which says so")
@@ -700,6 +735,7 @@ impl World {
         };
         let old = &known.superblock;
         let begun = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
+        let begun = begun.with(Features::REPLACEMENT);
         let is_rebuilding = self.legs[leg.index()].rebuilding;
         rule(
             is_rebuilding || superblock.features.without(begun) == superblock.features,
@@ -794,11 +830,20 @@ impl World {
         let Some(old) = &known.bitmap else {
             self.fail("a page of a bitmap that is not there");
         };
-        let is_degraded = (0..self.legs.len())
-            .any(|number| !matches!(known.superblock.roles[number], Role::Active(_)))
-            || self.legs.iter().any(|leg| leg.rebuilding);
+        let has_role = |role| known.superblock.roles.contains(&Role::Active(role));
+        let roles = u16::try_from(self.map.legs()).unwrap();
+        // One that is being replaced is there as well.
+        let is_alone = |leg: LegId| {
+            let role = self.map.role_of(leg).expect("it is written to");
+            self.map.legs_of(role).intersection(self.good()).is_empty()
+        };
+        let is_short =
+            (0..self.legs.len()).any(|leg| self.legs[leg].rebuilding && is_alone(LegId::new(leg)));
+        let is_degraded = !(0..roles).all(has_role) || is_short;
+        let is_rebuilding = self.legs[leg.index()].rebuilding;
         // That of a leg that is being rebuilt is nobody's source.
-        let is_believed = !old.super_block().state.contains(BitmapState::STALE)
+        let is_believed = !is_rebuilding
+            && !old.super_block().state.contains(BitmapState::STALE)
             && !known
                 .superblock
                 .features
@@ -870,7 +915,7 @@ impl World {
             Ok(found) => found,
             Err(what) => self.fail(&what),
         };
-        self.check(found.is_clean && found.trusted == all, || {
+        self.check(found.is_clean && found.trusted == self.good(), || {
             format!("at rest, but {}", found.story())
         });
         self.check(!found.metadata.is_uneven, || {
@@ -951,6 +996,83 @@ impl World {
             metadata.superblocks[leg.index()] = self.superblock_on(leg);
         }
         metadata
+    }
+
+    /// Puts the legs in the order of the roles that they were found to have: those that have none
+    /// come where there is room. What the legs say then, as they said it in this order.
+    pub(crate) fn put_in_order(
+        &mut self,
+        found: &Found,
+        (present, first): (LegSet, usize),
+        takes_back: bool,
+    ) -> Found {
+        let count = self.legs.len();
+        let mut order = found.by_role.clone();
+        order.resize(count, None);
+        let is_placed = |order: &[Option<LegId>], leg| order.contains(&Some(leg));
+        // A leg that is not there stays where its role is.
+        for leg in LegSet::first(count) {
+            let role = self.map.role_of(leg).filter(|role| order[*role].is_none());
+            if let Some(role) = role
+                && !is_placed(&order, leg)
+            {
+                order[role] = Some(leg);
+            }
+        }
+        for leg in LegSet::first(count) {
+            if !is_placed(&order, leg) {
+                let room = order.iter().position(Option::is_none);
+                order[room.expect("there are as many")] = Some(leg);
+            }
+        }
+        let order: Vec<usize> = order.iter().flatten().map(|leg| leg.index()).collect();
+        let legs = std::mem::take(&mut self.legs);
+        let mut legs: Vec<_> = legs.into_iter().map(Some).collect();
+        let taken = order.iter().map(|&leg| legs[leg].take());
+        self.legs = taken.map(|leg| leg.expect("each has one place")).collect();
+        self.setup.legs = order.iter().map(|&leg| self.setup.legs[leg]).collect();
+        let is_there = |at: &LegId| present.contains(LegId::new(order[at.index()]));
+        let last = count - 1;
+        // What the last one holds counts where it is not there now and comes back.
+        let role = self.map.role_of(LegId::new(order[last]));
+        let role = found.replaced().map(LegId::index).or(role);
+        self.set_map(self.plain.clone());
+        if let Some(role) = role {
+            self.give_role(LegId::new(last), role);
+        }
+        let present = LegSet::first(count).iter().filter(is_there).collect();
+        let place = |old: usize| order.iter().position(|&leg| leg == old);
+        let order = order_of(count, first).into_iter().filter_map(place);
+        let order: Vec<usize> = order.collect();
+        let found = Found::of(self.readings(), present, &order, takes_back);
+        found.expect("they say what they said")
+    }
+
+    /// What a new leg says that is to replace another one, before it was told so.
+    pub(crate) fn format_new(&mut self, leg: LegId) -> Superblock {
+        let like = self.engine.array_superblock().expect("there is metadata");
+        let own = self.superblock_on(leg).expect("it was formatted");
+        let mut roles = like.roles.clone();
+        roles[own.dev_number as usize] = Role::Spare;
+        let superblock = Superblock {
+            roles,
+            events: 0,
+            features: like.features.without(Features::BAD_BLOCKS),
+            recovery_offset_sectors: 0,
+            ..own
+        };
+        let size_bytes = index(self.setup.size_bytes);
+        let meta = self.setup.meta.expect("there is metadata");
+        let log_at = size_bytes + index(meta.log_at(self.setup.size_bytes));
+        let slot = &mut self.legs[leg.index()];
+        for bytes in [&mut slot.data, &mut slot.durable] {
+            bytes[..size_bytes].fill(0x5a);
+            if meta.has_log {
+                bytes[log_at..log_at + index(LOG_BYTES)].fill(0xff);
+            }
+        }
+        self.put_superblock(leg, &superblock);
+        superblock
     }
 
     /// Before a leg is added, it says itself that it is incomplete.

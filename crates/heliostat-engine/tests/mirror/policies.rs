@@ -1,16 +1,37 @@
 //! Small policies for the tests. They check what they are shown, and are no good.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "policies can be sent, and the map that they are checked against changes"
+)]
+
+use std::sync::{Arc, Mutex};
+
 use heliostat_engine::Map;
 use heliostat_policy::{
     LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
 };
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
+/// The map of an array, in which legs get other roles while it is used.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedMap(Arc<Mutex<Map>>);
+
+impl SharedMap {
+    pub(crate) fn new(map: Map) -> Self {
+        Self(Arc::new(Mutex::new(map)))
+    }
+
+    pub(crate) fn set(&self, map: Map) {
+        *self.0.lock().unwrap() = map;
+    }
+}
+
 /// Any policy; what it is shown is compared with the map.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) policy: Box<dyn ReadPolicy>,
-    pub(crate) map: Map,
+    pub(crate) map: SharedMap,
 }
 
 impl Checked {
@@ -22,8 +43,9 @@ impl Checked {
             legs.windows(2).all(|pair| pair[0].leg < pair[1].leg),
             "legs come by rising index"
         );
-        assert_eq!(self.map.first_part(extent), extent, "of one chunk");
-        let places = self.map.places(extent.offset());
+        let map = self.map.0.lock().unwrap();
+        assert_eq!(map.first_part(extent), extent, "of one chunk");
+        let places = map.places(extent.offset());
         for view in legs {
             let mut places = places.iter();
             assert!(

@@ -31,6 +31,8 @@ struct Odds {
     by_hand: u64,
     /// How many spares there are.
     spares: u64,
+    /// Chances that a leg is to be replaced.
+    replace: u64,
     silence: u64,
     /// Chances that a leg cannot do a trim, write-zeroes or FUA, though it says so.
     unsupported: u64,
@@ -58,6 +60,7 @@ const CALM: Odds = Odds {
     short: 0,
     by_hand: 0,
     spares: 0,
+    replace: 0,
     silence: 0,
     unsupported: 0,
     full: 0,
@@ -348,6 +351,9 @@ impl Run {
             5 if self.chance(self.odds.full) => self.full = !self.full,
             6 if self.chance(self.odds.comes_back) => self.bring_back(LegId::new(leg)),
             7 if self.chance(self.odds.background) => self.meddle(),
+            _ if self.chance(self.odds.replace) => {
+                self.world.replace(LegId::new(leg));
+            }
             _ if self.odds.stuck > 0 && self.chance(self.odds.stuck) => self.wear_out(leg),
             _ => {}
         }

@@ -26,7 +26,7 @@ use crate::behind::Behind;
 use crate::checker::{Checker, Fill, Tick, index};
 use crate::leg::Leg;
 use crate::meta::{self, Meta, Readings};
-use crate::policies::Checked;
+use crate::policies::{Checked, SharedMap};
 
 /// What an array and its surroundings are like.
 #[derive(Clone, Debug)]
@@ -204,7 +204,12 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) tick: Tick,
     pub(crate) setup: Setup,
+    /// Where what lies. A leg that lost its role holds what it held, and keeps it here.
     pub(crate) map: Map,
+    /// The same when an engine begins.
+    pub(crate) plain: Map,
+    /// The same as policies are checked against.
+    checked: SharedMap,
     pub(crate) legs: Vec<Leg>,
     pub(crate) arena: Arena,
     pub(crate) checker: Checker,
@@ -254,21 +259,23 @@ pub(crate) struct World {
     /// A leg that stayed until the last power cut had failed to be written: perhaps it could not
     /// be put on record who was out.
     pub(crate) is_untold: bool,
+    /// The legs that were in sync when this life began.
+    pub(crate) started_with: LegSet,
     /// Some chunks are to be resynced.
     pub(crate) needs_resync: bool,
     pub(crate) log: Option<Log>,
 }
 
 /// The engine of an array.
-pub(crate) fn new_engine(
+fn new_engine(
     setup: &Setup,
-    map: &Map,
+    (map, checked): (&Map, &SharedMap),
     metadata: Option<Metadata>,
     policy: Box<dyn ReadPolicy>,
 ) -> Engine {
     let policy = Checked {
         policy,
-        map: map.clone(),
+        map: checked.clone(),
     };
     let record = metadata.as_ref().map_or(setup.record, Metadata::record);
     let config = Config {
@@ -299,12 +306,15 @@ impl World {
         });
         let legs: Vec<Leg> = legs.collect();
         let metadata = setup.meta.map(|_| meta::metadata_of(&setup, &legs));
+        let checked = SharedMap::new(map.clone());
         let mut world = Self {
-            engine: new_engine(&setup, &map, metadata, policy),
+            engine: new_engine(&setup, (&map, &checked), metadata, policy),
             engine_prng: RandomStream::new(setup.seed, "engine", 0),
             prng: RandomStream::new(setup.seed, "world", 0),
             now: Instant::from_ns(1_000_000),
             tick: 1,
+            plain: map.clone(),
+            checked,
             map,
             legs,
             arena: Arena::new(setup.memory_bytes),
@@ -337,6 +347,7 @@ impl World {
             stored: BTreeSet::new(),
             at_rest: 0,
             is_untold: false,
+            started_with: LegSet::EMPTY,
             needs_resync: false,
             log: Some(Log::default()),
             setup,
@@ -608,6 +619,18 @@ impl World {
                 self.legs[leg.index()].rebuilding = false;
                 self.legs[leg.index()].in_sync_since = self.tick;
             }
+            Event::ReplaceBegun { leg: _, by } => {
+                self.legs[by.index()].faulted = false;
+                self.legs[by.index()].rebuilding = true;
+            }
+            Event::LegReplaced { leg, by } => {
+                let is_whole = self.legs[by.index()].is_in_sync();
+                self.check(is_whole, || {
+                    format!("{leg} is replaced by one that is not whole")
+                });
+                self.legs[leg.index()].faulted = true;
+                self.forget_failed();
+            }
             Event::LastLegKept { .. }
             | Event::ReadRepaired { .. }
             | Event::BadBlocksFound { .. }
@@ -646,9 +669,28 @@ impl World {
         self.say(|| format!("policy {}", policy.name()));
         let policy = Checked {
             policy,
-            map: self.map.clone(),
+            map: self.checked.clone(),
         };
         self.input(Input::SetPolicy(Box::new(policy)));
+    }
+
+    /// The engine begins anew with these legs.
+    pub(crate) fn begin_engine(&mut self, metadata: Metadata, policy: Box<dyn ReadPolicy>) {
+        let maps = (&self.plain, &self.checked);
+        self.engine = new_engine(&self.setup, maps, Some(metadata), policy);
+        self.drain();
+    }
+
+    pub(crate) fn set_map(&mut self, map: Map) {
+        self.checked.set(map.clone());
+        self.map = map;
+    }
+
+    /// A leg holds what is in this role from now on.
+    pub(crate) fn give_role(&mut self, leg: LegId, role: usize) {
+        let mut map = self.map.clone();
+        map.give_role(leg, role);
+        self.set_map(map);
     }
 
     /// Moves the clock; the deadline is told if it has come.

@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use super::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
+use super::{Assembly, AssemblyError, Candidate, LeftOut, Member, Replacement, Resync};
 use crate::golden::{CASES, GoldenLeg, legs};
 use crate::{
     BadBlocks, BitmapBits, BitmapSuper, Features, RESYNC_DONE, Role, Search, Stamp, Superblock,
@@ -438,7 +438,7 @@ fn what_is_no_array_is_refused() {
 }
 
 #[test]
-fn a_replacement_is_no_member() {
+fn a_replacement_is_beside_the_leg_that_it_replaces() {
     let mut legs = mirror(2);
     let mut replacement = legs[1].clone();
     replacement.name = "new".to_owned();
@@ -451,9 +451,90 @@ fn a_replacement_is_no_member() {
     for leg in &mut legs {
         leg.superblock.roles[2] = Role::Active(1);
     }
+    legs[2].superblock.recovery_offset_sectors = 96;
+    let replacement = Replacement {
+        role: 1,
+        candidate: 2,
+        from_sectors: 96,
+    };
+    // In any order.
+    for order in [[0, 1, 2], [2, 0, 1]] {
+        let legs: Vec<Candidate> = order.iter().map(|&leg| legs[leg].clone()).collect();
+        let at = |leg| order.iter().position(|&other| other == leg).unwrap();
+        let assembly = Assembly::of(&legs).unwrap();
+        let both = [Member::InSync(at(0)), Member::InSync(at(1))];
+        assert_eq!(assembly.members, both);
+        let candidate = at(2);
+        let expected = Replacement {
+            candidate,
+            ..replacement
+        };
+        assert_eq!(assembly.replacement, Some(expected));
+        assert!(assembly.left_out.is_empty());
+        assert!(!assembly.is_uneven);
+    }
+    // Without the leg that it was to replace, it is a leg of that role like any other.
+    let alone = [legs[0].clone(), legs[2].clone()];
+    let assembly = Assembly::of(&alone).unwrap();
+    let rebuilding = Member::Rebuilding {
+        candidate: 1,
+        from_sectors: 96,
+        by_bitmap: false,
+    };
+    assert_eq!(assembly.members, [Member::InSync(0), rebuilding]);
+    assert_eq!(assembly.replacement, None);
+    assert!(assembly.is_uneven);
+    // One that is whole is filled no more.
+    let mut whole = legs.clone();
+    let features = whole[2].superblock.features;
+    whole[2].superblock.features = features.without(Features::RECOVERY_OFFSET);
+    let from_sectors = whole[2].superblock.size_sectors;
+    let assembly = Assembly::of(&whole).unwrap();
+    let expected = Replacement {
+        from_sectors,
+        ..replacement
+    };
+    assert_eq!(assembly.replacement, Some(expected));
+    // Of two replacements one is taken in.
+    let mut other = legs[2].clone();
+    other.superblock.dev_number = 3;
+    other.superblock.device_uuid = Uuid([3; 16]);
+    legs.push(other);
+    for leg in &mut legs {
+        leg.superblock.roles[3] = Role::Active(1);
+    }
     let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.replacement, Some(replacement));
+    assert_eq!(assembly.left_out, [(3, LeftOut::Replacement(1))]);
+}
+
+#[test]
+fn a_role_that_changed_hands_is_of_the_leg_that_heard_of_it_last() {
+    let mut legs = mirror(2);
+    let mut new = legs[1].clone();
+    new.name = "new".to_owned();
+    new.superblock.dev_number = 2;
+    new.superblock.device_uuid = Uuid([2; 16]);
+    legs.push(new);
+    for leg in &mut legs {
+        leg.superblock.roles[2] = Role::Active(1);
+    }
+    let mut older = legs.clone();
+    set_events(&mut older[2], 9);
+    let assembly = Assembly::of(&older).unwrap();
     assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(1)]);
-    assert_eq!(assembly.left_out, [(2, LeftOut::Replacement(1))]);
+    assert_eq!(assembly.left_out, [(2, LeftOut::Replaced(1))]);
+    let events = legs[2].superblock.events + 1;
+    set_events(&mut legs[2], events);
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(2)]);
+    assert_eq!(assembly.left_out, [(1, LeftOut::Replaced(1))]);
+    // The new leg is the first to hear that the other one is out.
+    legs[2].superblock.roles[1] = Role::Faulty;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(2)]);
+    let failed = LeftOut::Failed { by_bitmap: true };
+    assert_eq!(assembly.left_out, [(1, failed)]);
 }
 
 #[test]
@@ -553,6 +634,10 @@ fn line(assembly: &Assembly) -> String {
         format!(", {} bits of {}", bits.count_set(), bits.chunks())
     });
     let mut line = format!("{}; {:?}{bits}", members.join(", "), assembly.resync);
+    if let Some(replacement) = assembly.replacement {
+        let (role, from) = (replacement.role, replacement.from_sectors);
+        line += &format!("; {} for {role} from {from}", replacement.candidate);
+    }
     for leg in &assembly.spares {
         line += &format!("; {leg} spare");
     }
@@ -609,7 +694,7 @@ fn what_the_kernel_wrote_is_put_together() {
         ),
         (
             "raid1-replacing",
-            "0, 1; Nowhere, 0 bits of 1; 2 Replacement(1)".to_owned(),
+            "0, 1; Nowhere, 0 bits of 1; 2 for 1 from 57856".to_owned(),
         ),
     ] {
         let assembly = Assembly::of(&golden(name)).unwrap();

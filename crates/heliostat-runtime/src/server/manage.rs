@@ -3,7 +3,7 @@
 use heliostat_engine::{AddRefusal, FaultReason, Input, LegConfig, LegState, Missed};
 use heliostat_format::{Role, Superblock};
 use heliostat_leg::OpenedLeg;
-use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
+use heliostat_types::{LegId, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use super::{Server, leg_config, set_flags};
@@ -18,14 +18,17 @@ impl Server {
     /// Which leg is meant: a role, or a leg as it was written.
     fn leg_called(&self, text: &str) -> Result<LegId, String> {
         let names = self.core.leg_names();
-        let role = text.parse().ok().filter(|&role: &usize| role < names.len());
-        let role = role.or_else(|| names.iter().position(|name| is_same_leg(name, text)));
-        role.map(LegId::new).ok_or_else(|| {
-            let legs: Vec<String> = names
-                .iter()
-                .enumerate()
-                .map(|(role, name)| format!("{role} {name}"))
-                .collect();
+        let map = self.core.engine().map();
+        let role = text.parse().ok();
+        let leg = role.and_then(|role: usize| map.legs_of(role).lowest());
+        let named = || names.iter().position(|name| is_same_leg(name, text));
+        leg.or_else(|| named().map(LegId::new)).ok_or_else(|| {
+            let legs = map.all().iter();
+            let legs = legs.filter_map(|leg| {
+                let (role, name) = (map.role_of(leg)?, &names[leg.index()]);
+                Some(format!("{role} {name}"))
+            });
+            let legs: Vec<String> = legs.collect();
             format!("'{text}' is none of the legs: {}", legs.join(", "))
         })
     }
@@ -63,12 +66,11 @@ impl Server {
         let leg = self.leg_called(text)?;
         let name = self.core.leg_names()[leg.index()].clone();
         match self.core.engine().add_refusal(leg) {
-            None => {}
+            None | Some(AddRefusal::NoRole) => {}
             Some(AddRefusal::Present) => {
                 return Err(Refused::from(format!(
-                    "{name} is in use; 'heliostat fail {} {}' takes it out first",
-                    self.name,
-                    leg.index()
+                    "{name} is in use; 'heliostat fail {} {name}' takes it out first",
+                    self.name
                 )));
             }
             Some(refusal) => {
@@ -89,15 +91,15 @@ impl Server {
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let engine = self.core.engine();
         let names = self.core.leg_names();
-        let all = LegSet::first(names.len());
+        let role_of = |leg: LegId| engine.map().role_of(leg);
         let present = engine.writable().iter();
+        let present = present.filter_map(|leg| Some((role_of(leg)?, names[leg.index()].clone())));
+        let out = engine.map().all().difference(engine.writable());
         Some(Wanted {
             name: self.name.clone(),
-            present: present
-                .map(|leg| (leg.index(), names[leg.index()].clone()))
-                .collect(),
+            present: present.collect(),
             like: engine.array_superblock()?,
-            out: all.difference(engine.writable()),
+            out: out.iter().filter_map(role_of).map(LegId::new).collect(),
             known_since: engine.known_since(),
             spare_numbers: self.core.spare_numbers(),
             bitmap: engine.bitmap().cloned(),
@@ -127,12 +129,12 @@ impl Server {
         }
         let engine = self.core.engine();
         let out = |leg: &LegId| !engine.writable().contains(*leg);
+        let map = engine.map();
         let own = match superblock.role() {
-            Some(Role::Active(role)) if !is_new => Some(LegId::new(usize::from(role))),
+            Some(Role::Active(role)) if !is_new => map.legs_of(usize::from(role)).lowest(),
             _ => None,
         };
-        let all = LegSet::first(self.core.leg_names().len());
-        let leg = own.or_else(|| all.iter().find(out));
+        let leg = own.or_else(|| map.all().iter().find(out));
         let name = opened.name().to_owned();
         let Some(leg) = leg.filter(out) else {
             return Err(format!(
@@ -185,13 +187,19 @@ impl Server {
         let engine = self.core.engine();
         let names = self.core.leg_names();
         let now = self.core.now();
-        let legs = names.iter().enumerate().map(|(role, name)| {
-            let leg = LegId::new(role);
+        let replacing = engine.replacing();
+        let legs = names.iter().enumerate().map(|(index, name)| {
+            let leg = LegId::new(index);
             let bad = engine.bad_blocks(leg).ranges();
+            let is_new = replacing.is_some_and(|(_, by)| by == leg);
+            let state = match is_new {
+                true => "replacement",
+                false => status::word_of(engine.leg_state(leg)),
+            };
             LegStatus {
-                role,
+                role: engine.map().role_of(leg).unwrap_or(index),
                 leg: name.clone(),
-                state: status::word_of(engine.leg_state(leg)).to_owned(),
+                state: state.to_owned(),
                 write_mostly: engine.is_write_mostly(leg),
                 failfast: engine.is_failfast(leg),
                 bad_sectors: bad.map(|range| range.end - range.start).sum(),
@@ -207,7 +215,7 @@ impl Server {
             size_bytes: self.core.info.size_bytes,
             state: if is_active { "active" } else { "clean" }.to_owned(),
             legs_in_sync: engine.in_sync().count(),
-            legs_wanted: names.len(),
+            legs_wanted: engine.map().legs(),
             legs: legs.collect(),
             spares: self.core.spare_names().map(str::to_owned).collect(),
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),

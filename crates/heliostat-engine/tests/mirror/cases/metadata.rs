@@ -17,14 +17,14 @@ use crate::world::{LEG, Outcome, Setup, World};
 const CHUNK: u64 = 4096;
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
 const FULL: Outcome = Outcome::Bad(ErrorKind::NoSpace);
-const META: Meta = Meta {
+pub(super) const META: Meta = Meta {
     chunk_bytes: Some(4096),
     daemon_sleep_seconds: 5,
     events: 10,
     has_log: false,
 };
 
-fn setup(legs: usize, chunks: u64) -> Setup {
+pub(super) fn setup(legs: usize, chunks: u64) -> Setup {
     let leg = |number: u64| LegConfig {
         data_offset_bytes: (16 + 4 * number) << 10,
         ..LEG
@@ -37,7 +37,7 @@ fn setup(legs: usize, chunks: u64) -> Setup {
     }
 }
 
-fn new_world(setup: Setup) -> World {
+pub(super) fn new_world(setup: Setup) -> World {
     let mut world = World::new(setup, Box::new(First));
     world.tell_deadline();
     world

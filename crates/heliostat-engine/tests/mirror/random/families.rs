@@ -174,6 +174,68 @@ fn spares_take_over_and_power_fails() {
 }
 
 #[test]
+fn legs_are_replaced() {
+    let odds = Odds {
+        metadata: true,
+        replace: 400,
+        background: 100,
+        ..CALM
+    };
+    attack("legs_are_replaced", 60, odds, FULL);
+}
+
+#[test]
+fn legs_fail_while_one_is_replaced() {
+    let odds = Odds {
+        metadata: true,
+        replace: 500,
+        comes_back: 300,
+        background: 100,
+        by_hand: 150,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        silence: 50,
+        stuck: 60,
+        unsupported: 50,
+        full: 20,
+        ..CALM
+    };
+    attack("legs_fail_while_one_is_replaced", 120, odds, FULL);
+}
+
+#[test]
+fn power_fails_while_a_leg_is_replaced() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        replace: 500,
+        background: 100,
+        ..CALM
+    };
+    attack("power_fails_while_a_leg_is_replaced", 120, odds, FULL);
+}
+
+#[test]
+fn power_and_legs_fail_while_one_is_replaced() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        replace: 500,
+        comes_back: 400,
+        background: 100,
+        by_hand: 100,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        silence: 50,
+        stuck: 60,
+        ..CALM
+    };
+    attack("power_and_legs_fail_while_one_is_replaced", 120, odds, FULL);
+}
+
+#[test]
 fn power_fails_again_and_again() {
     let odds = Odds {
         metadata: true,

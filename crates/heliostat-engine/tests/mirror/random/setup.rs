@@ -78,6 +78,15 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
             leg.data_offset_bytes = room_bytes + dice.below(4) * 4096;
         }
     }
+    if odds.replace > 0 {
+        // One more, in whose place others are put that are to replace one.
+        let data_offset_bytes = legs[0].data_offset_bytes;
+        legs.push(LegConfig {
+            state: LegState::Missing,
+            data_offset_bytes,
+            ..random_leg(dice)
+        });
+    }
     Setup {
         seed,
         size_bytes,

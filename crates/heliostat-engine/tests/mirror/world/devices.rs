@@ -204,7 +204,8 @@ impl World {
         let before = self.events.len();
         let busy = self.pending.iter().any(|pending| pending.op.leg == leg);
         let is_out = !self.legs[leg.index()].is_present();
-        let is_recorded = self.engine.add_refusal(leg) != Some(AddRefusal::Unrecorded);
+        let refusal = self.engine.add_refusal(leg);
+        let is_recorded = !matches!(refusal, Some(AddRefusal::Unrecorded | AddRefusal::NoRole));
         if is_out && !busy && is_recorded {
             self.legs[leg.index()].come_back(config, rubbish);
             self.mark_incomplete(leg);
@@ -223,6 +224,45 @@ impl World {
             format!("{leg}: added {added}, is out {is_out}, is busy {busy}")
         });
         added
+    }
+
+    /// A leg is to be replaced by a device with rubbish on it. Whether that was begun.
+    pub(crate) fn replace(&mut self, leg: LegId) -> bool {
+        self.say(|| format!("replace {leg}"));
+        // While another one is replaced there is none.
+        let free = self.engine.free_leg().unwrap_or(leg);
+        let refusal = self.engine.replace_refusal(leg);
+        let is_good = self.good().contains(leg);
+        let is_busy = self.pending.iter().any(|pending| pending.op.leg == free);
+        let is_begun = self.engine.replacing().is_some();
+        let is_recorded = refusal != Some(AddRefusal::Unrecorded);
+        let may = is_good && !is_busy && !is_begun && is_recorded;
+        self.check(refusal.is_none() == may, || {
+            format!("{leg} cannot be replaced: {refusal:?}")
+        });
+        let config = LegConfig {
+            state: LegState::InSync,
+            ..self.legs[free.index()].config
+        };
+        let superblock = if may {
+            self.legs[free.index()].come_back(config, None);
+            self.legs[free.index()].bad.clear();
+            let role = self.engine.map().role_of(leg);
+            self.give_role(free, role.expect("it is in sync"));
+            self.format_new(free)
+        } else {
+            self.superblock_on(leg).expect("it has one")
+        };
+        let before = self.events.len();
+        self.input(Input::ReplaceLeg {
+            leg,
+            config,
+            superblock: Box::new(superblock),
+        });
+        let begun = Event::ReplaceBegun { leg, by: free };
+        let is_begun = self.events[before..].contains(&begun);
+        self.check(is_begun == may, || format!("{leg}: begun {is_begun}"));
+        is_begun
     }
 
     /// There is one more spare.

@@ -1,0 +1,324 @@
+//! Legs that are replaced while they serve, step by step.
+
+use heliostat_engine::{
+    AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10,
+};
+use heliostat_format::{Features, Role};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
+
+use super::metadata::{META, new_world, setup};
+use super::{DONE, answer, at_leg, end};
+use crate::policies::First;
+use crate::world::{LEG, Outcome, Setup, World};
+
+const CHUNK: u64 = 4096;
+const IO: Outcome = Outcome::Bad(ErrorKind::Io);
+
+fn leg(index: usize) -> LegId {
+    LegId::new(index)
+}
+
+/// A mirror of so many legs, and room for one more.
+fn mirror(legs: usize) -> World {
+    let mut setup = setup(legs + 1, 128);
+    setup.legs[legs].state = LegState::Missing;
+    setup.map = Some(Map::mirror(legs, setup.size_bytes));
+    new_world(setup)
+}
+
+/// The same, at rest and in no hurry.
+fn slow_mirror(legs: usize) -> World {
+    let mut world = mirror(legs);
+    world.pump();
+    world.set_rates(0, 1);
+    world
+}
+
+fn finish(world: &mut World) {
+    world.set_rates(u64::MAX, u64::MAX);
+    world.finish_background();
+}
+
+fn set_of(legs: &[usize]) -> LegSet {
+    legs.iter().map(|&index| leg(index)).collect()
+}
+
+/// What the superblock of a leg says of who is in.
+fn roles_on(world: &World, index: usize, count: usize) -> Vec<Role> {
+    let superblock = world.superblock_on(leg(index)).expect("it has one");
+    superblock.roles[..count].to_vec()
+}
+
+fn is_replacement(world: &World, index: usize) -> bool {
+    let superblock = world.superblock_on(leg(index)).expect("it has one");
+    superblock.features.contains(Features::REPLACEMENT)
+}
+
+#[test]
+fn a_leg_is_replaced_and_its_number_is_free_for_the_next() {
+    let mut world = mirror(2);
+    world.pump();
+    assert!(world.replace(leg(1)));
+    assert_eq!(world.engine.replacing(), Some((leg(1), leg(2))));
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 1]), "both go on");
+    finish(&mut world);
+    let replaced = Event::LegReplaced {
+        leg: leg(1),
+        by: leg(2),
+    };
+    assert!(world.events.contains(&replaced));
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 2]));
+    assert_eq!(world.believed(), set_of(&[0, 2]));
+    let [in_0, in_1] = [Role::Active(0), Role::Active(1)];
+    for index in [0, 2] {
+        assert_eq!(roles_on(&world, index, 3), [in_0, Role::Faulty, in_1]);
+        assert!(!is_replacement(&world, index));
+    }
+    assert_eq!(
+        world.engine.add_refusal(leg(1)),
+        Some(AddRefusal::NoRole),
+        "it is none of the legs any more"
+    );
+    // What it held, others hold; what is written goes there.
+    let request = world.write(Extent::new(0, CHUNK));
+    world.pump();
+    assert_eq!(answer(&world, request), DONE);
+    assert!(at_leg(&world, 1, OpKind::Write).is_empty());
+    assert_eq!(world.engine.free_leg(), Some(leg(1)));
+    assert!(world.replace(leg(0)), "one after the other");
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
+    assert_eq!(world.engine.map().role_of(leg(1)), Some(0));
+    assert!(world.replace(leg(2)));
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 1]));
+    world.settle();
+}
+
+#[test]
+fn a_leg_of_raid10_is_replaced() {
+    let layout = Raid10 {
+        order: CopyOrder::Near,
+        copies: 2,
+        chunk_bytes: CHUNK,
+    };
+    for order in [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset] {
+        let layout = Layout::Raid10(Raid10 { order, ..layout });
+        let missing = LegConfig {
+            state: LegState::Missing,
+            ..LEG
+        };
+        let mut legs = vec![LEG; 4];
+        legs.push(missing);
+        for leg in &mut legs {
+            leg.data_offset_bytes = 64 << 10;
+        }
+        let setup = Setup {
+            size_bytes: 128 * CHUNK,
+            map: Some(Map::for_size(layout, 4, 128 * CHUNK).unwrap()),
+            legs,
+            meta: Some(META),
+            ..Setup::legs(1)
+        };
+        let mut world = World::new(setup, Box::new(First));
+        world.pump();
+        // The other leg with its chunks is out: they depend on this one alone.
+        world.fail_leg(leg(0), FaultReason::ByHand);
+        world.pump();
+        assert!(world.replace(leg(1)));
+        world.fail_leg(leg(1), FaultReason::ByHand);
+        assert!(
+            world.engine.in_sync().contains(leg(1)),
+            "nobody else has it"
+        );
+        finish(&mut world);
+        assert_eq!(world.engine.in_sync(), set_of(&[2, 3, 4]));
+        assert_eq!(world.engine.leg_state(leg(1)), LegState::Faulted);
+        world.settle();
+    }
+}
+
+#[test]
+fn what_is_written_goes_to_the_new_leg_and_nothing_is_read_from_it() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.pump();
+    let request = world.write(Extent::new(0, 512));
+    world.pump_operations();
+    assert!(!at_leg(&world, 2, OpKind::Write).is_empty() || answer(&world, request) == DONE);
+    world.pump();
+    assert_eq!(answer(&world, request), DONE);
+    assert!(is_replacement(&world, 2));
+    let says = world.superblock_on(leg(2)).unwrap();
+    assert_eq!(says.role(), Some(Role::Active(1)));
+    assert!(says.features.contains(Features::RECOVERY_OFFSET));
+    assert_eq!(world.believed(), set_of(&[0, 1]));
+    finish(&mut world);
+    world.settle();
+}
+
+#[test]
+fn the_new_leg_is_the_first_to_hear_that_the_other_one_is_out() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.set_rates(u64::MAX, u64::MAX);
+    let is_told = |world: &World, index| {
+        let told = roles_on(world, index, 2)[1] == Role::Faulty;
+        told && world.superblock_on(leg(index)).is_some()
+    };
+    // One operation at a time, until somebody has heard of it.
+    for _ in 0..10_000 {
+        if (0..3).any(|index| is_told(&world, index)) {
+            break;
+        }
+        if !world.pump_one() {
+            let deadline = world.engine.next_deadline().expect("it goes on");
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    assert!(is_told(&world, 2) && !is_told(&world, 0) && !is_told(&world, 1));
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 1]), "not on record yet");
+    world.judge_power_cut();
+    // The power fails here: whoever heard of it counts.
+    world.fail_power();
+    let all = LegSet::first(3);
+    world.take_up_with(all, 0, Box::new(First));
+    world.settle();
+    assert_eq!(world.engine.in_sync().count(), 2);
+    assert!((0..2).all(|index| roles_on(&world, index, 2)[1] == Role::Faulty));
+}
+
+#[test]
+fn where_the_leg_fails_that_is_replaced_the_new_one_goes_on_in_its_role() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.pump();
+    world.fail_leg(leg(1), FaultReason::ByHand);
+    world.pump();
+    assert_eq!(world.engine.replacing(), None);
+    assert_eq!(world.engine.leg_state(leg(2)), LegState::Rebuilding);
+    assert!(!is_replacement(&world, 2), "it is a leg like any other");
+    assert_eq!(world.engine.free_leg(), Some(leg(1)));
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 2]));
+    let replaced = |event: &Event| matches!(event, Event::LegReplaced { .. });
+    assert!(!world.events.iter().any(replaced), "it failed");
+    world.settle();
+}
+
+#[test]
+fn where_the_new_leg_fails_the_old_one_stays() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.pump();
+    world.fail_leg(leg(2), FaultReason::ByHand);
+    world.pump();
+    assert_eq!(world.engine.replacing(), None);
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 1]));
+    let roles = [Role::Active(0), Role::Active(1), Role::Faulty];
+    assert_eq!(roles_on(&world, 0, 3), roles);
+    assert_eq!(world.believed(), set_of(&[0, 1]));
+    assert!(world.replace(leg(1)), "another one");
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 2]));
+    world.settle();
+}
+
+#[test]
+fn a_replacement_goes_on_where_it_was_after_the_power_failed() {
+    let mut world = mirror(2);
+    world.pump();
+    world.set_rates(0, 1 << 20);
+    world.replace(leg(0));
+    world.pump();
+    // So far that it says so.
+    while world.superblock_on(leg(2)).unwrap().recovery_offset_sectors == 0 {
+        let deadline = world.engine.next_deadline().expect("it goes on");
+        world.now = world.now.max(deadline);
+        world.tell_deadline();
+        world.pump();
+    }
+    world.fail_power();
+    world.take_up_with(LegSet::first(3), 0, Box::new(First));
+    assert_eq!(world.engine.replacing(), Some((leg(0), leg(2))));
+    let left = world.engine.missing_bytes(leg(2)).expect("it is filled");
+    assert!(left < world.setup.size_bytes, "{left} are missing");
+    world.pump();
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
+    world.settle();
+}
+
+#[test]
+fn a_read_that_the_replaced_leg_has_in_hand_is_answered_by_another() {
+    let mut world = slow_mirror(1);
+    world.replace(leg(0));
+    world.pump();
+    world.set_rates(u64::MAX, u64::MAX);
+    while world.engine.in_sync() == set_of(&[0]) {
+        world.pump_operations();
+        if world.engine.in_sync() == set_of(&[0])
+            && let Some(deadline) = world.engine.next_deadline()
+        {
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    assert_eq!(world.engine.in_sync(), set_of(&[1]));
+    let request = world.read(Extent::new(0, 512));
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    assert!(matches!(answer(&world, request), Some(Ok(_))));
+    world.settle();
+}
+
+#[test]
+fn what_cannot_be_replaced_is_refused() {
+    let mut world = slow_mirror(3);
+    world.fail_leg(leg(2), FaultReason::ByHand);
+    world.pump();
+    let refusal = |world: &World, index| world.engine.replace_refusal(leg(index));
+    assert_eq!(refusal(&world, 2), Some(AddRefusal::NotInSync));
+    world.replace(leg(0));
+    world.pump();
+    assert_eq!(refusal(&world, 1), Some(AddRefusal::Replacing));
+    let mut plain = new_world(setup(2, 128));
+    plain.pump();
+    assert_eq!(refusal(&plain, 0), Some(AddRefusal::NoRoom));
+}
+
+#[test]
+fn a_new_leg_that_fails_the_last_step_leaves_all_as_it_was() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.pump();
+    world.set_rates(u64::MAX, u64::MAX);
+    // All is copied, and the new leg fails the event that would give it the role.
+    let mut is_failed = false;
+    for _ in 0..10_000 {
+        let is_last = |at: usize| {
+            let pending = &world.pending[at];
+            let superblock = heliostat_format::Superblock::parse(&pending.snapshot);
+            let roles = superblock.map(|superblock| superblock.roles);
+            roles.is_ok_and(|roles| roles[1] == Role::Faulty)
+        };
+        let at = (0..world.pending.len()).find(|&at| is_last(at));
+        if let Some(at) = at {
+            assert_eq!(world.pending[at].op.leg, leg(2));
+            world.complete(at, IO);
+            is_failed = true;
+            break;
+        }
+        if !world.pump_one() {
+            let deadline = world.engine.next_deadline().expect("it goes on");
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    assert!(is_failed);
+    world.pump();
+    assert_eq!(world.engine.in_sync(), set_of(&[0, 1]));
+    assert_eq!(world.engine.leg_state(leg(2)), LegState::Faulted);
+    assert_eq!(world.believed(), set_of(&[0, 1]));
+    world.settle();
+}
