@@ -238,12 +238,15 @@ impl Checker {
             return;
         }
         let writes = std::mem::take(&mut self.writes);
+        let changed = self.changed;
         self.for_cells(facts.extent, |cell| {
             for version in &mut cell.versions {
                 if version.write == write {
                     version.first_end = version.first_end.min(tick);
                 } else if version.reset && writes[version.write].answered < facts.start {
-                    version.first_end = version.first_end.min(writes[version.write].answered);
+                    // Which of several was there first is not known of what was before.
+                    let since = writes[version.write].answered.max(changed);
+                    version.first_end = version.first_end.min(since);
                 }
             }
             if cell.failed.is_some_and(|failed| failed < facts.start) {
