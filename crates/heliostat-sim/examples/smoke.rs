@@ -6,10 +6,11 @@
 //!
 //! `smoke` plays the kept seeds and some fresh ones, `soak` large scenarios until the seeds or the
 //! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug. Both
-//! of the former play the life of an array with metadata besides, for each fresh seed.
+//! of the former play the life of an array with metadata besides, for each fresh seed; somebody
+//! tends each second of these.
 //! OPTIONS: `--seeds N`, `--from S` (the first fresh one; the clock says it otherwise),
 //! `--minutes M`, `--doublecheck` (each twice, and both compared), `--keep-going` (after a
-//! failure).
+//! failure), `--tended` (nothing but arrays that somebody tends).
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -26,8 +27,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use heliostat_sim::{
-    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_life_seeds, kept_seeds, planted,
-    run_planted,
+    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_life_seeds, kept_seeds, kept_tended_seeds,
+    planted, run_planted,
 };
 
 /// Fresh seeds of a smoke test where nobody says how many: a minute on two cores.
@@ -35,6 +36,9 @@ const SMOKE_SEEDS: u64 = 1_000;
 
 /// Runs that the shrinker may take: some seconds for small scenarios, minutes for large ones.
 const SHRINK_RUNS: u32 = 1_000;
+
+/// The same for a planted bug, of which only has to be seen that it becomes small.
+const PLANTED_SHRINK_RUNS: u32 = 150;
 
 /// Seeds within which every planted bug shows.
 const PLANTED_SEEDS: std::ops::Range<u64> = 1_001..1_200;
@@ -52,6 +56,8 @@ enum Kind {
     Large,
     /// An array with metadata, and power cuts.
     Life,
+    /// The same, and somebody who adds legs and compares them.
+    Tended,
 }
 
 impl Kind {
@@ -60,6 +66,7 @@ impl Kind {
             Self::Small => Trial::random(seed),
             Self::Large => Trial::large(seed),
             Self::Life => Trial::life(seed),
+            Self::Tended => Trial::tended(seed),
         }
     }
 }
@@ -76,6 +83,7 @@ struct Plan {
     minutes: Option<f64>,
     doublecheck: bool,
     keep_going: bool,
+    only_tended: bool,
 }
 
 fn main() -> ExitCode {
@@ -125,14 +133,18 @@ fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
     };
     let kept = kept.into_iter().map(|seed| (kind, seed));
     let lives = kept_life_seeds().into_iter();
+    let lives = lives.map(|seed| (Kind::Life, seed));
+    let tended = kept_tended_seeds().into_iter();
+    let tended = tended.map(|seed| (Kind::Tended, seed));
     let mut plan = Plan {
         kind,
-        kept: kept.chain(lives.map(|seed| (Kind::Life, seed))).collect(),
+        kept: kept.chain(lives).chain(tended).collect(),
         from: fresh_seed(),
         seeds: if large { u64::MAX } else { SMOKE_SEEDS },
         minutes: None,
         doublecheck: false,
         keep_going: false,
+        only_tended: false,
     };
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -160,6 +172,7 @@ fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
             }
             "--doublecheck" => plan.doublecheck = true,
             "--keep-going" => plan.keep_going = true,
+            "--tended" => plan.only_tended = true,
             _ => return Err(format!("there is no option {option}")),
         }
     }
@@ -201,10 +214,16 @@ impl Shared<'_> {
             let index = usize::try_from(index).expect("the list is short");
             return Some(self.plan.kept[index]);
         }
-        let fresh = (index - kept) / 2;
-        let is_life = (index - kept) % 2 == 1;
-        let kind = if is_life { Kind::Life } else { self.plan.kind };
-        (fresh < self.plan.seeds).then(|| (kind, self.plan.from.wrapping_add(fresh)))
+        let scenarios_per_seed = if self.plan.only_tended { 1 } else { 2 };
+        let fresh = (index - kept) / scenarios_per_seed;
+        let seed = self.plan.from.wrapping_add(fresh);
+        let kind = match ((index - kept) % 2, seed % 2) {
+            _ if self.plan.only_tended => Kind::Tended,
+            (0, _) => self.plan.kind,
+            (_, 0) => Kind::Life,
+            (_, _) => Kind::Tended,
+        };
+        (fresh < self.plan.seeds).then_some((kind, seed))
     }
 
     fn play(&self) {
@@ -303,7 +322,7 @@ fn play_planted(names: &[String]) -> bool {
             Ok(found) => {
                 let (seed, legs) = (found.failure.seed, found.trial.scenario.array.legs.len());
                 let jobs = found.trial.scenario.jobs.len();
-                let shrunk = found.shrink(SHRINK_RUNS);
+                let shrunk = found.shrink(PLANTED_SHRINK_RUNS);
                 let left = &shrunk.trial.scenario;
                 println!(
                     "{name:26} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} \

@@ -23,9 +23,11 @@ pub(crate) fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
         let data_offset_bytes = array.data_offset_bytes();
         let mut store = Store::new(map.clone(), LegId::new(index), scenario.fidelity)
             .with_data_at(data_offset_bytes);
-        if array.metadata.is_some() {
-            Formatted::new(scenario, map, index).write(&mut store);
-        }
+        let made = array.metadata.map(|_| {
+            let formatted = Formatted::new(scenario, map, index);
+            formatted.write(&mut store);
+            Box::new(formatted.superblock)
+        });
         let used_bytes = data_offset_bytes + map.leg_bytes(LegId::new(index));
         let medium = Medium::new(
             scenario.faults.iter(),
@@ -35,6 +37,7 @@ pub(crate) fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
             luck.clone().next_u64(),
         );
         let mut leg = SimLeg::new(model, store, luck, &spec.model);
+        leg.made = made;
         leg.medium = medium.map(Box::new);
         leg.is_shared = !spec.device.is_empty();
         legs.push(leg);

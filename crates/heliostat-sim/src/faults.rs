@@ -13,7 +13,7 @@ use stdx::units::{parse_size, parse_time_ns};
 /// A fault of one leg, or of the whole machine. Times count from the start of measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which leg, from 0; `None` for a power cut, and only for that.
+    /// Which leg, from 0; `None` for what hits the whole machine, and only for that.
     pub leg: Option<usize>,
     /// When it begins, in ns; below zero: during the warm-up.
     pub at_ns: i64,
@@ -65,6 +65,19 @@ pub enum Effect {
     FlushLies,
     /// The machine loses its power.
     PowerCut,
+    /// Somebody takes the leg out.
+    Failed,
+    /// Somebody adds the leg again, as soon as it is out, there, and can be added: with what it
+    /// has, of which it gets what the bitmap says, or as a new one.
+    Added {
+        /// As a new one.
+        is_new: bool,
+    },
+    /// Somebody has the legs compared.
+    Scrub {
+        /// And made equal.
+        repair: bool,
+    },
 }
 
 impl Effect {
@@ -83,13 +96,33 @@ impl Effect {
             Self::BitRot => "bit_rot",
             Self::FlushLies => "flush_lies",
             Self::PowerCut => "power_cut",
+            Self::Failed => "failed",
+            Self::Added { .. } => "added",
+            Self::Scrub { .. } => "scrub",
         }
+    }
+
+    /// Whether it is about no leg, but about all of the machine.
+    const fn is_of_machine(self) -> bool {
+        matches!(self, Self::PowerCut | Self::Scrub { .. })
+    }
+
+    /// Whether it is known of arrays with metadata alone.
+    pub(crate) const fn needs_metadata(self) -> bool {
+        matches!(self, Self::Failed | Self::Added { .. } | Self::Scrub { .. })
     }
 
     /// Whether it hits single operations or sectors, so that they can be counted.
     const fn is_counted(self) -> bool {
         match self {
-            Self::Slow(_) | Self::Pause(_) | Self::Stuck | Self::Dead | Self::PowerCut => false,
+            Self::Slow(_)
+            | Self::Pause(_)
+            | Self::Stuck
+            | Self::Dead
+            | Self::PowerCut
+            | Self::Failed
+            | Self::Added { .. }
+            | Self::Scrub { .. } => false,
             Self::Error(_)
             | Self::LostWrite
             | Self::TornWrite(_)
@@ -106,7 +139,7 @@ impl Effect {
 }
 
 /// The keys that [`Fault::set`] knows: what goes wrong,
-const EFFECT_KEYS: [&str; 11] = [
+const EFFECT_KEYS: [&str; 14] = [
     "slow",
     "pause",
     "stuck",
@@ -118,6 +151,9 @@ const EFFECT_KEYS: [&str; 11] = [
     "bit_rot",
     "flush_lies",
     "power_cut",
+    "failed",
+    "added",
+    "scrub",
 ];
 
 /// and what is said of it.
@@ -204,14 +240,13 @@ impl Fault {
             "slow" => Some(Effect::Slow(parse_factor(key, value)?)),
             "pause" => Some(Effect::Pause(parse_time(key, value)?)),
             "stuck" => flag(Effect::Stuck)?,
-            "error" => Some(Effect::Error(match value {
-                "read" => FailedKind::Read,
-                "write" => FailedKind::Write,
-                _ => {
-                    let text = format_args!("'{value}' is neither read nor write");
-                    return Err(SettingError::value(key, text));
-                }
-            })),
+            "error" => Some(Effect::Error(
+                if is_second(key, value, ["read", "write"])? {
+                    FailedKind::Write
+                } else {
+                    FailedKind::Read
+                },
+            )),
             "dead" => flag(Effect::Dead)?,
             "lost_write" => flag(Effect::LostWrite)?,
             "torn_write" => {
@@ -225,6 +260,13 @@ impl Fault {
             "bit_rot" => flag(Effect::BitRot)?,
             "flush_lies" => flag(Effect::FlushLies)?,
             "power_cut" => flag(Effect::PowerCut)?,
+            "failed" => flag(Effect::Failed)?,
+            "added" => Some(Effect::Added {
+                is_new: is_second(key, value, ["bits", "whole"])?,
+            }),
+            "scrub" => Some(Effect::Scrub {
+                repair: is_second(key, value, ["check", "repair"])?,
+            }),
             _ => {
                 return Err(SettingError::unknown(
                     key,
@@ -264,9 +306,15 @@ impl Fault {
         }
         self.check_fit(effect)?;
         let size_bytes = match (self.leg, effect) {
-            (None, Effect::PowerCut) => return Ok(()),
+            (None, effect) if effect.is_of_machine() => return Ok(()),
             (Some(_), Effect::PowerCut) => {
                 return Err("leg: a power cut hits the whole machine; leave leg out".to_owned());
+            }
+            (Some(_), effect) if effect.is_of_machine() => {
+                return Err(format!(
+                    "leg: {} is about all legs; leave leg out",
+                    effect.key()
+                ));
             }
             (None, _) => return Err("leg is missing: which one, from 0".to_owned()),
             (Some(leg), _) => *leg_bytes.get(leg).ok_or_else(|| {
@@ -380,7 +428,10 @@ impl Fault {
             | Effect::MisdirectedWrite
             | Effect::BitRot
             | Effect::FlushLies
-            | Effect::PowerCut => return None,
+            | Effect::PowerCut
+            | Effect::Failed
+            | Effect::Added { .. }
+            | Effect::Scrub { .. } => return None,
         };
         let (at, until) = self.period(begins_at);
         Some(FaultRule { at, until, effect })
@@ -403,7 +454,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.leg {
             Some(leg) => write!(f, "leg {leg} ")?,
-            None => f.write_str("the machine ")?,
+            None if self.effect == Some(Effect::PowerCut) => f.write_str("the machine ")?,
+            None => {}
         }
         match self.effect {
             None => f.write_str("has no fault")?,
@@ -460,6 +512,11 @@ impl fmt::Display for Effect {
             Self::BitRot => "rots",
             Self::FlushLies => "lies about flushes",
             Self::PowerCut => "has no power",
+            Self::Failed => "is taken out",
+            Self::Added { is_new: false } => "is added again",
+            Self::Added { is_new: true } => "is added as a new one",
+            Self::Scrub { repair: false } => "legs are compared",
+            Self::Scrub { repair: true } => "legs are compared and made equal",
         })
     }
 }
@@ -472,6 +529,16 @@ impl fmt::Display for Seconds {
         let text = format!("{:.3}", self.0);
         write!(f, "{} s", text.trim_end_matches('0').trim_end_matches('.'))
     }
+}
+
+/// Whether a value is the second of two words, and not the first.
+fn is_second(key: &str, value: &str, words: [&str; 2]) -> Result<bool, SettingError> {
+    let [first, second] = words;
+    if value != first && value != second {
+        let text = format_args!("'{value}' is neither {first} nor {second}");
+        return Err(SettingError::value(key, text));
+    }
+    Ok(value == second)
 }
 
 fn parse_time(key: &str, value: &str) -> Result<Duration, SettingError> {

@@ -68,6 +68,8 @@ pub(crate) struct KernelArray {
     by_role: Vec<Option<usize>>,
     /// From which sector of the array on it is to be resynced, if anywhere.
     resync_from: u64,
+    /// It was not stopped in order, and is not resynced: only one disk is in sync.
+    is_alone: bool,
     /// Those of the disks in sync.
     bitmaps: Vec<Bits>,
 }
@@ -147,6 +149,7 @@ pub(crate) fn assemble(disks: &[Option<Disk<'_>>]) -> Result<KernelArray, String
         members,
         by_role,
         resync_from: freshest.resync_offset,
+        is_alone: false,
         bitmaps: Vec::new(),
     };
     if !array
@@ -163,7 +166,8 @@ pub(crate) fn assemble(disks: &[Option<Disk<'_>>]) -> Result<KernelArray, String
         array.bitmaps.extend(bits);
     }
     if array.map.is_mirror() && in_sync.len() == 1 {
-        // There is nothing that it could differ from.
+        // There is nothing in sync that it could differ from.
+        array.is_alone = array.resync_from != CLEAN;
         array.resync_from = CLEAN;
     }
     Ok(array)
@@ -277,9 +281,19 @@ impl KernelArray {
 
     /// The copies of a sector of the array that md may read, now or after the resync: where that
     /// copies it the first one, otherwise all.
+    ///
+    /// After an unclean stop md also reads a disk that has recovered in part, below where that had
+    /// come, in what the stop may have left different; where only one disk of a mirror is in sync,
+    /// it does not even make that equal. That is so of its own arrays as well, and of such disks
+    /// only what no bit speaks of is looked at here.
     pub(crate) fn readers(&self, sector: u64) -> Vec<Copy> {
+        let resyncs = self.resyncs(sector);
+        let has_bit = self.bitmaps.is_empty() || self.bitmaps.iter().any(|bits| bits.has(sector));
+        let may_differ = resyncs == Resyncs::Surely || self.is_alone && has_bit;
+        let is_in_sync = |copy: &Copy| matches!(self.members[copy.disk].taken, Taken::InSync(_));
         let copies = self.copies(sector);
-        match self.resyncs(sector) {
+        let copies = copies.filter(|copy| !may_differ || is_in_sync(copy));
+        match resyncs {
             Resyncs::Surely => copies.take(1).collect(),
             Resyncs::Perhaps | Resyncs::Not => copies.collect(),
         }

@@ -1,6 +1,7 @@
 //! One leg: a device model for its time, a store for its bytes, and what it was seen to do.
 
 use heliostat_engine::LegOp;
+use heliostat_format::Superblock;
 use heliostat_model::{DeviceModel, DeviceSpec};
 use heliostat_types::{
     Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, RandomStream, SECTOR_BYTES,
@@ -18,6 +19,8 @@ use crate::store::Store;
 pub(crate) struct SimLeg {
     model: Box<dyn DeviceModel>,
     pub(crate) store: Store,
+    /// What it said of its array when that was made, where legs say anything.
+    pub(crate) made: Option<Box<Superblock>>,
     /// What is wrong with the bytes; `None` where nothing will ever be.
     pub(crate) medium: Option<Box<Medium>>,
     /// A bug on purpose: flushes make nothing durable.
@@ -105,6 +108,7 @@ impl SimLeg {
         Self {
             model,
             store,
+            made: None,
             medium: None,
             forgets_flushes: false,
             forgets_data: false,
@@ -322,6 +326,24 @@ impl SimLeg {
         }
         let medium = self.medium.as_mut().expect("the power fails");
         medium.cut_power(now, &mut self.store);
+    }
+
+    /// It has been without power at `now`, with nothing in the device.
+    pub(crate) fn lose_cache(&mut self, now: Instant) {
+        if let Some(medium) = &mut self.medium {
+            medium.cut_power(now, &mut self.store);
+        }
+    }
+
+    /// Puts bytes there at once and for good, below the data: whole sectors.
+    pub(crate) fn put_raw(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        self.store.put_raw(offset_bytes, bytes);
+        if let Some(medium) = &mut self.medium {
+            let extent = Extent::new(offset_bytes, bytes.len() as u64);
+            for sector in extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES {
+                medium.put(sector);
+            }
+        }
     }
 
     /// Whether an injected fault has damaged a sector.

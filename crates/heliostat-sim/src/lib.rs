@@ -53,7 +53,7 @@ pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
 pub use leg_spec::{HbaSpec, LegSpec};
-pub use lives::kept_life_seeds;
+pub use lives::{kept_life_seeds, kept_tended_seeds};
 pub use metadata::MetadataSpec;
 #[doc(hidden)]
 pub use planted::{Found, planted, run_planted};

@@ -7,6 +7,8 @@
 
 mod check;
 mod missed;
+mod operator;
+mod scrub;
 mod spoil;
 mod start;
 mod watch;
@@ -16,6 +18,8 @@ use std::collections::BTreeMap;
 use heliostat_engine::Input;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
 
+pub(crate) use self::operator::Operator;
+use self::scrub::Difference;
 use crate::faults::Effect;
 use crate::shadow::Moment;
 use crate::simulation::Simulation;
@@ -40,6 +44,8 @@ pub(crate) struct Lives {
     /// Whether legs in sync are equal but for what is being written: they were at the start, or the
     /// resync is done.
     pub(crate) is_synced: bool,
+    /// What differed when the scrub that is under way began.
+    before_scrub: Vec<Difference>,
     /// Metadata was damaged, or no leg that held everything comes back: nothing more is promised.
     pub(crate) is_over: bool,
 }
@@ -107,8 +113,10 @@ impl Simulation {
             self.fail(format!("at the start, {text}"));
         }
         let in_sync = self.engine.in_sync();
+        let all = LegSet::first(self.legs.len());
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.waits_for = Some(in_sync);
+        lives.out = all.difference(in_sync);
     }
 
     /// Serves clients as soon as the legs know who is in sync; whether it is that moment.
@@ -150,9 +158,20 @@ impl Simulation {
         let Some(lives) = &mut self.lives else {
             return;
         };
+        if lives.out.contains(leg) {
+            return;
+        }
         lives.out.insert(leg);
         let all = Extent::new(0, self.engine.map().size_bytes());
         self.read_elsewhere(leg, all);
+    }
+
+    /// A leg was given all that it had missed, and is read.
+    pub(crate) fn leg_is_in(&mut self, leg: LegId) {
+        if let Some(lives) = &mut self.lives {
+            lives.out.remove(leg);
+            lives.distrusted.remove(leg);
+        }
     }
 
     /// A leg is no longer read in `extent`: where legs have differed since the last power cut,

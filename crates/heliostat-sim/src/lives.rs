@@ -90,6 +90,50 @@ impl Trial {
     }
 }
 
+/// Lives that somebody tends: the seeds of the list that this crate keeps, which once showed a bug.
+#[must_use]
+pub fn kept_tended_seeds() -> Vec<u64> {
+    seeds_of(include_str!("../seeds-tended.txt"))
+}
+
+impl Trial {
+    /// The life of a seed with somebody who takes legs out and adds them again, as they are or as
+    /// new ones, and has them compared.
+    #[must_use]
+    pub fn tended(seed: u64) -> Self {
+        let mut trial = Self::life(seed);
+        let scenario = &mut trial.scenario;
+        "tended".clone_into(&mut scenario.name);
+        let prng = &mut RandomStream::new(seed, "tended", 0);
+        let end = scenario.seconds;
+        let legs = scenario.array.legs.len();
+        let mut errands = Vec::new();
+        for _ in 0..prng.below(3) {
+            let leg = small(prng.below(legs as u64));
+            let at = below(prng, end);
+            errands.push(Fault::new(leg, Effect::Failed).between(at, at));
+        }
+        for leg in 0..legs {
+            for _ in 0..prng.below(3) {
+                let is_new = prng.below(4) == 0;
+                let at = below(prng, end);
+                errands.push(Fault::new(leg, Effect::Added { is_new }).between(at, end));
+            }
+        }
+        let of_machine = |effect, at, until| Fault {
+            leg: None,
+            ..Fault::new(0, effect).between(at, until)
+        };
+        for _ in 0..prng.below(3) {
+            let repair = prng.below(2) == 0;
+            let at = below(prng, end);
+            errands.push(of_machine(Effect::Scrub { repair }, at, at));
+        }
+        scenario.faults.extend(errands);
+        trial
+    }
+}
+
 /// A time below `max`, of whole microseconds.
 fn below(prng: &mut dyn Prng, max: Duration) -> Duration {
     Duration::from_us(1 + prng.below(max.as_ns() / 1000))
@@ -259,7 +303,7 @@ fn random_harm(prng: &mut dyn Prng, leg_count: u64, end: Duration) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds};
+    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds, kept_tended_seeds};
 
     #[test]
     fn random_lives_make_sense() {
@@ -287,5 +331,17 @@ mod tests {
             }
         }
         assert!(answered > 100_000 && cuts > 200, "{answered}, {cuts}");
+    }
+
+    #[test]
+    fn random_lives_that_somebody_tends_are_good() {
+        let seeds = kept_tended_seeds().into_iter();
+        for seed in seeds.chain(FIRST_WITH_HARM..FIRST_WITH_HARM + 60) {
+            let trial = Trial::tended(seed);
+            assert_eq!(trial.scenario.check(), Ok(()), "{}", trial.to_text(""));
+            if let Err(failure) = trial.play(seed % 10 == 0) {
+                panic!("{failure}");
+            }
+        }
     }
 }

@@ -59,7 +59,10 @@ impl Harm {
             | Effect::Stuck
             | Effect::Error(_)
             | Effect::Dead
-            | Effect::PowerCut => None,
+            | Effect::PowerCut
+            | Effect::Failed
+            | Effect::Added { .. }
+            | Effect::Scrub { .. } => None,
         }
     }
 
@@ -168,6 +171,11 @@ impl Medium {
 
     pub(crate) fn is_damaged(&self, sector: u64) -> bool {
         self.damaged.contains(&sector)
+    }
+
+    /// The damaged sectors from this one on.
+    pub(crate) fn damaged(&self, from: u64) -> impl Iterator<Item = u64> + '_ {
+        self.damaged.range(from..).copied()
     }
 
     /// Whether any sector before this one is damaged.
@@ -386,6 +394,14 @@ impl Medium {
         let cache = self.cache.as_mut();
         let cache = cache.expect("there is a cache where the power fails");
         cache.lands_at_cut(op.extent)
+    }
+
+    /// The sector was given other bytes by somebody else, for good.
+    pub(crate) fn put(&mut self, sector: u64) {
+        self.damaged.remove(&sector);
+        if let Some(cache) = &mut self.cache {
+            cache.forget(sector);
+        }
     }
 
     /// The sector now holds what the one of another leg holds, for good.

@@ -32,6 +32,8 @@ pub(crate) const BITMAP_AT: u64 = 8192;
 const BITMAP_SECTORS_BEHIND: i32 = 8;
 /// Room for the log of bad blocks, as mdadm leaves it.
 const BAD_BLOCKS_BYTES: usize = 4096;
+/// A log without an entry.
+pub(crate) const EMPTY_LOG: [u8; BAD_BLOCKS_BYTES] = [0xff; BAD_BLOCKS_BYTES];
 /// The interval in which bits are cleared: the shortest that md takes, as scenarios are short.
 const DAEMON_SLEEP_SECONDS: u32 = 1;
 /// When all arrays were made, in seconds since 1970: it does not matter.
@@ -142,10 +144,14 @@ impl Formatted {
         if let Some(bitmap) = &self.bitmap {
             store.put_raw(BITMAP_AT, bitmap.bytes());
         }
-        let log = self.superblock.bad_blocks_sector();
-        let at = log.expect("every leg has a log") * SECTOR_BYTES;
-        store.put_raw(at, &[0xff; BAD_BLOCKS_BYTES]);
+        store.put_raw(log_address(&self.superblock), &EMPTY_LOG);
     }
+}
+
+/// Where the log of bad blocks of a leg begins.
+pub(crate) fn log_address(superblock: &Superblock) -> u64 {
+    let sector = superblock.bad_blocks_sector();
+    sector.expect("every leg has a log") * SECTOR_BYTES
 }
 
 /// What the superblock says of level, layout and chunk.

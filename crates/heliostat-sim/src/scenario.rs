@@ -161,6 +161,13 @@ impl Scenario {
             fault
                 .check(&leg_bytes)
                 .map_err(|text| error(&format!("fault {index}"), &text))?;
+            if let Some(effect) = fault.effect
+                && effect.needs_metadata()
+                && self.array.metadata.is_none()
+            {
+                let text = format!("{}: of arrays with metadata alone", effect.key());
+                return Err(error(&format!("fault {index}"), &text));
+            }
         }
         self.check_power_cuts()
     }

@@ -22,7 +22,7 @@ use crate::background::BackgroundWatch;
 use crate::contents::Fidelity;
 use crate::devices::build_legs;
 use crate::leg::{LegOps, SimLeg};
-use crate::life::Lives;
+use crate::life::{Lives, Operator};
 use crate::measure::{Littles, Period};
 use crate::neighbours::Neighbours;
 use crate::oracle::Oracle;
@@ -83,6 +83,7 @@ pub struct Simulation {
     background: Option<BackgroundWatch>,
     /// Of an array with metadata.
     pub(crate) lives: Option<Box<Lives>>,
+    pub(crate) operator: Operator,
     /// A bug on purpose, and how often it could have shown.
     pub(crate) plant: Option<Plant>,
     pub(crate) plant_count: u64,
@@ -276,6 +277,7 @@ impl Simulation {
             power: Power::new(scenario, clean),
             background: background.map(|spec| BackgroundWatch::new(spec, array.size_bytes)),
             lives: has_metadata.then(|| Box::new(Lives::new(LegSet::first(array.legs.len())))),
+            operator: Operator::new(scenario),
             plant: None,
             plant_count: 0,
             failure: None,
@@ -325,6 +327,7 @@ impl Simulation {
             self.inbox.push_back(Input::Persisted { generation });
             self.pump();
         }
+        self.run_errands();
         // What came up meanwhile at this very moment has its turn in the next step.
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= self.now);
         if is_due(deadline) && is_due(self.engine.next_deadline()) {
@@ -458,6 +461,7 @@ impl Simulation {
         legs.chain(persisted)
             .chain(deadline)
             .chain(power)
+            .chain(self.operator.next_at())
             .chain(self.next_wake_at())
             .min()
     }
@@ -523,7 +527,12 @@ impl Simulation {
                 Output::Dispatch(op) => self.dispatch(op),
                 Output::Buffer(step) => self.engine.buffers().execute(step, &mut self.arena),
                 Output::Compare(what) => {
-                    let compared = what.carry_out(self.engine.buffers(), &self.arena);
+                    let mut compared = what.carry_out(self.engine.buffers(), &self.arena);
+                    if self.has(Planted::ScrubBlind)
+                        && let Input::Compared { differing, .. } = &mut compared
+                    {
+                        differing.clear();
+                    }
                     self.inbox.push_front(compared);
                 }
                 Output::Complete { id, result } => {
@@ -618,6 +627,10 @@ impl Simulation {
             extent: op.extent,
             id: id.0,
         });
+        if self.has(Planted::RejoinUnflushed) {
+            let is_rebuilding = self.engine.leg_state(leg) == LegState::Rebuilding;
+            self.legs[leg.index()].forgets_data = is_rebuilding;
+        }
         let arena = &mut self.arena;
         self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
         if self.plant.is_some() && result.is_ok() {
@@ -644,6 +657,7 @@ impl Simulation {
         if let Some(watch) = &mut self.background {
             watch.on_event(self.now, &event);
         }
+        self.watch_scrub(&event);
         if let Event::LegFaulted { leg, .. } = event {
             self.trace.record(TraceEvent {
                 at: self.now,
@@ -655,6 +669,8 @@ impl Simulation {
                 id: 0,
             });
             self.leg_is_out(leg);
+        } else if let Event::LegInSync { leg } = event {
+            self.leg_is_in(leg);
         } else if let Event::ReadFailedOver { leg, extent, .. } = event {
             self.read_elsewhere(leg, extent);
         } else if let Event::BackgroundEnded { kind, end, .. } = event

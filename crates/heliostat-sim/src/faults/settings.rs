@@ -49,7 +49,12 @@ fn value_of(effect: Effect) -> String {
         | Effect::MisdirectedWrite
         | Effect::BitRot
         | Effect::FlushLies
-        | Effect::PowerCut => "true".to_owned(),
+        | Effect::PowerCut
+        | Effect::Failed => "true".to_owned(),
+        Effect::Added { is_new: false } => "bits".to_owned(),
+        Effect::Added { is_new: true } => "whole".to_owned(),
+        Effect::Scrub { repair: false } => "check".to_owned(),
+        Effect::Scrub { repair: true } => "repair".to_owned(),
     }
 }
 
@@ -71,7 +76,7 @@ mod tests {
 
     #[test]
     fn settings_make_the_same_fault() {
-        let faults: [&[(&str, &str)]; 9] = [
+        let faults: [&[(&str, &str)]; 13] = [
             &[("leg", "1"), ("slow", "10.0")],
             &[
                 ("leg", "0"),
@@ -111,6 +116,10 @@ mod tests {
             ],
             &[("leg", "3"), ("bit_rot", "true"), ("rate", "1")],
             &[("power_cut", "true"), ("at", "1s")],
+            &[("leg", "1"), ("failed", "true"), ("at", "1s")],
+            &[("leg", "1"), ("added", "bits"), ("until", "1s")],
+            &[("leg", "1"), ("added", "whole")],
+            &[("scrub", "repair"), ("at", "2s")],
         ];
         for keys in faults {
             let (mut fault, mut again) = (Fault::default(), Fault::default());

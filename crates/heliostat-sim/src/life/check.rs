@@ -55,7 +55,7 @@ impl Simulation {
 
     /// The sectors of the array that clients have written, and those that were written on any leg,
     /// whoever did that: all others are as they were made.
-    fn sectors_ever_written(&self) -> Vec<u64> {
+    pub(super) fn sectors_ever_written(&self) -> Vec<u64> {
         let Some(shadow) = &self.shadow else {
             return Vec::new();
         };
@@ -71,10 +71,14 @@ impl Simulation {
         sectors
     }
 
-    /// A leg that was out when a client was answered is not taken.
+    /// A leg that was out when a client was answered is not taken, unless it was given all since:
+    /// then what it holds is looked at, as that of any other.
     fn check_trust(&self, in_sync: LegSet, by: &str) -> Result<(), String> {
         let lives = self.lives.as_ref().expect("the array has metadata");
-        match in_sync.intersection(lives.distrusted).lowest() {
+        let distrusted = lives.distrusted.difference(self.engine.in_sync());
+        let believed = in_sync.intersection(distrusted).iter();
+        let mut lacking = believed.filter(|leg| self.engine.missing_bytes(*leg) != Some(0));
+        match lacking.next() {
             Some(leg) => Err(format!(
                 "{leg} is believed by {by} although a client was answered after it was out"
             )),

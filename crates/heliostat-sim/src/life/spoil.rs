@@ -5,12 +5,18 @@ use std::ops::Range;
 
 use heliostat_engine::LegOp;
 use heliostat_format::assembly::Candidate;
-use heliostat_format::{BITMAP_SUPER_BYTES, RESYNC_DONE, Role, Superblock};
+use heliostat_format::{BITMAP_SUPER_BYTES, Features, RESYNC_DONE, Role, Superblock};
 use heliostat_types::OpKind;
 
 use crate::metadata::{BITMAP_AT, EVENTS, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
 use crate::planted::Planted;
 use crate::simulation::Simulation;
+
+/// What a leg says of itself that is being rebuilt.
+const INCOMPLETE: Features = Features::RECOVERY_OFFSET.with(Features::RECOVERY_BITMAP);
+
+/// Where in its page the bitmap says since when bits are missing.
+const CLEARED_AT: usize = 32;
 
 impl Simulation {
     /// An operation is about to be given to its leg: what the bug makes of metadata in its memory.
@@ -29,6 +35,12 @@ impl Simulation {
         match self.plant.map(|plant| plant.bug) {
             Some(Planted::CleanSuperblock) => superblock.resync_offset_sectors = RESYNC_DONE,
             Some(Planted::EventsNotBumped) => superblock.events = EVENTS,
+            Some(Planted::WholeTooEarly) => {
+                superblock.features = superblock.features.without(INCOMPLETE);
+            }
+            Some(Planted::OffsetTooFar) => {
+                superblock.recovery_offset_sectors = superblock.size_sectors;
+            }
             Some(Planted::FaultNotDurable) if superblock.roles.contains(&Role::Faulty) => {
                 let store = &self.legs[op.leg.index()].store;
                 let old = store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES);
@@ -59,6 +71,27 @@ impl Simulation {
             let old = store.raw_bytes(at, memory.len());
             let new = self.arena.bytes[bits].iter_mut();
             new.zip(&old[head..]).for_each(|(new, old)| *new &= !old);
+        } else if self.has(Planted::ClearedUntold) && head > 0 {
+            let cleared = memory.start + CLEARED_AT..memory.start + CLEARED_AT + 8;
+            self.arena.bytes[cleared].copy_from_slice(&EVENTS.to_le_bytes());
+        } else if self.has(Planted::ClearedWhileOut)
+            && self.engine.in_sync().count() < self.legs.len()
+        {
+            self.clear_settled(at, bits);
+        }
+    }
+
+    /// Clears those of the bits at `at` of each leg whose chunks are equal and durable on all legs
+    /// in sync.
+    fn clear_settled(&mut self, at: u64, bits: Range<usize>) {
+        let first = (at - BITMAP_AT).saturating_sub(BITMAP_SUPER_BYTES as u64) * 8;
+        for (byte, chunk) in bits.zip((first..).step_by(8)) {
+            for bit in 0..8 {
+                let is_set = self.arena.bytes[byte] >> bit & 1 == 1;
+                if is_set && self.check_chunk(chunk + bit).is_ok() {
+                    self.arena.bytes[byte] &= !(1 << bit);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use heliostat_format::{BadBlocks, BitmapBits, Features, Superblock};
 use heliostat_policy::{ArrayInfo, PolicySpec};
 use heliostat_types::{Duration, LegId, LegSet, SECTOR_BYTES};
 
+use crate::faults::Effect;
 use crate::kernel_model::Copy;
 use crate::metadata::{MADE_AT_SECONDS, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
 use crate::simulation::{Simulation, engine_config};
@@ -30,8 +31,32 @@ impl Simulation {
         Ok(candidates)
     }
 
+    /// The same, with legs that were away and get what they have missed, where somebody is there
+    /// who has them back.
+    fn assemble_all(&mut self, legs: LegSet) -> Result<Assembled, String> {
+        let candidates = self.candidates(legs)?;
+        let mut assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
+        let mut faults = self.scenario.faults.iter();
+        let has_back = faults.any(|fault| matches!(fault.effect, Some(Effect::Added { .. })))
+            && !(self.scenario.seed + self.power.cut_count).is_multiple_of(3);
+        let back = if has_back {
+            assembly.take_back(&candidates)
+        } else {
+            Vec::new()
+        };
+        let mut assembled = assembled(&assembly, &candidates)?;
+        for index in back {
+            // As the daemon does it, before anything else is written.
+            let leg = leg_of(&candidates[index]);
+            let incomplete = candidates[index].superblock.incomplete();
+            self.put_superblock(leg, Some(&incomplete));
+            assembled.metadata.superblocks[leg.index()] = Some(incomplete);
+        }
+        Ok(assembled)
+    }
+
     /// What is to be read of a leg.
-    fn candidate(&self, leg: LegId) -> Result<Option<Candidate>, String> {
+    pub(super) fn candidate(&self, leg: LegId) -> Result<Option<Candidate>, String> {
         let sim_leg = &self.legs[leg.index()];
         let store = &sim_leg.store;
         let Ok(superblock) = Superblock::parse(&store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES))
@@ -91,19 +116,22 @@ impl Simulation {
 
     /// Starts the array on `legs`, in the place of an engine that ended without a word.
     pub(crate) fn start_on(&mut self, legs: LegSet) -> Result<(), String> {
-        let assembled = self.assemble(legs)?;
+        let assembled = self.assemble_all(legs)?;
         let mut config = engine_config(&self.scenario, assembled.map, &self.legs);
+        let rebuilding = assembled.metadata.rebuilding.iter();
+        let rebuilding: LegSet = rebuilding.map(|(leg, _)| *leg).collect();
         let all = LegSet::first(self.legs.len());
         for (leg, config) in all.iter().zip(&mut config.legs) {
-            config.state = if assembled.in_sync.contains(leg) {
+            let state = if assembled.in_sync.contains(leg) {
                 LegState::InSync
+            } else if rebuilding.contains(leg) {
+                LegState::Rebuilding
             } else if legs.contains(leg) {
                 LegState::Faulted
             } else {
                 LegState::Missing
             };
-            // Some devices flush instead.
-            config.fua = self.scenario.seed >> leg.index() & 1 == 0;
+            *config = self.leg_config(leg, state);
         }
         config.size_bytes = assembled.size_bytes;
         let record = assembled.metadata.record();

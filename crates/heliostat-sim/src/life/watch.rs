@@ -27,6 +27,11 @@ const BITS_AT: u64 = BITMAP_AT + BITMAP_SUPER_BYTES as u64;
 /// Where in a superblock the resync offset lies.
 const RESYNC_OFFSET_AT: usize = 208;
 
+/// Where the features lie,
+const FEATURES_AT: usize = 8;
+/// and the one that says that a leg lacks something.
+const RECOVERY_OFFSET: u32 = 2;
+
 impl Simulation {
     /// An operation is about to be given to its leg; its bytes lie in `memory`.
     pub(crate) fn watch_operation(&mut self, op: &LegOp, memory: Range<usize>) {
@@ -181,7 +186,7 @@ impl Simulation {
     }
 
     /// Whether the sectors of a chunk are durable, and equal on all legs in sync.
-    fn check_chunk(&self, chunk: u64) -> Result<(), String> {
+    pub(super) fn check_chunk(&self, chunk: u64) -> Result<(), String> {
         let chunk_bytes = self.bitmap_chunk_bytes();
         let size_bytes = self.engine.map().size_bytes();
         let first = chunk * chunk_bytes;
@@ -245,11 +250,16 @@ impl Simulation {
         Ok(())
     }
 
-    /// The array may become clean: everything is durable, and equal.
+    /// The array may become clean: everything is durable, and equal. Or a leg may become whole: so
+    /// it is.
     fn watch_superblock(&self, op: &LegOp, memory: Range<usize>) -> Result<(), String> {
         let old = self.legs[op.leg.index()]
             .store
             .sector(SUPERBLOCK_AT / SECTOR_BYTES);
+        if !is_incomplete(&self.arena.bytes[memory.clone()]) && is_incomplete(&old) {
+            self.check_whole(op.leg)
+                .map_err(|text| format!("{} says that it is whole although {text}", op.leg))?;
+        }
         if !is_clean(&self.arena.bytes[memory]) || is_clean(&old) {
             return Ok(());
         }
@@ -259,6 +269,28 @@ impl Simulation {
             .check_in_flight(in_sync, all)
             .and_then(|()| self.check_all_settled(in_sync));
         settled.map_err(|text| format!("{} says clean although {text}", op.leg))
+    }
+
+    /// Whether all of a leg is durable and equal to the others, but for what has a bit, durably.
+    fn check_whole(&self, leg: LegId) -> Result<(), String> {
+        let mut legs = self.engine.in_sync();
+        legs.insert(leg);
+        let chunk_bytes = self.bitmap_chunk_bytes();
+        let map = self.engine.map();
+        for sector in self.sectors_ever_written() {
+            let address = sector * SECTOR_BYTES;
+            if !map.holders(address).contains(leg) {
+                continue;
+            }
+            let may_differ = !legs.iter().any(|leg| self.may_say_clean(leg))
+                && address
+                    .checked_div(chunk_bytes)
+                    .is_none_or(|chunk| !legs.iter().any(|leg| self.may_be_clear(leg, chunk)));
+            if !may_differ {
+                self.check_settled(legs, sector)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether all that was ever written is durable on these legs, and equal.
@@ -286,6 +318,13 @@ fn sectors_of(extent: Extent) -> Range<u64> {
 fn is_clean(superblock: &[u8]) -> bool {
     let offset = &superblock[RESYNC_OFFSET_AT..RESYNC_OFFSET_AT + 8];
     offset == RESYNC_DONE.to_le_bytes()
+}
+
+/// Whether the first sector of a superblock says that its leg lacks something.
+fn is_incomplete(superblock: &[u8]) -> bool {
+    let features = superblock[FEATURES_AT..FEATURES_AT + 4].try_into();
+    let features = u32::from_le_bytes(features.expect("four bytes"));
+    features & RECOVERY_OFFSET != 0
 }
 
 fn index(number: u64) -> usize {

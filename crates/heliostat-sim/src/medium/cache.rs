@@ -151,12 +151,13 @@ impl WriteCache {
         });
     }
 
-    /// What a sector may hold after a power cut, of what has landed on it; nothing where that is
-    /// known. A flush that lied counts as one that did not.
+    /// What a sector may hold after a power cut, of what has landed on it and is not damaged;
+    /// nothing where that is known. A flush that lied counts as one that did not.
     pub(super) fn possible(&self, sector: u64) -> impl Iterator<Item = &[u8]> {
         let versions = self.sectors.get(&sector).map_or(&[][..], Vec::as_slice);
         let claimed = versions.iter().rposition(|version| version.is_claimed);
         let possible = versions[claimed.unwrap_or(0)..].iter();
+        let possible = possible.filter(|version| !version.is_damaged);
         possible.map(|version| &*version.bytes)
     }
 
