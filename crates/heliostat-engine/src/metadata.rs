@@ -213,6 +213,8 @@ struct Start {
     /// Some leg that should be there is not. It may be one event in front of the others, and must
     /// be behind them when they are written to.
     is_passing: bool,
+    /// All legs were equal, those that are not there as well.
+    is_clean: bool,
 }
 
 impl Start {
@@ -225,6 +227,7 @@ impl Start {
             // A leg that was to replace another one need not be missed for that.
             is_degraded: is_passing || legs.clone().any(Option::is_none),
             is_passing,
+            is_clean: matches!(metadata.unequal, Unequal::Nowhere),
         }
     }
 }
@@ -312,6 +315,13 @@ impl Keeper {
     pub(crate) const fn log_changed(&mut self) -> u64 {
         self.is_wanted = true;
         self.next()
+    }
+
+    /// Whether what is told may say that the array is clean, where it is. Before it is told who is
+    /// out, somebody who is may still be believed: being equal to those that are left is not being
+    /// equal to that one.
+    fn may_say_clean(&self, word: Word) -> bool {
+        word == Word::New || self.start.is_some_and(|start| start.is_clean)
     }
 
     /// How many sectors of a leg had been mended when it was made part of this engine.
@@ -525,7 +535,7 @@ impl Engine {
     ) -> bool {
         let roles = self.roles_to_tell(word);
         let roles_before = self.roles_before(word);
-        let of = |leg| self.superblock_of(turn.now, leg, events, &roles);
+        let of = |leg| self.superblock_of(turn.now, leg, (events, word), &roles);
         let superblocks = targets.iter().map(|leg| (leg, of(leg)));
         let parts = superblocks.map(|(leg, superblock)| {
             let from = superblock.super_offset_sectors * SECTOR_BYTES;

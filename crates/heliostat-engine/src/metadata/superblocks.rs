@@ -148,7 +148,7 @@ impl Engine {
         &self,
         now: Instant,
         leg: LegId,
-        events: u64,
+        (events, word): (u64, Word),
         roles: &[Role],
     ) -> Superblock {
         let keeper = self.keeper();
@@ -159,7 +159,8 @@ impl Engine {
         superblock.utime = Stamp::new(time / 1_000_000, microseconds);
         superblock.events = events;
         let commit = keeper.commit().expect("it is what is sent");
-        superblock.resync_offset_sectors = if commit.dirty { 0 } else { RESYNC_DONE };
+        let is_clean = !commit.dirty && keeper.may_say_clean(word);
+        superblock.resync_offset_sectors = if is_clean { RESYNC_DONE } else { 0 };
         self.say_how_complete(leg, roles, &mut superblock);
         self.tell_of_bad_blocks(leg, &mut superblock);
         superblock.corrected_reads = self.corrected_reads(leg);

@@ -4,7 +4,7 @@ mod bits;
 mod moved;
 
 use heliostat_engine::{
-    CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Missed, Raid10,
+    CopyOrder, Event, FaultReason, Input, Layout, LegConfig, LegState, Map, Missed, Raid10,
 };
 use heliostat_format::{Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream};
@@ -209,6 +209,52 @@ fn legs_do_not_call_each_other_failed_after_two_commits_that_were_cut_short() {
     world.take_up_with(LegSet::first(3), 0, Box::new(First));
     assert_eq!(world.engine.in_sync(), LegSet::first(2));
     world.tell_deadline();
+    world.settle();
+}
+
+#[test]
+fn legs_are_not_called_equal_before_it_is_told_who_is_out() {
+    let mut world = world(3);
+    let (rebuilt, missing) = (LegId::new(1), 2);
+    world.fail_leg(rebuilt, FaultReason::ByHand);
+    world.pump();
+    assert!(world.add_leg(rebuilt, None, Missed::From(0)));
+    world.input(Input::PauseBackground);
+    world.pump();
+    world.write_fua(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    world.pending.clear();
+    world.fail_power();
+    // Leg 2 does not have it, is not there, and is still counted on.
+    world.take_up_with(LegSet::first(missing), 0, Box::new(First));
+    world.tell_deadline();
+    // Legs 0 and 1 become equal while the first superblock waits.
+    let wait = |world: &mut World| {
+        world.now = world.engine.next_deadline().expect("it is not done");
+        world.tell_deadline();
+    };
+    while world.engine.missing_bytes(rebuilt) != Some(0) {
+        let found = world.find(|pending| !world.is_metadata(&pending.op));
+        match found.first() {
+            Some(&at) => world.complete(at, Outcome::Good),
+            None => wait(&mut world),
+        }
+    }
+    superblock_after_pages(&mut world, [0, 1]);
+    end(&mut world, 0, OpKind::Write, FULL);
+    let mut told = Vec::new();
+    while told.last() != Some(&(Role::Spare, true)) {
+        if let Some(superblock) = superblock_at(&world, 0) {
+            let is_clean = superblock.resync_offset_sectors != 0;
+            told.push((superblock.roles[missing], is_clean));
+        }
+        if !world.pump_one() {
+            wait(&mut world);
+        }
+    }
+    assert!(told.contains(&(Role::Active(2), false)), "{told:?}");
+    assert!(!told.contains(&(Role::Active(2), true)), "{told:?}");
     world.settle();
 }
 
