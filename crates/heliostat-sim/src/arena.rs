@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use heliostat_engine::Memory;
 
-use crate::contents::SECTOR;
+use crate::contents::{Fidelity, SECTOR};
 
 /// Bytes, and the sectors of them (by offset) that came from damaged sectors of a leg. Damage
 /// follows the bytes wherever the engine copies them, so that what it spreads in good faith is
@@ -14,13 +14,16 @@ use crate::contents::SECTOR;
 pub(crate) struct Arena {
     pub(crate) bytes: Vec<u8>,
     tainted: BTreeSet<usize>,
+    /// How many bytes of each sector mean anything.
+    kept_bytes: usize,
 }
 
 impl Arena {
-    pub(crate) fn new(len_bytes: usize) -> Self {
+    pub(crate) fn new(len_bytes: usize, fidelity: Fidelity) -> Self {
         Self {
             bytes: vec![0; len_bytes],
             tainted: BTreeSet::new(),
+            kept_bytes: fidelity.kept_bytes(),
         }
     }
 
@@ -83,8 +86,13 @@ impl Memory for Arena {
 
     fn is_equal(&self, one: usize, other: usize, len: usize) -> bool {
         let is_damaged_alike = |at| self.is_tainted(one + at) == self.is_tainted(other + at);
-        self.bytes[one..one + len] == self.bytes[other..other + len]
-            && (self.is_clean() || (0..len).step_by(SECTOR).all(is_damaged_alike))
+        let is_alike = |at| {
+            let kept = self.kept_bytes.min(len - at);
+            let [one, other] = [one, other].map(|first| &self.bytes[first + at..][..kept]);
+            one == other
+        };
+        let mut sectors = (0..len).step_by(SECTOR);
+        sectors.all(|at| is_alike(at) && (self.is_clean() || is_damaged_alike(at)))
     }
 }
 
@@ -93,10 +101,27 @@ mod tests {
     use heliostat_engine::Memory;
 
     use super::Arena;
+    use crate::contents::Fidelity;
+
+    #[test]
+    fn bytes_that_are_not_kept_are_not_compared() {
+        let at = [15, 512 + 16];
+        for (fidelity, expected) in [
+            (Fidelity::Bytes, [false, false]),
+            (Fidelity::Stamps, [false, true]),
+        ] {
+            let is_equal = at.map(|at| {
+                let mut arena = Arena::new(1 << 16, fidelity);
+                arena.bytes[4096 + at] = 1;
+                arena.is_equal(0, 4096, 1024)
+            });
+            assert_eq!(is_equal, expected, "{fidelity:?}");
+        }
+    }
 
     #[test]
     fn damage_follows_the_bytes() {
-        let mut arena = Arena::new(1 << 16);
+        let mut arena = Arena::new(1 << 16, Fidelity::Bytes);
         arena.set_tainted(1024, true);
         arena.copy(512, 8192, 1536);
         let tainted = |arena: &Arena, at| arena.is_tainted(at);

@@ -300,18 +300,25 @@ impl Simulation {
             !map.is_covered_by(others)
         };
         let keeps_failing = |legs: LegSet| failing.intersection(legs).iter().any(must_stay);
-        let has_no_healthy = |holders: LegSet| {
-            let here = holders.intersection(in_sync);
-            here.difference(failing).is_empty()
+        // What nobody could read when a leg was filled is bad there.
+        let is_bad = |leg: &LegId, part: Extent| {
+            let on_leg = map.on_leg(*leg, part);
+            let sectors = on_leg.offset() / SECTOR_BYTES..on_leg.end() / SECTOR_BYTES;
+            self.engine.bad_blocks(*leg).overlaps(&sectors)
         };
-        let mut holders = map
-            .parts(ask.extent())
-            .map(|part| map.holders(part.offset()));
+        let has_no_healthy = |part: Extent| {
+            let here = map.holders(part.offset()).intersection(in_sync);
+            let mut working = here.difference(failing).iter();
+            working.all(|leg| is_bad(&leg, part))
+        };
+        let mut parts = map.parts(ask.extent());
         let may_fail = match ask {
-            Ask::Read(_) => holders.any(has_no_healthy),
+            Ask::Read(_) => parts.any(has_no_healthy),
             // What must be known of legs before bytes change is kept on all of them.
             Ask::Write(_) if self.lives.is_some() && keeps_failing(in_sync) => true,
-            Ask::Write(_) => holders.any(|legs| has_no_healthy(legs) || keeps_failing(legs)),
+            Ask::Write(_) => {
+                parts.any(|part| has_no_healthy(part) || keeps_failing(map.holders(part.offset())))
+            }
             Ask::Flush => keeps_failing(in_sync),
         };
         if !may_fail {

@@ -243,7 +243,8 @@ impl Simulation {
         } else {
             granule_bytes(scenario)
         };
-        let samples = is_mirror && !has_writes && !has_metadata && may_sample(scenario, &legs);
+        let may_sample = scenario.array.background.is_none() && may_sample(scenario, &legs);
+        let samples = is_mirror && !has_writes && !has_metadata && may_sample;
         for leg in &mut legs {
             leg.samples = samples;
         }
@@ -252,7 +253,7 @@ impl Simulation {
             policy,
             engine: Engine::new(config, picker, clean),
             engine_luck: RandomStream::new(scenario.seed, "engine", 0),
-            arena: Arena::new(array.memory_bytes),
+            arena: Arena::new(array.memory_bytes, scenario.fidelity),
             legs,
             leg_ops: LegOps::default(),
             clients,
