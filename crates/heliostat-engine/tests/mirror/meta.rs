@@ -500,8 +500,13 @@ impl World {
         self.check(self.map.is_covered_by(found.trusted), || {
             format!("bytes have no leg that is trusted: {}", told())
         });
+        // Until it is told who is out, a leg that was left out at the start may be believed again,
+        // with what it held then. Nobody was served since.
+        let is_served = self.engine.is_taken_up();
         for leg in found.trusted {
-            self.judge_durable(leg.index(), Extent::new(0, self.setup.size_bytes));
+            if is_served || self.good().contains(leg) {
+                self.judge_durable(leg.index(), Extent::new(0, self.setup.size_bytes));
+            }
         }
         for (at, one, other) in self.differing_sectors(found.trusted) {
             let what = || {
