@@ -1,5 +1,5 @@
-//! Arrays with Linux md metadata: how their legs are formatted, and what their bytes say after a power
-//! cut. What must hold of them at every moment is in `judge`.
+//! Arrays with Linux md metadata: how their legs are formatted, and what their bytes say after a
+//! power cut. What must hold of them at every moment is in `judge`.
 //!
 //! The metadata of a leg is kept behind the array's bytes, so that what legs do to bytes (caches,
 //! torn writes, errors) they do to both. Who is believed after a power cut is not the engine's to
