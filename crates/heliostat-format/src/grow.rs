@@ -115,6 +115,14 @@ impl GrowthPlan {
             let way_out = "serve it once, which says what can be done";
             Refusal::new("the array", "incomplete", error.to_string(), way_out)
         })?;
+        if let Some(known) = assembly.replacement {
+            return Err(Refusal::new(
+                "the array",
+                "about to change",
+                format!("leg {} is being replaced", known.role),
+                "serve it until that is done, or give it up with 'heliostat fail'",
+            ));
+        }
         let growing = Growing {
             candidates,
             device_bytes,

@@ -68,6 +68,21 @@ impl Wanted {
         }
     }
 
+    /// Refuses to replace a leg while another one is out: a new one is needed there first.
+    ///
+    /// # Errors
+    /// Says which one.
+    pub(crate) fn expect_whole(&self, by: &str) -> Result<(), String> {
+        let Some(out) = self.out.lowest() else {
+            return Ok(());
+        };
+        let (role, name) = (out.index(), &self.name);
+        Err(format!(
+            "leg {role} of {name} is out, and {by} is needed more in its place: 'heliostat add \
+             {name} {by}'"
+        ))
+    }
+
     /// Whether a leg may have been written to without the array: what it holds then is not told by
     /// the array's bitmap. A leg that goes on alone first writes down that the others are out, so
     /// one that knows all legs in sync as such has not.
@@ -180,6 +195,24 @@ impl Addition {
             bad_blocks: None,
             is_new: true,
             is_spare,
+        })
+    }
+
+    /// Makes it ready to replace another leg, as a new one.
+    ///
+    /// # Errors
+    /// Where it cannot be a leg of this array, or holds something that is not to be lost. Nothing
+    /// was written to it then.
+    pub(crate) fn prepare_replacement(self, wanted: &Wanted) -> Result<NewLeg, String> {
+        self.refuse_other_data(wanted)?;
+        let superblock = self.new_superblock(&wanted.like, &wanted.spare_numbers)?;
+        self.clear(&superblock)?;
+        Ok(NewLeg {
+            leg: self.leg,
+            superblock,
+            bad_blocks: None,
+            is_new: true,
+            is_spare: false,
         })
     }
 

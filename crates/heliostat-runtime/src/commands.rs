@@ -50,6 +50,10 @@ pub(crate) enum Command {
     Wanted(SyncSender<Option<Box<Wanted>>>),
     /// Make this a leg of the array; answered with what became of it.
     Add(Box<NewLeg>, SyncSender<Result<String, String>>),
+    /// May the leg of this role or text be replaced, by the second one?
+    MayReplace(String, String, SyncSender<Result<(), Refused>>),
+    /// Have the leg of this role or text replaced; answered with what became of it.
+    Replace(String, Box<NewLeg>, SyncSender<Result<String, NotReplaced>>),
     /// Change the bounds of the rate of background work, or none; answered with those of now.
     Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
@@ -67,6 +71,9 @@ pub(crate) struct Refused {
     /// Whether it may be done in a moment.
     pub(crate) passes: bool,
 }
+
+/// Why a leg is not replaced, with the new one where that may be possible in a moment.
+pub(crate) type NotReplaced = (String, Option<Box<NewLeg>>);
 
 impl From<String> for Refused {
     fn from(why: String) -> Self {
@@ -211,13 +218,13 @@ impl Handle {
         force: bool,
         expect: impl FnOnce(&Addition, &Wanted) -> Result<(), String>,
     ) -> Result<String, RuntimeError> {
-        let Some(wanted) = self.ask(Command::Wanted)? else {
-            return Err(RuntimeError(
+        let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
+            RuntimeError(
                 "the legs of this array are raw: one that was out comes back with 'heliostat serve \
                  ... --copy-from LEG'"
                     .to_owned(),
-            ));
-        };
+            )
+        })?;
         wanted.expect_absent(leg).map_err(RuntimeError)?;
         // It may be one of ours that was faulted and is still open.
         let _ = self.release(leg);
@@ -232,14 +239,52 @@ impl Handle {
         Ok(told)
     }
 
+    /// Has a leg replaced by a new one, while both serve. What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where the leg is not in sync, or cannot be replaced now, or the new one cannot be a leg of
+    /// this array, or holds something that is not to be lost.
+    pub fn replace(&self, leg: &str, by: &str, force: bool) -> Result<String, RuntimeError> {
+        let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
+            RuntimeError(
+                "the legs of this array are raw, and only those with md metadata can be replaced \
+                 while they serve"
+                    .to_owned(),
+            )
+        })?;
+        self.ask_patiently(|reply| Command::MayReplace(leg.to_owned(), by.to_owned(), reply))?;
+        wanted.expect_absent(by).map_err(RuntimeError)?;
+        wanted.expect_whole(by).map_err(RuntimeError)?;
+        // It may be one of ours that was replaced and is still open.
+        let _ = self.release(by);
+        let addition = Addition::open(by, force)?;
+        let ready = addition.prepare_replacement(&wanted);
+        let mut ready = Box::new(ready.map_err(RuntimeError)?);
+        let uuid = ready.superblock.set_uuid;
+        let patient_until = Instant::now() + REFUSED_MAX;
+        let told = loop {
+            match self.ask(|reply| Command::Replace(leg.to_owned(), ready, reply))? {
+                Ok(told) => break told,
+                Err((_, Some(back))) if Instant::now() < patient_until => {
+                    std::thread::sleep(TRY_EVERY);
+                    ready = back;
+                }
+                Err((why, _)) => return Err(RuntimeError(why)),
+            }
+        };
+        self.remember(uuid)?;
+        Ok(told)
+    }
+
     /// Remembers where the legs are now, for the next time that the array is named; where it still
     /// lacks one, also where legs were before, since that one may be there.
     fn remember(&self, uuid: Uuid) -> Result<(), RuntimeError> {
         let status = self.status()?;
         let is_used = |leg: &&LegStatus| matches!(leg.state.as_str(), "in-sync" | "rebuilding");
         let used = status.legs.iter().filter(is_used);
-        let used: Vec<String> = used.map(|leg| leg.leg.clone()).collect();
+        let mut used: Vec<String> = used.map(|leg| leg.leg.clone()).collect();
         let lacks_leg = used.len() < status.legs.len();
+        used.extend(status.replacement.map(|leg| leg.leg));
         let mut registered = Registered::new(uuid, used.into_iter().chain(status.spares));
         let known = Registered::load(&self.places, &status.name).ok();
         let known = known.filter(|known| lacks_leg && known.uuid == registered.uuid);
@@ -282,9 +327,17 @@ impl Handle {
 
     /// Has a leg that is out let go of.
     fn release(&self, leg: &str) -> Result<String, RuntimeError> {
+        self.ask_patiently(|reply| Command::Release(leg.to_owned(), reply))
+    }
+
+    /// Asks until it is answered, or is refused for more than the moment.
+    fn ask_patiently<T>(
+        &self,
+        command: impl Fn(SyncSender<Result<T, Refused>>) -> Command,
+    ) -> Result<T, RuntimeError> {
         let patient_until = Instant::now() + REFUSED_MAX;
         loop {
-            match self.ask(|reply| Command::Release(leg.to_owned(), reply))? {
+            match self.ask(&command)? {
                 Ok(told) => return Ok(told),
                 Err(refused) if refused.passes && Instant::now() < patient_until => {
                     std::thread::sleep(TRY_EVERY);

@@ -80,6 +80,16 @@ pub enum ControlRequest {
         /// What it is, as for `serve`.
         leg: String,
     },
+    /// Have a leg replaced by a new one while both serve.
+    Replace {
+        /// Its role, or how it was written.
+        leg: String,
+        /// The new one, as for `serve`.
+        by: String,
+        /// Whether what lies on that may be destroyed.
+        #[serde(default)]
+        force: bool,
+    },
     /// Begin, pause or end a scrub.
     Scrub {
         /// Which.
@@ -246,6 +256,9 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
         ControlRequest::Add { leg, force } => handle.add(&leg, force).map(ControlResponse::Done),
         ControlRequest::ReAdd { leg } => handle.re_add(&leg).map(ControlResponse::Done),
+        ControlRequest::Replace { leg, by, force } => {
+            handle.replace(&leg, &by, force).map(ControlResponse::Done)
+        }
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
         ControlRequest::Stop => {

@@ -151,7 +151,8 @@ impl Core {
         &self.hub
     }
 
-    /// The legs as the user wrote them, in role order.
+    /// The legs as the user wrote them, by number. There may be one without a name: nothing is in
+    /// its place.
     pub(crate) fn leg_names(&self) -> &[String] {
         &self.leg_names
     }
@@ -422,7 +423,7 @@ impl Core {
     /// # Errors
     /// Where there is no such policy or value; nothing has changed then.
     pub(crate) fn set_policy(&mut self, text: &str) -> Result<String, PolicyError> {
-        let array = heliostat_policy::ArrayInfo::new(self.leg_names.len());
+        let array = heliostat_policy::ArrayInfo::new(self.engine.map().legs());
         let before = self.policy.active().policy().name;
         let spec = *self.policy.store(text, &array)?;
         let input = if spec.policy().name == before {

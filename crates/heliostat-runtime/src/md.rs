@@ -9,7 +9,7 @@ use heliostat_engine::Assembled;
 use heliostat_format::assembly::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
 use heliostat_format::{BadBlocks, BitmapBits, DeviceFlags, Search, Superblock, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
-use heliostat_types::{Duration, SECTOR_BYTES};
+use heliostat_types::{Duration, LEGS_MAX, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::RuntimeError;
@@ -22,7 +22,8 @@ pub(crate) struct Described {
     pub(crate) assembled: Assembled,
     /// The array's identity.
     pub(crate) uuid: Uuid,
-    /// What each leg is called, by role; also of those that are missing.
+    /// What each leg is called, by role; also of those that are missing. Empty is the name of one
+    /// that nobody needs to know of: the place of a leg that replaces another one.
     pub(crate) names: Vec<String>,
     /// By role, what its superblock says of the leg.
     pub(crate) flags: Vec<DeviceFlags>,
@@ -132,8 +133,10 @@ pub(crate) fn describe(
     progress: &mut dyn Progress,
 ) -> Result<Described, RuntimeError> {
     let mut assembly = Assembly::of(candidates).map_err(|error| refused(&error, candidates))?;
-    // What the engine would do with it has not been tried with the kernel.
-    assembly.leave_replacement_out();
+    if assembly.members.len() == LEGS_MAX {
+        // There is no place for one more.
+        assembly.leave_replacement_out();
+    }
     let returning = if choice.takes_back {
         assembly.take_back(candidates)
     } else {
@@ -152,6 +155,7 @@ pub(crate) fn describe(
     let lost: Vec<usize> = assembly.roles_lost(candidates).collect();
     let rebuilt = rebuilt_lines(&assembly, candidates);
     let left_out: Vec<String> = rebuilt
+        .chain(replacement_line(&assembly, candidates))
         .chain(left_out_lines(&assembly, candidates, choice.name))
         .collect();
     if !lost.is_empty() && !choice.degraded_ok {
@@ -313,6 +317,17 @@ fn rebuilt_lines<'a>(
         })
 }
 
+/// What is done about a leg that is to replace another one.
+fn replacement_line(assembly: &Assembly, candidates: &[Candidate]) -> Option<String> {
+    let known = assembly.replacement?;
+    Some(format!(
+        "{} is to replace leg {}: the copying goes on at {}",
+        candidates[known.candidate].name,
+        known.role,
+        format_size(known.from_sectors.saturating_mul(SECTOR_BYTES))
+    ))
+}
+
 /// Why each leg that is not used is not, and what can be done about it.
 fn left_out_lines<'a>(
     assembly: &'a Assembly,
@@ -365,8 +380,9 @@ fn left_out_lines<'a>(
                 )
             }
             LeftOut::Replacement(role) => format!(
-                "{name} is left out: it was being made a replacement of leg {role}; let the kernel \
-                 finish that, or remove it with mdadm"
+                "{name} is left out: it was being made a replacement of leg {role}, which is not \
+                 in sync itself, not the only one that is replaced, or one of {LEGS_MAX}; let the \
+                 kernel finish that, or remove it with mdadm"
             ),
             LeftOut::Replaced(role) => {
                 format!("{name} is left out: another leg has taken its role {role}")

@@ -363,6 +363,10 @@ impl Server {
                 Command::Release(leg, reply) => drop(reply.try_send(self.release(&leg))),
                 Command::Wanted(reply) => drop(reply.try_send(self.wanted().map(Box::new))),
                 Command::Add(leg, reply) => drop(reply.try_send(self.add(*leg))),
+                Command::MayReplace(leg, by, reply) => {
+                    drop(reply.try_send(self.may_replace(&leg, &by)));
+                }
+                Command::Replace(leg, by, reply) => drop(reply.try_send(self.replace(&leg, by))),
                 Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
                 Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
@@ -544,22 +548,17 @@ impl Server {
 
     fn snapshot(&self) -> Snapshot {
         let engine = self.core.engine();
-        let legs = self
-            .core
-            .leg_names()
-            .iter()
-            .enumerate()
-            .map(|(index, name)| {
-                let leg = LegId::new(index);
-                let (reads_in_flight, writes_in_flight) = engine.leg_in_flight(leg);
-                LegSnapshot {
-                    name: name.clone(),
-                    state: engine.leg_state(leg),
-                    reads_in_flight,
-                    writes_in_flight,
-                    stats: engine.leg_stats(leg).clone(),
-                }
-            });
+        let replacement = engine.replacing().map(|(_, by)| by);
+        let legs = self.legs_by_role().chain(replacement).map(|leg| {
+            let (reads_in_flight, writes_in_flight) = engine.leg_in_flight(leg);
+            LegSnapshot {
+                name: self.core.leg_names()[leg.index()].clone(),
+                state: engine.leg_state(leg),
+                reads_in_flight,
+                writes_in_flight,
+                stats: engine.leg_stats(leg).clone(),
+            }
+        });
         Snapshot {
             name: self.name.clone(),
             size_bytes: self.core.info.size_bytes,
@@ -624,23 +623,29 @@ fn first_rates(settings: &Settings) -> Result<Rates, RuntimeError> {
     })
 }
 
-fn build(
-    options: &ArrayOptions,
-    prepared: Prepared,
-    policy: PolicySpec,
-) -> Result<(Core, ArrayLock), RuntimeError> {
-    let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
-    let memory_bytes = options.memory()?;
-    let leg_names = leg_names(&prepared);
-    let (work, note) = background::open_work(options, &prepared)?;
-    let info = ArrayInfo {
+/// The array as clients see it.
+fn array_info(options: &ArrayOptions, prepared: &Prepared) -> ArrayInfo {
+    ArrayInfo {
         size_bytes: prepared.size_bytes,
         block_preferred_bytes: BLOCK_PREFERRED_MIN_BYTES.max(prepared.block_physical_bytes),
         request_max_bytes: u32::try_from(Config::REQUEST_MAX_BYTES).expect("32 MiB"),
         can_trim: prepared.legs.iter().all(|leg| leg.info().trim_reads_zeros),
         can_fast_zero: prepared.legs.iter().any(|leg| !leg.info().fast_zero),
         read_only: options.read_only,
-    };
+    }
+}
+
+fn build(
+    options: &ArrayOptions,
+    mut prepared: Prepared,
+    policy: PolicySpec,
+) -> Result<(Core, ArrayLock), RuntimeError> {
+    let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
+    let memory_bytes = options.memory()?;
+    let info = array_info(options, &prepared);
+    prepared.make_room().map_err(leg_error)?;
+    let leg_names = leg_names(&prepared);
+    let (work, note) = background::open_work(options, &prepared)?;
     let config = Config {
         size_bytes: prepared.size_bytes,
         map: match &prepared.described {
@@ -676,7 +681,7 @@ fn build(
             faulted: LegSet::EMPTY,
         },
     };
-    let built = policy.build(&heliostat_policy::ArrayInfo::new(leg_names.len()));
+    let built = policy.build(&heliostat_policy::ArrayInfo::new(config.map.legs()));
     let built = built.map_err(|error| RuntimeError(error.to_string()))?;
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
@@ -756,5 +761,6 @@ pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
 
 mod background;
 mod manage;
+mod replace;
 #[cfg(test)]
 mod tests;

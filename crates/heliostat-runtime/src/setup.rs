@@ -7,9 +7,10 @@
 use std::path::Path;
 
 use heliostat_engine::Layout;
+use heliostat_format::DeviceFlags;
 use heliostat_format::assembly::Candidate;
 use heliostat_leg::{LegError, LegSpec, OpenedLeg};
-use heliostat_types::LegId;
+use heliostat_types::{LEGS_MAX, LegId};
 use stdx::units::format_size;
 
 use crate::RuntimeError;
@@ -40,7 +41,8 @@ pub trait Progress {
 /// Legs that may be served.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// In role order; one that stands for nothing where a leg is missing.
+    /// In role order; one that stands for nothing where a leg is missing. Behind them one that is
+    /// to replace another one, or the place of such a leg.
     pub(crate) legs: Vec<OpenedLeg>,
     /// Those that wait to be needed.
     pub(crate) spares: Vec<SpareLeg>,
@@ -59,11 +61,12 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// What the array is made of, in words.
     pub(crate) fn shape(&self) -> String {
-        let count = self.legs.len();
-        let layout = self
+        let assembled = self
             .described
             .as_ref()
-            .map(|described| described.assembled.layout);
+            .map(|described| &described.assembled);
+        let count = assembled.map_or(self.legs.len(), |assembled| assembled.map.legs());
+        let layout = assembled.map(|assembled| assembled.layout);
         match layout {
             None | Some(Layout::Mirror) => format!("a mirror of {count} legs"),
             Some(Layout::Raid10(raid10)) => format!(
@@ -72,6 +75,22 @@ impl Prepared {
                 format_size(raid10.chunk_bytes)
             ),
         }
+    }
+
+    /// Makes room for a leg that is to replace another one, where legs have metadata and there can
+    /// be one more: nothing is in that place.
+    pub(crate) fn make_room(&mut self) -> Result<(), LegError> {
+        let Some(described) = &mut self.described else {
+            return Ok(());
+        };
+        if self.legs.len() > described.assembled.map.legs() || self.legs.len() == LEGS_MAX {
+            return Ok(());
+        }
+        self.legs.push(OpenedLeg::absent()?);
+        described.names.push(String::new());
+        described.flags.push(DeviceFlags::default());
+        described.data_offsets.push(0);
+        Ok(())
     }
 }
 
@@ -248,6 +267,32 @@ fn mark_incomplete(
     Ok(())
 }
 
+/// The legs in role order, and behind them one that is to replace another one.
+fn by_role(
+    described: &Described,
+    legs: &mut [Option<OpenedLeg>],
+    progress: &mut dyn Progress,
+) -> Result<Vec<OpenedLeg>, RuntimeError> {
+    let assembled = &described.assembled;
+    let mut by_role = Vec::new();
+    for (role, candidate) in assembled.candidates.iter().enumerate() {
+        let replaced = assembled.metadata.replaced;
+        let replaced = replaced.filter(|_| role == assembled.map.legs());
+        let place = replaced.map_or_else(
+            || format!("leg {role}"),
+            |leg| format!("replacement of {leg}"),
+        );
+        let leg = candidate.and_then(|index| legs[index].take());
+        progress.note(&match &leg {
+            Some(leg) => format!("{place}: {}, {}", leg.name(), leg.info().description),
+            None => format!("{place}: missing"),
+        });
+        let leg = leg.map_or_else(OpenedLeg::absent, Ok);
+        by_role.push(leg.map_err(|error| RuntimeError(error.to_string()))?);
+    }
+    Ok(by_role)
+}
+
 /// Prepares an array that its legs describe.
 fn prepare_described(
     options: &ArrayOptions,
@@ -280,20 +325,7 @@ fn prepare_described(
     let mut described = md::describe(&candidates, choice, progress)?;
     mark_incomplete(&mut described, &candidates, &legs)?;
     let mut legs: Vec<Option<OpenedLeg>> = legs.into_iter().map(Some).collect();
-    let mut by_role = Vec::new();
-    for (role, candidate) in described.assembled.candidates.iter().enumerate() {
-        let leg = candidate.and_then(|index| legs[index].take());
-        match &leg {
-            Some(leg) => progress.note(&format!(
-                "leg {role}: {}, {}",
-                leg.name(),
-                leg.info().description
-            )),
-            None => progress.note(&format!("leg {role}: missing")),
-        }
-        let leg = leg.map_or_else(OpenedLeg::absent, Ok);
-        by_role.push(leg.map_err(|error| RuntimeError(error.to_string()))?);
-    }
+    let by_role = by_role(&described, &mut legs, progress)?;
     let present = || by_role.iter().zip(&described.assembled.candidates);
     let present = || present().filter_map(|(leg, candidate)| candidate.map(|_| leg.info()));
     let block = present().map(|info| info.logical_block_bytes).max();

@@ -54,7 +54,7 @@ pub struct ArrayStats {
     pub memory_used_bytes: u64,
     /// Whether the legs may differ right now.
     pub dirty: bool,
-    /// Its legs, in role order.
+    /// Its legs, in role order; behind them one that is to replace another one.
     pub legs: Vec<LegFigures>,
 }
 

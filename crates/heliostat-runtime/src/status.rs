@@ -30,6 +30,13 @@ pub struct ArrayStatus {
     pub legs_wanted: usize,
     /// Its legs, in role order.
     pub legs: Vec<LegStatus>,
+    /// The leg that is to replace one of them, in whose role it is; absent where none is replaced.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replacement: Option<LegStatus>,
+    /// What is still held open and is no leg any more: one that another one has replaced, or a
+    /// replacement that was given up. As the user wrote it; absent where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub former: Vec<String>,
     /// Its spares, as the user wrote them; absent where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub spares: Vec<String>,
@@ -62,8 +69,11 @@ pub struct LegStatus {
     pub role: usize,
     /// As the user wrote it; `missing:ROLE` where it is not there.
     pub leg: String,
-    /// `in-sync`, `faulted` or `missing`.
+    /// `in-sync`, `rebuilding`, `faulted` or `missing`.
     pub state: String,
+    /// The leg that is to replace it; absent where none is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaced_by: Option<String>,
     /// Whether it is read only where nothing else is left.
     pub write_mostly: bool,
     /// Whether it is out at its first error.

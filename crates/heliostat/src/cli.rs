@@ -81,6 +81,11 @@ enum Command {
     ///
     /// Refuses it where all of the array would have to be copied: 'add' does that.
     ReAdd(status::ReAddArgs),
+    /// Have a leg replaced by a new one, which is filled while the old one still serves.
+    ///
+    /// The old leg is out when the new one has everything, and not before: no copy is missing
+    /// meanwhile. 'fail' with the new leg gives it up.
+    Replace(status::ReplaceArgs),
     /// Compare the legs of an array, and make them equal where they differ.
     Scrub(scrub::ScrubArgs),
     /// Wait until resync, rebuild and scrub of an array have ended.
@@ -162,6 +167,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Wait(args) => return end(wait::run(&args)),
         Command::Rate(args) => rate::run(&args),
         Command::ReAdd(args) => return end(status::re_add(&args)),
+        Command::Replace(args) => status::replace(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

@@ -1,5 +1,5 @@
-//! `heliostat status`, `fail`, `remove`, `add` and `stop`: how an array is, and what is done to it
-//! by hand.
+//! `heliostat status`, `fail`, `remove`, `add`, `replace` and `stop`: how an array is, and what is
+//! done to it by hand.
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -66,6 +66,23 @@ pub(crate) struct ReAddArgs {
     /// Wait until it is in sync.
     #[arg(long)]
     wait: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// What `heliostat replace` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReplaceArgs {
+    /// The array.
+    name: String,
+    /// The leg that is to be replaced: its number, or as it was written.
+    leg: String,
+    /// The new leg.
+    #[arg(long, value_name = "NEW")]
+    with: String,
+    /// Destroy what lies on the new leg.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -144,23 +161,11 @@ fn page(status: &ArrayStatus) -> String {
     if let Some(uuid) = &status.uuid {
         lines.push(format!("  UUID {uuid}"));
     }
-    lines.extend(status.legs.iter().map(|leg| {
-        let mut line = format!("  leg {}: ", leg.role);
-        // Nobody has the role, and the name that is there says no more.
-        if leg.leg != format!("missing:{}", leg.role) {
-            line = line + &leg.leg + ", ";
-        }
-        line += &leg.state;
-        for (word, is_set) in [
-            ("write-mostly", leg.write_mostly),
-            ("failfast", leg.failfast),
-        ] {
-            if is_set {
-                line = line + ", " + word;
-            }
-        }
-        line + &troubles(leg)
-    }));
+    lines.extend(status.legs.iter().map(leg_line));
+    let replacement = status.replacement.iter();
+    lines.extend(replacement.map(|leg| format!("  replacement of{}", leg_line(leg).split_at(1).1)));
+    let former = status.former.iter();
+    lines.extend(former.map(|leg| format!("  no leg any more: {leg}, out")));
     let spares = status.spares.iter();
     lines.extend(spares.map(|spare| format!("  spare: {spare}")));
     lines.extend(status.bitmap.iter().map(bitmap_line));
@@ -178,6 +183,27 @@ fn page(status: &ArrayStatus) -> String {
     );
     lines.extend(status.last_scrub.iter().map(last_scrub_line));
     lines.join("\n") + "\n"
+}
+
+fn leg_line(leg: &LegStatus) -> String {
+    let mut line = format!("  leg {}: ", leg.role);
+    // Nobody has the role, and the name that is there says no more.
+    if leg.leg != format!("missing:{}", leg.role) {
+        line = line + &leg.leg + ", ";
+    }
+    line += &leg.state;
+    for (word, is_set) in [
+        ("write-mostly", leg.write_mostly),
+        ("failfast", leg.failfast),
+    ] {
+        if is_set {
+            line = line + ", " + word;
+        }
+    }
+    if let Some(by) = &leg.replaced_by {
+        line = line + ", being replaced by " + by;
+    }
+    line + &troubles(leg)
 }
 
 /// What a leg has done wrong, where it has.
@@ -286,6 +312,16 @@ pub(crate) fn re_add(args: &ReAddArgs) -> anyhow::Result<ExitCode> {
     let leg = absolute(&args.leg);
     let request = ControlRequest::ReAdd { leg };
     add_by(&args.control, &args.name, &request, args.wait)
+}
+
+/// Has a leg replaced by a new one while both serve.
+pub(crate) fn replace(args: &ReplaceArgs) -> anyhow::Result<()> {
+    let request = ControlRequest::Replace {
+        leg: args.leg.clone(),
+        by: absolute(&args.with),
+        force: args.force,
+    };
+    tell(args.control.ask(&args.name, &request)?)
 }
 
 fn add_by(

@@ -1,5 +1,6 @@
 //! Legs that come back by themselves: rebuilds that are cut short go on where they had come.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         name: "spare_takes_over",
         about: "a leg dies under fio verify: a spare is filled by itself; the next start too",
         run: spares,
+    },
+    Test {
+        name: "replace_killed",
+        about: "a leg is replaced under fio verify: refused, given up, killed half way, finished",
+        run: replaced,
     },
 ];
 
@@ -170,6 +176,126 @@ fn spares(room: &Room) -> Result<()> {
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     server.terminate()?;
     legs[2].clone_from(&spares[1]);
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)
+}
+
+/// Clients that write all the time while something else goes on, and leave it some time to do so.
+const BUSY: [&str; 4] = ["--rw=randrw", "--bs=4k", "--loops=50", "--rate_iops=5"];
+
+fn replaced(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let files = [0, 1, 2, 3].map(|index| legs::sparse_file(room, index));
+    let [kept, old, small, new] = files;
+    let (kept, old, small, new) = (kept?, old?, small?, new?);
+    let options = ["--level", "raid1", "--assume-clean", "--bitmap-chunk", "1M"];
+    create_well(room, &[kept.clone(), old.clone()], &options)?;
+    let by_name = [NAME.to_owned()];
+    let server = Server::start(room, &by_name, &[])?;
+    fio::verify(
+        room,
+        &server.uri(),
+        &["--rw=write", "--bs=64k", "--numjobs=1"],
+    )?;
+    // Nobody sees that there is room for one more.
+    let status = server.control(&["status", NAME, "--json"])?;
+    let status: serde_json::Value = serde_json::from_str(&status)?;
+    ensure!(
+        status["legs"].as_array().map(Vec::len) == Some(2),
+        "{status}"
+    );
+    ensure!(status["replacement"].is_null() && status["former"].is_null());
+
+    legs::resize(Path::new(&small), legs::LEG_BYTES / 2)?;
+    let refused = |leg: &str, with: &str, words: &str| -> Result<()> {
+        let said = server.listen(&["replace", NAME, leg, "--with", with])?;
+        let is_refused = !said.status.success() && said.stderr.contains(words);
+        ensure!(is_refused, "not '{words}': {} {}", said.stdout, said.stderr);
+        Ok(())
+    };
+    refused("1", &small, "a leg of this array needs")?;
+    refused("1", &kept, "is leg 0 of")?;
+    refused("2", &new, "is none of the legs")?;
+    fs::write(Path::new(&small), [0x55; 4096])?;
+    legs::resize(Path::new(&small), legs::LEG_BYTES)?;
+    refused("1", &small, "say --force")?;
+
+    // Given up: all is as before, and nothing of the new leg is held.
+    let mut clients = fio::verify_meanwhile(room, &server.uri(), &BUSY)?;
+    server.control(&["replace", NAME, "1", "--with", &slow(&small), "--force"])?;
+    let slow_small = slow(&small);
+    wait_for_status(
+        &server,
+        &format!("leg 1: {old}, in-sync, being replaced by {slow_small}"),
+    )?;
+    refused("0", &new, "is being replaced already")?;
+    server.control(&["fail", NAME, &slow_small])?;
+    wait_for_status(&server, &format!("no leg any more: {slow_small}"))?;
+    server.control(&["remove", NAME, &slow_small])?;
+    let status = server.control(&["status", NAME])?;
+    ensure!(!status.contains(&slow_small), "{status}");
+    ensure!(status.contains("2 of 2 legs in sync"), "{status}");
+
+    server.control(&["replace", NAME, "1", "--with", &slow(&new)])?;
+    wait_for_offset(room, &new, legs::LEG_BYTES / 4)?;
+    ensure!(examined(room, &new, "Device Role")? == "Replacement device 1");
+    clients.ensure_running()?;
+    server.kill()?;
+    drop(clients);
+    replaced_after_kill(room, [&kept, &old, &new])
+}
+
+/// What was begun is ended by the next starts, and the old leg is out.
+fn replaced_after_kill(room: &Room, [kept, old, new]: [&String; 3]) -> Result<()> {
+    let by_name = [NAME.to_owned()];
+    let server = serve_again(room)?;
+    let said = server.said()?;
+    ensure!(
+        said.contains("is to replace leg 1: the copying goes on at"),
+        "{said}"
+    );
+    ensure!(!said.contains("the copying goes on at 0 B"), "{said}");
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("replacement of leg 1: "), "{status}");
+    ensure!(status.contains("2 of 2 legs in sync"), "{status}");
+    server.terminate()?;
+    // What was being written when it was killed may be copied once more.
+    ensure!(
+        recovered_bytes(room, new)?.is_some(),
+        "it was stopped in the middle"
+    );
+    ensure!(examined(room, new, "Device Role")? == "Replacement device 1");
+
+    // On with it, on a drive that is not slow.
+    let all = [kept, old, new].map(String::clone);
+    let server = Server::start(room, &all, &["--name", NAME])?;
+    let rewriting = [
+        "--rw=randwrite",
+        "--bs=4k",
+        "--io_size=1M",
+        "--rate_iops=20",
+    ];
+    let clients = fio::verify_meanwhile(room, &server.uri(), &rewriting)?;
+    wait_for_status(&server, &format!("no leg any more: {old}"))?;
+    clients.finish()?;
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("2 of 2 legs in sync"), "{status}");
+    ensure!(!status.contains("replacement of"), "{status}");
+    server.control(&["remove", NAME, old])?;
+    // Nobody holds it, and it can go.
+    fs::remove_file(old)?;
+    server.terminate()?;
+    let legs = [kept.clone(), new.clone()];
+    ensure_clean(room, &legs)?;
+    ensure_same_data(room, &legs)?;
+    ensure!(examined(room, new, "Device Role")? == "Active device 1");
+    ensure!(recovered_bytes(room, new)?.is_none());
+    // The next start knows the new leg, and does not ask for the old one.
+    let server = Server::start(room, &by_name, &[])?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("2 of 2 legs in sync"), "{status}");
+    server.terminate()?;
     ensure_clean(room, &legs)?;
     ensure_same_data(room, &legs)
 }

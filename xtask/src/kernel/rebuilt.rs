@@ -84,7 +84,7 @@ pub(super) fn cases() -> Vec<Case> {
     let rebuilt = REBUILT
         .iter()
         .flat_map(|rebuilt| [by_heliostat(rebuilt), by_kernel(rebuilt)]);
-    let cases = rebuilt.chain([returned()]);
+    let cases = rebuilt.chain([returned(), replaced(), replaced_further()]);
     cases.map(Case::with_program).collect()
 }
 
@@ -170,6 +170,90 @@ fn recovered_sectors(place: &Place, room: &Room, leg: &str) -> Result<u64> {
     sectors
         .parse()
         .with_context(|| format!("an offset of '{text}'"))
+}
+
+/// What the kernel does until a leg has been replaced to a third.
+fn replace_to_a_third() -> String {
+    format!(
+        "mdadm --create $md --run --level=1 --raid-devices=2 $a $b --bitmap=internal \
+             --bitmap-chunk=64K --delay=600 --data-offset=1M --assume-clean
+         fill
+         rewrite 1024 256
+         echo 1 > $sys/sync_speed_min
+         echo 2000 > $sys/sync_speed_max
+         mdadm $md --add $c
+         mdadm $md --replace $b --with $c
+         until grep -q 'Recovery Offset' now \
+             && [ \"$(sed -n 's/.*Recovery Offset : \\([0-9]*\\) .*/\\1/p' now)\" \
+                 -ge {DONE_SECTORS} ]; do
+             sleep 0.1
+             mdadm --examine $c > now
+         done
+         mdadm --stop $md
+         examine before"
+    )
+}
+
+/// heliostat ends what the kernel began: the new leg has the role, and the old one is out.
+fn replaced() -> Case {
+    let mirror = &REBUILT[0];
+    Case::new("replaced-by-heliostat")
+        .legs(3, LEG_BYTES)
+        .guest(replace_to_a_third())
+        .host(|place| {
+            agree(place, "before", "a b c")?;
+            place.judge(&format!("differ 1,{} a c", mirror.above))?;
+            let room = place.room()?;
+            let server = Server::start(&room, &paths(place, "a b c"), &["--name", NAME])?;
+            process::wait_until("the replacement", REBUILD_TIME_MAX, || {
+                let status = server.control(&["status", NAME])?;
+                Ok(!status.contains("replacement") && status.contains("2 of 2 legs in sync"))
+            })?;
+            server.terminate()?;
+            let assembly = place.judge("assembly a b c")?;
+            for line in ["a 0 in_sync", "b out", "c 1 in_sync"] {
+                ensure!(assembly.contains(line), "{assembly}");
+            }
+            let copies = place.judge("copies a c")?;
+            expect("the copies", &copies, &mirror.copies())
+        })
+        .guest("take_over $a $b $c")
+        .host(|place| {
+            agree(place, "after", "a c")?;
+            let stopped = place.said("stopped")?;
+            ensure!(stopped.contains("b out"), "{stopped}");
+            ensure!(stopped.contains("c 1 in_sync"), "{stopped}");
+            expect("the copies", &place.judge("copies a c")?, &mirror.copies())
+        })
+}
+
+/// The kernel ends what it began and heliostat went on with until it was killed.
+fn replaced_further() -> Case {
+    let mirror = &REBUILT[0];
+    Case::new("replaced-by-kernel")
+        .legs(3, LEG_BYTES)
+        .guest(replace_to_a_third())
+        .host(|place| {
+            let room = place.room()?;
+            let slowly = ["--name", NAME, "--resync-max", "2MB/s"];
+            let server = Server::start(&room, &paths(place, "a b c"), &slowly)?;
+            let further = DONE_SECTORS + DONE_SECTORS / 2;
+            process::wait_until("half of the replacement", REBUILD_TIME_MAX, || {
+                Ok(recovered_sectors(place, &room, "c")? >= further)
+            })?;
+            server.kill()?;
+            place.judge(&format!("differ 1,{} a c", mirror.above))?;
+            Ok(())
+        })
+        .guest("take_over $a $b $c")
+        .host(|place| {
+            let assembled = place.said("assembled")?;
+            ensure!(assembled.contains("replacement"), "{assembled}");
+            agree(place, "after", "a c")?;
+            let stopped = place.said("stopped")?;
+            ensure!(stopped.contains("c 1 in_sync"), "{stopped}");
+            expect("the copies", &place.judge("copies a c")?, &mirror.copies())
+        })
 }
 
 /// A leg that was away while the kernel had the array gets what it missed, and nothing else.

@@ -299,6 +299,17 @@ fn what_cannot_grow_is_told() {
     assert!(refusal(&mirror(2), legs(17)).contains("1 to 16"));
     assert!(refusal(&mirror(2), legs(0)).contains("1 to 16"));
     assert!(refusal(&[], legs(2)).contains("no leg was named"));
+    let mut replaced = mirror(3);
+    let flags = Features::REPLACEMENT.with(Features::RECOVERY_OFFSET);
+    for leg in &mut replaced {
+        leg.superblock.raid_disks = 2;
+        leg.superblock.roles[2] = Role::Active(1);
+    }
+    replaced[2].superblock.features = replaced[2].superblock.features.with(flags);
+    for growth in [legs(3), MAX] {
+        let words = refusal(&replaced, growth);
+        assert!(words.contains("leg 1 is being replaced"), "{words}");
+    }
     let mut at_end = mirror(2);
     for leg in &mut at_end {
         leg.superblock.super_offset_sectors = 40_944;

@@ -16,12 +16,13 @@ use crate::status::{self, ArrayStatus, BehindStatus, BitmapStatus, LegStatus, Wo
 
 impl Server {
     /// Which leg is meant: a role, or a leg as it was written.
-    fn leg_called(&self, text: &str) -> Result<LegId, String> {
+    pub(super) fn leg_called(&self, text: &str) -> Result<LegId, String> {
         let names = self.core.leg_names();
         let map = self.core.engine().map();
         let role = text.parse().ok();
-        let leg = role.and_then(|role: usize| map.legs_of(role).lowest());
-        let named = || names.iter().position(|name| is_same_leg(name, text));
+        let leg = role.and_then(|role| self.leg_of(role));
+        let is_it = |name: &String| !name.is_empty() && is_same_leg(name, text);
+        let named = || names.iter().position(is_it);
         leg.or_else(|| named().map(LegId::new)).ok_or_else(|| {
             let legs = map.all().iter();
             let legs = legs.filter_map(|leg| {
@@ -83,7 +84,13 @@ impl Server {
         }
         let absent = OpenedLeg::absent().map_err(|error| error.to_string())?;
         self.core.attach(leg, absent)?;
-        self.core.rename(leg, name.clone());
+        let has_role = self.core.engine().map().role_of(leg).is_some();
+        let kept = if has_role {
+            name.clone()
+        } else {
+            String::new()
+        };
+        self.core.rename(leg, kept);
         Ok(format!("{name} is removed, and can be taken away"))
     }
 
@@ -185,28 +192,8 @@ impl Server {
     /// How the array is.
     pub(super) fn status(&self) -> ArrayStatus {
         let engine = self.core.engine();
-        let names = self.core.leg_names();
-        let now = self.core.now();
-        let replacing = engine.replacing();
-        let legs = names.iter().enumerate().map(|(index, name)| {
-            let leg = LegId::new(index);
-            let bad = engine.bad_blocks(leg).ranges();
-            let is_new = replacing.is_some_and(|(_, by)| by == leg);
-            let state = match is_new {
-                true => "replacement",
-                false => status::word_of(engine.leg_state(leg)),
-            };
-            LegStatus {
-                role: engine.map().role_of(leg).unwrap_or(index),
-                leg: name.clone(),
-                state: state.to_owned(),
-                write_mostly: engine.is_write_mostly(leg),
-                failfast: engine.is_failfast(leg),
-                bad_sectors: bad.map(|range| range.end - range.start).sum(),
-                corrected_sectors: engine.corrected_reads(leg),
-                recent_read_errors: engine.recent_read_errors(now, leg),
-            }
-        });
+        let legs = self.legs_by_role().map(|leg| self.leg_status(leg));
+        let replacement = engine.replacing().map(|(_, by)| self.leg_status(by));
         let is_active = engine.record().dirty || !engine.is_record_durable();
         ArrayStatus {
             name: self.name.clone(),
@@ -217,6 +204,8 @@ impl Server {
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: engine.map().legs(),
             legs: legs.collect(),
+            replacement,
+            former: self.former_legs().map(str::to_owned).collect(),
             spares: self.core.spare_names().map(str::to_owned).collect(),
             bitmap: engine.bitmap_figures().map(BitmapStatus::from),
             write_behind: BehindStatus::of(engine.write_behind()),
@@ -225,6 +214,25 @@ impl Server {
             scrub_waiting: engine.waiting_scrub().map(status::scrub_word),
             last_scrub: self.core.work.last_ended_run(),
             ended: self.core.work.ended(),
+        }
+    }
+
+    /// How a leg is that has a role.
+    fn leg_status(&self, leg: LegId) -> LegStatus {
+        let engine = self.core.engine();
+        let names = self.core.leg_names();
+        let bad = engine.bad_blocks(leg).ranges();
+        let by = engine.replacing().filter(|(replaced, _)| *replaced == leg);
+        LegStatus {
+            role: engine.map().role_of(leg).expect("a leg with a role"),
+            leg: names[leg.index()].clone(),
+            state: status::word_of(engine.leg_state(leg)).to_owned(),
+            replaced_by: by.map(|(_, by)| names[by.index()].clone()),
+            write_mostly: engine.is_write_mostly(leg),
+            failfast: engine.is_failfast(leg),
+            bad_sectors: bad.map(|range| range.end - range.start).sum(),
+            corrected_sectors: engine.corrected_reads(leg),
+            recent_read_errors: engine.recent_read_errors(self.core.now(), leg),
         }
     }
 }

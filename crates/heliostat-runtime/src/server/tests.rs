@@ -4,7 +4,7 @@ use crate::rig::{
     Fails, Job, LEG_BYTES, Rig, file, file_options, make_array, memory_options, options, trusting,
 };
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, RateChange, Registered, ScrubAction, Trust};
+use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trust};
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 
@@ -217,6 +217,68 @@ fn a_leg_that_was_removed_is_not_looked_for_again() {
     let mut known = legs();
     known.sort();
     assert_eq!(known, [0, 1, 2].map(|leg| file(&scratch, leg)));
+    rig.stop();
+}
+
+#[test]
+fn legs_are_replaced_in_turn_and_called_by_their_roles() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    make_array(&options);
+    let rig = Rig::start(&options).unwrap();
+    let [kept, first, second, third] = [0, 1, 2, 3].map(|leg| file(&scratch, leg));
+    let names = |status: &ArrayStatus| -> Vec<String> {
+        let legs = status.legs.iter().enumerate();
+        legs.map(|(role, leg)| {
+            assert_eq!(leg.role, role);
+            leg.leg.clone()
+        })
+        .collect()
+    };
+    assert_eq!(rig.handle.stats().unwrap().legs.len(), 2);
+    rig.handle.replace("1", &second, false).unwrap();
+    let status = loop {
+        let status = rig.handle.status().unwrap();
+        if status.replacement.is_none() {
+            break status;
+        }
+    };
+    assert_eq!(names(&status), [kept.clone(), second.clone()]);
+    assert_eq!(status.former, std::slice::from_ref(&first));
+    // So slow that it is under way for as long as this takes, with what was the second number.
+    rig.handle.change_rates(rates(Some(0), Some(1))).unwrap();
+    rig.handle.replace("1", &third, false).unwrap();
+    let status = rig.handle.status().unwrap();
+    assert_eq!(names(&status), [kept.clone(), second.clone()]);
+    assert_eq!(status.legs[1].replaced_by, Some(third.clone()));
+    let replacement = status.replacement.unwrap();
+    assert_eq!((replacement.role, &replacement.leg), (1, &third));
+    assert_eq!(rig.handle.stats().unwrap().legs.len(), 3);
+    let known = Registered::load(&options.places, &options.name).unwrap();
+    assert_eq!(known.legs, [&kept, &second, &third].map(String::clone));
+    let error = rig.handle.replace("0", &first, true).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("is being replaced already"), "{error}");
+    // The one that has the role, and not the one that is to have it, which goes on instead.
+    rig.handle.fail("1").unwrap();
+    let status = rig.handle.status().unwrap();
+    assert_eq!(names(&status), [kept, third]);
+    assert_eq!(status.former, [second]);
+    assert_eq!(
+        (status.legs[1].state.as_str(), status.legs_in_sync),
+        ("rebuilding", 1)
+    );
+    rig.stop();
+}
+
+#[test]
+fn raw_legs_are_not_replaced() {
+    let scratch = Scratch::new();
+    let options = trusting(&file_options(&scratch, 2), Trust::AssumeClean);
+    let rig = Rig::start(&options).unwrap();
+    let error = rig.handle.replace("1", &file(&scratch, 2), false);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the legs of this array are raw"), "{error}");
     rig.stop();
 }
 

@@ -1,0 +1,123 @@
+//! A leg is replaced by a new one while both serve, and who is a leg of what meanwhile.
+
+use heliostat_engine::{AddRefusal, Input, LegConfig};
+use heliostat_format::Role;
+use heliostat_types::{LegId, SECTOR_BYTES};
+
+use super::{Server, leg_config, set_flags};
+use crate::add::{NewLeg, is_same_leg};
+use crate::commands::{NotReplaced, Refused};
+use crate::events;
+use crate::source::Source;
+
+impl Server {
+    /// The leg that has a role; not the one that is to have it.
+    pub(super) fn leg_of(&self, role: usize) -> Option<LegId> {
+        let engine = self.core.engine();
+        let mut legs = engine.map().legs_of(role);
+        if let Some((_, by)) = engine.replacing() {
+            legs.remove(by);
+        }
+        legs.lowest()
+    }
+
+    /// The legs of all roles.
+    pub(super) fn legs_by_role(&self) -> impl Iterator<Item = LegId> + '_ {
+        let roles = 0..self.core.engine().map().legs();
+        roles.map(|role| {
+            self.leg_of(role)
+                .expect("a role has a leg, be it a missing one")
+        })
+    }
+
+    /// What is held open and has no role any more.
+    pub(super) fn former_legs(&self) -> impl Iterator<Item = &str> {
+        let map = self.core.engine().map();
+        let names = self.core.leg_names().iter().enumerate();
+        let former = names.filter(|(leg, _)| map.role_of(LegId::new(*leg)).is_none());
+        former
+            .map(|(_, name)| name.as_str())
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Whether a leg can be replaced now, by what is called so.
+    pub(super) fn may_replace(&self, leg: &str, by: &str) -> Result<(), Refused> {
+        if let Some(spare) = self.core.spare_names().find(|spare| is_same_leg(spare, by)) {
+            let name = &self.name;
+            return Err(Refused::from(format!(
+                "{spare} is a spare of {name}: 'heliostat remove {name} {spare}' lets go of it"
+            )));
+        }
+        self.replaceable(leg).map(drop)
+    }
+
+    /// The leg that is called so, and where the new one would be.
+    fn replaceable(&self, text: &str) -> Result<(LegId, LegId), Refused> {
+        let engine = self.core.engine();
+        let leg = self.leg_called(text)?;
+        let refusal = engine.replace_refusal(leg);
+        let by = engine.free_leg().filter(|_| refusal.is_none());
+        let by = by.ok_or_else(|| refusal.unwrap_or(AddRefusal::NoRoom));
+        by.map(|by| (leg, by)).map_err(|refusal| Refused {
+            why: format!(
+                "{} cannot be replaced: {}",
+                self.core.leg_names()[leg.index()],
+                events::why_not_added(refusal)
+            ),
+            passes: matches!(refusal, AddRefusal::Unrecorded | AddRefusal::Outstanding(_)),
+        })
+    }
+
+    /// Has a leg replaced.
+    pub(super) fn replace(&mut self, text: &str, new: Box<NewLeg>) -> Result<String, NotReplaced> {
+        match self.replaceable(text) {
+            Ok((leg, by)) => {
+                let begun = self.begin_to_replace(leg, by, *new);
+                begun.map_err(|why| (why, None))
+            }
+            Err(refused) => Err((refused.why, refused.passes.then_some(new))),
+        }
+    }
+
+    fn begin_to_replace(&mut self, leg: LegId, by: LegId, new: NewLeg) -> Result<String, String> {
+        let NewLeg {
+            leg: opened,
+            superblock,
+            ..
+        } = new;
+        let name = opened.name().to_owned();
+        if opened.info().logical_block_bytes > self.block_bytes {
+            return Err(format!(
+                "{name} has blocks of {} bytes, and the array is used in blocks of {}",
+                opened.info().logical_block_bytes,
+                self.block_bytes
+            ));
+        }
+        let like = self.core.engine().array_superblock();
+        let number = superblock.dev_number;
+        let told = like.and_then(|like| like.role_of(number));
+        if told.is_some_and(|role| role != Role::Spare)
+            || self.core.spare_numbers().contains(&number)
+        {
+            return Err("the array has other legs now; try again".to_owned());
+        }
+        let mut config = LegConfig {
+            data_offset_bytes: superblock.data_offset_sectors * SECTOR_BYTES,
+            ..leg_config(&opened)
+        };
+        set_flags(&mut config, superblock.device_flags);
+        self.core.attach(by, opened)?;
+        let watched = self.core.watch_legs(Source::Legs.to_key());
+        watched.map_err(|error| format!("cannot watch {name}: {error}"))?;
+        let superblock = Box::new(superblock.incomplete());
+        self.core.input(Input::ReplaceLeg {
+            leg,
+            config,
+            superblock,
+        });
+        let old = &self.core.leg_names()[leg.index()];
+        Ok(format!(
+            "{name} replaces {old}: all of it is copied, and {old} serves until that is done"
+        ))
+    }
+}
