@@ -38,7 +38,7 @@ const SMOKE_SEEDS: u64 = 1_000;
 const SHRINK_RUNS: u32 = 1_000;
 
 /// The same for a planted bug, of which only has to be seen that it becomes small.
-const PLANTED_SHRINK_RUNS: u32 = 150;
+const PLANTED_SHRINK_RUNS: u32 = 60;
 
 /// Seeds within which every planted bug shows.
 const PLANTED_SEEDS: std::ops::Range<u64> = 1_001..1_200;
@@ -314,30 +314,41 @@ fn tell_failure(seed: u64, failure: &CheckFailure, shrunk: &Shrunk) {
 
 /// Plants each bug, and looks whether its checker finds it and what is left of the scenario.
 fn play_planted(names: &[String]) -> bool {
-    let mut missed = 0;
     let all = planted().into_iter();
     let named = all.filter(|name| names.is_empty() || names.iter().any(|known| known == name));
-    for name in named {
-        match run_planted(name, PLANTED_SEEDS) {
-            Ok(found) => {
-                let (seed, legs) = (found.failure.seed, found.trial.scenario.array.legs.len());
-                let jobs = found.trial.scenario.jobs.len();
-                let shrunk = found.shrink(PLANTED_SHRINK_RUNS);
-                let left = &shrunk.trial.scenario;
-                println!(
-                    "{name:26} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} \
-                     and {} in {} runs: {}",
-                    left.array.legs.len(),
-                    left.jobs.len(),
-                    shrunk.runs,
-                    shrunk.failure.text.lines().next().unwrap_or_default(),
-                );
-            }
-            Err(text) => {
+    let named = Mutex::new(named);
+    let is_missed = AtomicBool::new(false);
+    let next = || named.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let play_all = || {
+        while let Some(name) = next() {
+            if let Err(text) = play_one_planted(name) {
                 println!("{name:26} MISSED: {text}");
-                missed += 1;
+                is_missed.store(true, Ordering::Relaxed);
             }
         }
-    }
-    missed == 0
+    };
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(play_all);
+        }
+    });
+    !is_missed.into_inner()
+}
+
+fn play_one_planted(name: &str) -> Result<(), String> {
+    let found = run_planted(name, PLANTED_SEEDS)?;
+    let (seed, legs) = (found.failure.seed, found.trial.scenario.array.legs.len());
+    let jobs = found.trial.scenario.jobs.len();
+    let shrunk = found.shrink(PLANTED_SHRINK_RUNS);
+    let left = &shrunk.trial.scenario;
+    println!(
+        "{name:26} found at seed {seed}: {legs} legs and {jobs} jobs, shrunk to {} and {} in {} \
+         runs: {}",
+        left.array.legs.len(),
+        left.jobs.len(),
+        shrunk.runs,
+        shrunk.failure.text.lines().next().unwrap_or_default(),
+    );
+    Ok(())
 }
