@@ -335,6 +335,7 @@ fn left_out_lines<'a>(
     array: &'a str,
 ) -> impl Iterator<Item = String> + 'a {
     let fresh = candidates[assembly.freshest].name.clone();
+    let is_complete = assembly.roles_lacking().next().is_none();
     assembly.left_out.iter().map(move |&(index, why)| {
         let name = &candidates[index].name;
         let comes_back = |by_bitmap: bool| {
@@ -354,6 +355,10 @@ fn left_out_lines<'a>(
                 "{name} is left out: it missed changes (it is at event {events}, and {fresh} is at \
                  {freshest}); {}",
                 comes_back(by_bitmap)
+            ),
+            LeftOut::Failed { .. } if is_complete => format!(
+                "{name} is left out: it failed or was replaced, as {fresh} says, and the array has \
+                 all its legs without it"
             ),
             LeftOut::Failed { by_bitmap } => format!(
                 "{name} is left out: it failed, as {fresh} says; if it is sound, {}",

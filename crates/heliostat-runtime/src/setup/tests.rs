@@ -396,6 +396,28 @@ fn a_leg_whose_place_another_one_has_is_not_remembered() {
 }
 
 #[test]
+fn a_leg_whose_place_is_taken_is_not_offered_again() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 3);
+    make_array(&options);
+    for other in [0, 1] {
+        change_superblock(&scratch, other, |own| {
+            own.roles[2] = Role::Faulty;
+            own.raid_disks = 2;
+            own.events += 2;
+        });
+    }
+    let mut notes = Notes::default();
+    drop(prepare(&options, &mut notes).unwrap());
+    let said = notes.0.join("\n");
+    assert!(
+        said.contains("leg2 is left out: it failed or was replaced"),
+        "{said}"
+    );
+    assert!(!said.contains("heliostat add"), "{said}");
+}
+
+#[test]
 fn a_leg_that_the_others_do_not_count_on_may_be_anywhere() {
     let scratch = Scratch::new();
     let mut options = file_options(&scratch, 3);
