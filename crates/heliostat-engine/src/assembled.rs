@@ -151,10 +151,6 @@ impl Assembled {
     ) -> Result<Self, AssembledError> {
         let fresh = &candidates[assembly.freshest].superblock;
         let (map, layout) = shape_of(fresh)?;
-        let members = assembly.members.iter().map(candidate_of);
-        let replacement = replacement_of(assembly).into_iter();
-        let replacement = replacement.map(|replacement| Some(replacement.candidate));
-        let members: Vec<Option<usize>> = members.chain(replacement).collect();
         let is_in_sync = |member: &Member| matches!(member, Member::InSync(_));
         let in_sync = (0..map.legs()).filter(|&role| is_in_sync(&assembly.members[role]));
         let in_sync: LegSet = in_sync.map(LegId::new).collect();
@@ -166,7 +162,7 @@ impl Assembled {
             size_bytes: map.size_bytes(),
             map,
             layout,
-            candidates: members,
+            candidates: taken(assembly).collect(),
             in_sync,
             metadata: Metadata::of(assembly, candidates, unix_time),
         })
@@ -177,9 +173,7 @@ impl Metadata {
     /// What an engine is told of legs that were put together.
     #[must_use]
     pub fn of(assembly: &Assembly, candidates: &[Candidate], unix_time: Duration) -> Self {
-        let replacement = replacement_of(assembly).into_iter();
-        let replacement = replacement.map(|replacement| Some(replacement.candidate));
-        let members = assembly.members.iter().map(candidate_of).chain(replacement);
+        let members = taken(assembly);
         let fresh = &candidates[assembly.freshest].superblock;
         let superblock = |candidate: Option<usize>| {
             let own = &candidates[candidate?].superblock;
@@ -216,6 +210,14 @@ impl Metadata {
 fn replacement_of(assembly: &Assembly) -> Option<Replacement> {
     let has_room = assembly.members.len() < LEGS_MAX;
     assembly.replacement.filter(|_| has_room)
+}
+
+/// The candidate that each leg is, by rising number: who has its role, and behind all of them who
+/// is to replace one.
+fn taken(assembly: &Assembly) -> impl Iterator<Item = Option<usize>> + Clone {
+    let replacement = replacement_of(assembly).into_iter();
+    let replacement = replacement.map(|replacement| Some(replacement.candidate));
+    assembly.members.iter().map(candidate_of).chain(replacement)
 }
 
 /// Who has a role, in sync or not.

@@ -737,7 +737,7 @@ impl Engine {
             self.keeper_mut().is_wanted = true;
             return true;
         };
-        // Not tried again before somebody asks: it is likely to fail again.
+        // Not tried again at once: it is likely to fail again.
         let kind = match reason(leg) {
             FaultReason::WriteFailed(kind) | FaultReason::FlushFailed(kind) => kind,
             FaultReason::ReadFailed(_)

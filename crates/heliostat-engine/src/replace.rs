@@ -70,14 +70,8 @@ impl Engine {
             return self.outputs.push_back(Output::Event(event));
         };
         self.config.map.give_role(by, role);
-        self.take_leg_in(
-            now,
-            by,
-            config,
-            Missed::From(0),
-            Some(Box::new(superblock)),
-            None,
-        );
+        self.set_metadata_of(by, superblock, None);
+        self.take_leg_in(now, by, config, Missed::From(0));
         let event = Event::ReplaceBegun { leg, by };
         self.outputs.push_back(Output::Event(event));
     }

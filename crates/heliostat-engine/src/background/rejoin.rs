@@ -122,10 +122,27 @@ impl Engine {
             let event = Event::AddRefused { leg, refusal };
             return self.outputs.push_back(Output::Event(event));
         }
-        self.take_leg_in(now, leg, config, missed, superblock, bad_blocks);
+        if let Some(superblock) = superblock {
+            self.set_metadata_of(leg, *superblock, bad_blocks.map(|known| *known));
+        }
+        self.take_leg_in(now, leg, config, missed);
         self.spare_is_in_place(leg);
         self.outputs
             .push_back(Output::Event(Event::LegAdded { leg }));
+    }
+
+    /// What a leg that was out says, or is to say, of the array and of what it does not hold.
+    pub(crate) fn set_metadata_of(
+        &mut self,
+        leg: LegId,
+        superblock: Superblock,
+        bad_blocks: Option<BadBlocks>,
+    ) {
+        let none = || BadBlocks::new(superblock.bad_blocks_size_sectors);
+        let bad_blocks = bad_blocks.unwrap_or_else(none);
+        let sizes = (self.config.map.leg_bytes(leg), self.block_bytes());
+        self.bad.set(leg, &superblock, &bad_blocks, sizes);
+        self.set_superblock(leg, superblock);
     }
 
     /// A leg that was out gets what is written from now on, and is to get what it has missed.
@@ -135,16 +152,7 @@ impl Engine {
         leg: LegId,
         config: &LegConfig,
         missed: Missed,
-        superblock: Option<Box<Superblock>>,
-        bad_blocks: Option<Box<BadBlocks>>,
     ) {
-        if let Some(superblock) = superblock {
-            let none = || BadBlocks::new(superblock.bad_blocks_size_sectors);
-            let bad_blocks = bad_blocks.map_or_else(none, |known| *known);
-            let sizes = (self.config.map.leg_bytes(leg), self.block_bytes());
-            self.bad.set(leg, &superblock, &bad_blocks, sizes);
-            self.set_superblock(leg, *superblock);
-        }
         self.legs.add(leg, config);
         self.forget_target(leg);
         self.forget_moved_target(leg);

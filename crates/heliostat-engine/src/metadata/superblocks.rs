@@ -77,6 +77,15 @@ impl Engine {
         }
     }
 
+    /// The same roles, where a leg that was to take another one's role does not.
+    pub(super) fn roles_before(&self, word: Word) -> Vec<Role> {
+        let commit = self.keeper().commit().expect("it is what is sent");
+        match &commit.succession {
+            Some(known) if word == Word::New => known.roles_before.clone(),
+            Some(_) | None => self.roles_to_tell(word),
+        }
+    }
+
     /// Of the legs that an event can still reach, those being rebuilt that hear of it. Where
     /// another leg has missed it, that is the next commit, and they wait for that one: a leg in
     /// sync that still calls one of them failed must not be behind it, or it would look as if it
@@ -111,15 +120,6 @@ impl Engine {
             saved[leg.index()] = self.saved_rebuild(leg);
         }
         saved
-    }
-
-    /// The same, where a leg that was to take another one's role does not.
-    pub(super) fn roles_before(&self, word: Word) -> Vec<Role> {
-        let commit = self.keeper().commit().expect("it is what is sent");
-        match &commit.succession {
-            Some(known) if word == Word::New => known.roles_before.clone(),
-            Some(_) | None => self.roles_to_tell(word),
-        }
     }
 
     /// Which of these legs takes the role of another one, and of which.
