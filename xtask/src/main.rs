@@ -44,6 +44,8 @@ usage: cargo xtask COMMAND
                        random scenarios: seeds that once showed a bug, and fresh ones
   sim soak [--seeds N] [--from SEED] [--minutes M] [--doublecheck] [--keep-going]
                        large random scenarios, until the end of these or until stopped
+  sim matrix [--quick] [--of POLICY] [--cells NAMES] [--save DIR] [--strict]
+                       a read policy beside all others; docs/matrix.md has all options
   sim planted          whether each checker of the simulator finds a bug that is there for it
   test kernel [--keep] [FILTER...]
                        the Linux kernel's md judges, in a guest; test kernel --list
@@ -104,6 +106,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
                 .map_err(|_| Failure::Usage(format!("'{seconds}' is no number of seconds")))?;
             fuzz::run(&root(), target, Duration::from_secs(seconds))?;
         }
+        ["sim", "matrix", options @ ..] => sim::matrix(&root(), options)?,
         ["sim", "smoke" | "soak" | "planted", ..] => sim::run(&root(), &arguments[1..])?,
         ["test", "kernel", "--list"] => kernel::list(),
         ["test", "kernel", "--shell"] => kernel::shell(&root(), None)?,

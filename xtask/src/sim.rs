@@ -1,5 +1,6 @@
-//! Random scenarios in the simulator: its example `smoke`, built for release, which knows what the
-//! words mean. Here is only what a failure needs besides: the commit.
+//! What the simulator is asked for: random scenarios, of its example `smoke`, and read policies
+//! beside each other, of the harness's example `matrix`. Both are built for release and know what
+//! the words mean. Here is only what a failure needs besides: the commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +16,22 @@ const CI_SMOKE: [&str; 2] = ["smoke", "--doublecheck"];
 /// # Errors
 /// Where it does not build, a scenario fails, or a planted bug is missed.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+    example(root, "heliostat-sim", "smoke", words)
+}
+
+/// Judges a read policy beside all others: `words` are the command line behind `matrix`.
+///
+/// # Errors
+/// Where it does not build, a checker finds a bug, or a target is missed that was to be met.
+pub(crate) fn matrix(root: &Path, words: &[&str]) -> Result<()> {
+    example(root, "heliostat-bench", "matrix", words)
+}
+
+fn example(root: &Path, package: &str, name: &str, words: &[&str]) -> Result<()> {
     let status = Command::new("cargo")
         .current_dir(root)
         .args(["run", "--locked", "--release", "--quiet"])
-        .args(["-p", "heliostat-sim", "--example", "smoke", "--"])
+        .args(["-p", package, "--example", name, "--"])
         .args(words)
         .status()
         .context("starting cargo")?;
@@ -26,7 +39,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
         return Ok(());
     }
     let words = words.join(" ");
-    bail!("sim {words} failed at commit {}", commit(root)?);
+    bail!("{name} {words} failed at commit {}", commit(root)?);
 }
 
 /// What `ci` does: some minutes' worth on one core.

@@ -6,10 +6,12 @@
 //! prints.
 #![forbid(unsafe_code)]
 
+mod averages;
 mod contender;
 pub mod data_sheet;
 mod decisions;
 mod json;
+pub mod matrix;
 pub mod plot;
 pub mod published;
 pub mod report;

@@ -41,12 +41,18 @@ impl Page {
     /// A page with this title for windows and tabs, empty so far.
     #[must_use]
     pub fn new(title: &str) -> Self {
+        Self::with_style(title, "")
+    }
+
+    /// The same with rules of style of its own, which may replace those of every page.
+    #[must_use]
+    pub fn with_style(title: &str, style: &str) -> Self {
         let title = escaped(title);
         Self {
             html: format!(
                 "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
                  <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-                 <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+                 <title>{title}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n"
             ),
         }
     }

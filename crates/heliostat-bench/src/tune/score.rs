@@ -10,6 +10,7 @@ use heliostat_policy::PolicySpec;
 
 use super::objective::Objective;
 use super::search::Point;
+use crate::averages::{geometric_mean, median};
 
 /// A point with its figures.
 #[derive(Clone, Debug)]
@@ -110,30 +111,6 @@ fn ratio(objective: Objective, value: Option<f64>, default: Option<f64>) -> f64 
     ratio.min(RATIO_MAX)
 }
 
-/// The geometric mean, with the same bits on every machine; of one value, that value.
-fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = values.len();
-    let mut logarithms = 0.0;
-    for value in values {
-        if count == 1 {
-            return value;
-        }
-        logarithms += stdx::math::ln(value);
-    }
-    stdx::math::exp(logarithms / count as f64)
-}
-
-/// The value in the middle, or between the two in the middle.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-    match (values.get(low), values.get(high)) {
-        (Some(low), Some(high)) => f64::midpoint(*low, *high),
-        _ => 0.0,
-    }
-}
-
 /// By which part the largest of several ratios is above the smallest.
 pub(super) fn spread(ratios: &[f64]) -> Option<f64> {
     if ratios.len() < 2 {
@@ -175,7 +152,7 @@ pub(super) mod testing {
 mod tests {
     use heliostat_policy::PolicySpec;
 
-    use super::{Scored, geometric_mean, median, spread};
+    use super::{Scored, spread};
 
     fn scored(objective: &str, values: &[&[f64]], default: &[&[f64]]) -> Scored {
         let some = |values: &[&[f64]]| -> Vec<Vec<Option<f64>>> {
@@ -223,12 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn means_and_medians() {
-        assert_eq!(geometric_mean([3.0].into_iter()), 3.0);
-        assert!((geometric_mean([2.0, 8.0].into_iter()) - 4.0).abs() < 1e-12);
-        assert_eq!(geometric_mean([0.0, 8.0].into_iter()), 0.0);
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
+    fn a_spread_is_that_of_the_extremes() {
         assert_eq!(spread(&[1.0]), None);
         assert_eq!(spread(&[1.0, 4.0, 2.0]), Some(3.0));
         assert_eq!(spread(&[0.5, 0.5]), Some(0.0));

@@ -6,7 +6,8 @@
 //! two are alike, and all that are like the best are a plateau: to tell only the highest of them
 //! would be to tell luck.
 
-use super::score::{RATIO_MAX, Scored, median, spread};
+use super::score::{RATIO_MAX, Scored, spread};
+use crate::averages::median;
 
 /// How much better one point is than another.
 #[derive(Clone, Copy, Debug, PartialEq)]

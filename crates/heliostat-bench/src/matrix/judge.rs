@@ -1,0 +1,216 @@
+//! What the figures of a cell say of one policy: how near it is to the best other and to the
+//! oracle.
+
+use stdx::histogram::Histogram;
+
+use super::cells::Cell;
+use super::measure::{Measured, Sample};
+use crate::averages::median;
+
+/// The policy that sees the devices, which is nobody's competitor.
+pub(super) const ORACLE: &str = "oracle";
+
+/// From which share of another policy's work on a policy does as much as that.
+pub(super) const AS_MUCH: f64 = 0.99;
+
+/// A cell with the figures of all its policies.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What was run.
+    pub cell: Cell,
+    /// One for each policy, in their order.
+    pub(super) rows: Vec<Row>,
+    /// The policy that is judged, by its place.
+    pub(super) of: usize,
+    /// The best of the others, the oracle aside; `None` where nobody else was run.
+    pub(super) best: Option<usize>,
+    /// The oracle, where it was run.
+    pub(super) oracle: Option<usize>,
+    /// The worst job of the judged policy beside the best other, and beside the oracle.
+    pub(super) to_best: Option<f64>,
+    pub(super) to_oracle: Option<f64>,
+    /// The tail of its reads beside the shortest of those who do as much; more is longer.
+    pub(super) tail: Option<Tail>,
+}
+
+/// A policy's figures in a cell: medians over the seeds, response times of all seeds together.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) policy: String,
+    pub(super) jobs: Vec<JobRow>,
+    /// Hedges and probes, as a share of the legs' reads.
+    pub(super) extra: f64,
+    /// Of 1, which part of the reads each leg has done.
+    pub(super) shares: Vec<f64>,
+    /// Of the seeds' confidence intervals the widest.
+    pub(super) precision: f64,
+    /// What was done in the five seconds after a fault, as a share of what full speed after the
+    /// grace would have done.
+    pub(super) rehabilitation: Option<f64>,
+    /// What was done while the fault held, as a share of what was done before.
+    pub(super) during: Option<f64>,
+    pub(super) errors: u64,
+    /// Scores by job and seed.
+    scores: Vec<Vec<f64>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct JobRow {
+    pub(super) name: String,
+    pub(super) is_closed: bool,
+    pub(super) score: f64,
+    pub(super) iops: f64,
+    pub(super) bw_bytes: f64,
+    pub(super) reads: Histogram,
+}
+
+/// A response time beside another policy's.
+#[derive(Clone, Debug)]
+pub(super) struct Tail {
+    pub(super) ratio: f64,
+    /// Whose reads have the shortest tail.
+    pub(super) policy: String,
+}
+
+impl Judged {
+    /// Compares `measured`, among which is the policy `of`.
+    pub(super) fn new(cell: Cell, measured: &[Measured], of: &str) -> Self {
+        let rows: Vec<Row> = measured.iter().map(|m| Row::new(&cell, m)).collect();
+        let place = |name: &str| rows.iter().position(|row| row.policy == name);
+        let of = place(of).expect("the judged policy is among those that were run");
+        let oracle = place(ORACLE).filter(|&oracle| oracle != of);
+        let others = (0..rows.len()).filter(|&row| row != of && Some(row) != oracle);
+        // The first of equals.
+        let best = others.clone().reduce(|best, other| {
+            if rows[other].total() > rows[best].total() {
+                other
+            } else {
+                best
+            }
+        });
+        let mine = &rows[of];
+        let shortest = others
+            .filter(|&other| rows[other].ratio_to(mine) >= AS_MUCH)
+            .map(|other| Tail {
+                ratio: mine.tail_ratio(&rows[other]),
+                policy: rows[other].policy.clone(),
+            })
+            .reduce(|a, b| if b.ratio > a.ratio { b } else { a });
+        Self {
+            cell,
+            of,
+            best,
+            oracle,
+            to_best: best.map(|best| mine.ratio_to(&rows[best])),
+            to_oracle: oracle.map(|oracle| mine.ratio_to(&rows[oracle])),
+            tail: shortest,
+            rows,
+        }
+    }
+
+    /// The row of the policy called `name`.
+    pub(super) fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.policy == name)
+    }
+
+    /// The row of the judged policy.
+    pub(super) fn mine(&self) -> &Row {
+        &self.rows[self.of]
+    }
+}
+
+impl Row {
+    fn new(cell: &Cell, measured: &Measured) -> Self {
+        let samples = &measured.samples;
+        let first = &samples[0];
+        let over = |value: &dyn Fn(&Sample) -> f64| median(samples.iter().map(value));
+        let jobs = first.jobs.iter().enumerate().map(|(at, job)| {
+            let mut reads = Histogram::new();
+            for sample in samples {
+                reads.merge(&sample.jobs[at].reads);
+            }
+            JobRow {
+                name: job.name.clone(),
+                is_closed: job.is_closed,
+                score: over(&|sample| sample.jobs[at].score),
+                iops: over(&|sample| sample.jobs[at].iops),
+                bw_bytes: over(&|sample| sample.jobs[at].bw_bytes),
+                reads,
+            }
+        });
+        let jobs: Vec<JobRow> = jobs.collect();
+        let scores = (0..jobs.len()).map(|at| {
+            let of_job = samples.iter().map(|sample| sample.jobs[at].score);
+            of_job.collect()
+        });
+        let legs = 0..first.leg_reads.len();
+        let share = |leg: usize| {
+            over(&|sample| {
+                let all: u64 = sample.leg_reads.iter().sum();
+                sample.leg_reads[leg] as f64 / all.max(1) as f64
+            })
+        };
+        let phase = |value: &dyn Fn(super::measure::Phases) -> f64| {
+            first
+                .phases
+                .map(|_| over(&|sample| sample.phases.map_or(0.0, value)))
+        };
+        Self {
+            policy: measured.policy.clone(),
+            extra: samples.iter().map(|s| s.extra).fold(0.0, f64::max),
+            shares: legs.map(share).collect(),
+            precision: samples.iter().map(|s| s.precision).fold(0.0, f64::max),
+            rehabilitation: phase(&|phases| {
+                let wanted = phases.before * (5.0 - cell.grace());
+                if wanted > 0.0 {
+                    phases.after * 5.0 / wanted
+                } else {
+                    0.0
+                }
+            }),
+            during: phase(&|phases| {
+                if phases.before > 0.0 {
+                    phases.during / phases.before
+                } else {
+                    0.0
+                }
+            }),
+            errors: samples.iter().map(|sample| sample.errors).sum(),
+            scores: scores.collect(),
+            jobs,
+        }
+    }
+
+    /// All jobs together: the geometric mean of their scores but for the root, which changes no
+    /// order.
+    pub(super) fn total(&self) -> f64 {
+        self.jobs.iter().map(|job| job.score).product()
+    }
+
+    /// How much of the other policy's work this one does, by the job that comes off worst: the
+    /// median of the seeds' ratios.
+    pub(super) fn ratio_to(&self, other: &Self) -> f64 {
+        let jobs = self.scores.iter().zip(&other.scores);
+        let ratios = jobs.map(|(mine, theirs)| {
+            let seeds = mine.iter().zip(theirs);
+            median(seeds.map(|(&mine, &theirs)| ratio(mine, theirs)))
+        });
+        ratios.fold(f64::INFINITY, f64::min)
+    }
+
+    /// How many times as long the thousandth read of this policy takes, by the job that comes off
+    /// worst.
+    pub(super) fn tail_ratio(&self, other: &Self) -> f64 {
+        let tail = |job: &JobRow| job.reads.quantile(9_990) as f64;
+        let jobs = self.jobs.iter().zip(&other.jobs);
+        jobs.map(|(mine, theirs)| ratio(tail(mine), tail(theirs)))
+            .fold(0.0, f64::max)
+    }
+}
+
+/// `a` over `b`; equal zeros are equal.
+fn ratio(a: f64, b: f64) -> f64 {
+    /// A ratio to next to nothing says no more than this.
+    const MOST: f64 = 1e6;
+    if a == b { 1.0 } else { (a / b).min(MOST) }
+}
