@@ -525,6 +525,7 @@ impl Assembly {
         };
         let is_alike = |leg: &&Candidate| {
             leg.superblock.events == fresh.events
+                && leg.superblock.agrees_on_roles(fresh)
                 && leg.superblock.resync_offset_sectors == offset
                 && (!has_bitmap || leg.bitmap == self.bitmap)
         };

@@ -467,6 +467,15 @@ impl Superblock {
         self.roles.get(index).copied()
     }
 
+    /// Whether two legs say the same of who has which role. Equally fresh ones may not: one that
+    /// missed an event may hear of it later than another leg, and in other words.
+    #[must_use]
+    pub fn agrees_on_roles(&self, other: &Self) -> bool {
+        let role = |of: &Self, number: usize| of.roles.get(number).copied().unwrap_or(Role::Spare);
+        let mut numbers = 0..self.roles.len().max(other.roles.len());
+        numbers.all(|number| role(self, number) == role(other, number))
+    }
+
     /// From which sector of its data on the leg lacks everything, whatever a bitmap says; `None`
     /// where it lacks nothing, or what a bitmap says.
     #[must_use]

@@ -82,6 +82,18 @@ fn legs_that_were_stopped_in_order_are_all_in_sync() {
 }
 
 #[test]
+fn equally_fresh_legs_that_disagree_on_roles_are_uneven() {
+    let mut legs = mirror(3);
+    legs[1].superblock.roles[2] = Role::Faulty;
+    let assembly = Assembly::of(&legs).unwrap();
+    assert_eq!(assembly.in_sync().collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(assembly.is_uneven);
+    // How much room a leg has for roles means nothing.
+    legs[1].superblock.roles = vec![Role::Active(0), Role::Active(1), Role::Active(2)];
+    assert!(!Assembly::of(&legs).unwrap().is_uneven);
+}
+
+#[test]
 fn what_was_lacking_before_is_not_lost() {
     let lost = |change: fn(&mut Vec<Candidate>)| {
         let mut legs = mirror(3);

@@ -213,6 +213,42 @@ fn legs_do_not_call_each_other_failed_after_two_commits_that_were_cut_short() {
 }
 
 #[test]
+fn legs_that_are_equally_fresh_and_disagree_are_told_before_a_write() {
+    let mut setup = setup(3, 16);
+    setup.meta = Some(Meta {
+        chunk_bytes: None,
+        ..META
+    });
+    let mut world = new_world(setup);
+    world.write(chunk(0));
+    world.pump();
+    world.fail_leg(LegId::new(2), FaultReason::ByHand);
+    // Of two legs one hears of it, and is not there when the power is back.
+    cut_short(&mut world, 1);
+    let rest: LegSet = [0, 2].into_iter().map(LegId::new).collect();
+    // The others hear something else, one after the other.
+    for (present, leg) in [(rest, 0), (LegSet::first(3), 2)] {
+        world.take_up_with(present, 0, Box::new(First));
+        world.tell_deadline();
+        cut_short(&mut world, leg);
+    }
+    world.take_up_with(LegSet::first(3), 0, Box::new(First));
+    let told = [0, 1, 2].map(|leg| {
+        let superblock = world.superblock_on(LegId::new(leg)).unwrap();
+        (superblock.events, superblock.roles[2])
+    });
+    let (active, faulty) = (Role::Active(2), Role::Faulty);
+    assert_eq!(told, [(12, active), (12, faulty), (12, active)]);
+    assert_eq!(world.engine.in_sync(), LegSet::first(3));
+    world.tell_deadline();
+    world.write(chunk(1));
+    assert_eq!(data_writes(&world), 0);
+    assert_eq!(next_superblocks(&mut world), [Some(13); 3]);
+    world.pump();
+    world.settle();
+}
+
+#[test]
 fn legs_are_not_called_equal_before_it_is_told_who_is_out() {
     let mut world = world(3);
     let (rebuilt, missing) = (LegId::new(1), 2);
