@@ -17,9 +17,9 @@
 use std::ops::Range;
 
 use heliostat_format::{BadBlocks, Features, Superblock};
-use heliostat_types::{Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
 
-use crate::api::{Event, Output};
+use crate::api::{Event, FaultReason, Output};
 use crate::engine::Engine;
 use crate::slab::Slab;
 
@@ -316,6 +316,12 @@ impl Engine {
         left.any(|left| left.is_empty())
     }
 
+    /// The same, in however many chunks it lies.
+    pub(crate) fn is_lost(&self, extent: Extent) -> bool {
+        let mut parts = self.config.map.parts(extent);
+        !self.bad.is_empty() && parts.any(|part| self.is_part_lost(part))
+    }
+
     /// Whether a leg that fails a write stays, because its bad blocks can be logged. One that is to
     /// fail fast does not.
     pub(crate) fn has_bad_log(&self, leg: LegId) -> bool {
@@ -366,6 +372,38 @@ impl Engine {
             self.record_bad_blocks();
         }
         true
+    }
+
+    /// What legs have written of a write is good, and what they have failed is bad; a leg of which
+    /// that cannot be logged has failed.
+    pub(crate) fn log_bad_blocks(&mut self, index: u32) {
+        let write = &mut self.writes[index];
+        if write.bad.is_empty() && self.bad.are_logs_empty() {
+            return;
+        }
+        let bad = std::mem::take(&mut write.bad);
+        let aligned = write.aligned;
+        let sent = write.targets.intersection(self.legs.writable());
+        for leg in sent.difference(write.failed) {
+            let parts = bad.iter().filter(|(of, _)| *of == leg);
+            let parts: Vec<Extent> = parts.map(|(_, extent)| *extent).collect();
+            let on_leg = self.config.map.on_leg(leg, aligned);
+            if !self.note_written(leg, on_leg, &parts) {
+                let reason = FaultReason::WriteFailed(ErrorKind::Io);
+                self.note_failure(index, leg, reason);
+            } else if self.writes[index].fua {
+                self.note_durable(leg, on_leg);
+            }
+        }
+    }
+
+    /// Whether no leg in sync holds some block of a write; then it has failed.
+    pub(crate) fn fail_if_lost(&mut self, index: u32) -> bool {
+        let is_lost = self.is_part_lost(self.writes[index].aligned);
+        if is_lost {
+            self.writes[index].fail(ErrorKind::Io);
+        }
+        is_lost
     }
 
     /// Tells of what came and went in an extent of a leg, of which this was bad before.

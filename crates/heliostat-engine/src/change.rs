@@ -271,7 +271,14 @@ impl Engine {
         }
         let change = self.changes.remove(index);
         self.release_shares(change.data, &change.edges);
-        self.complete(change.id, change.result);
+        // A leg that alone held a block of an earlier part may be out by now.
+        let is_lost = change.result.is_ok() && self.is_lost(change.aligned);
+        let result = if is_lost {
+            Err(ErrorKind::Io)
+        } else {
+            change.result
+        };
+        self.complete(change.id, result);
     }
 
     /// Gives up the shares of a change, or of a part of one, in its buffers.

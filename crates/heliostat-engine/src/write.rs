@@ -196,8 +196,7 @@ impl Engine {
 
     /// A write has ended, but what is known of the legs since is not durable.
     pub(crate) fn fail_answer(&mut self, turn: &mut Turn<'_>, index: u32, kind: ErrorKind) {
-        let result = &mut self.writes[index].result;
-        *result = std::mem::replace(result, Ok(Answer::Done)).and(Err(kind));
+        self.writes[index].fail(kind);
         self.answer_write(turn, index);
     }
 
@@ -455,29 +454,6 @@ impl Engine {
         }
     }
 
-    /// What legs have written of a write is good, and what they have failed is bad; a leg of which
-    /// that cannot be logged has failed.
-    fn log_bad_blocks(&mut self, index: u32) {
-        let write = &mut self.writes[index];
-        if write.bad.is_empty() && self.bad.are_logs_empty() {
-            return;
-        }
-        let bad = std::mem::take(&mut write.bad);
-        let aligned = write.aligned;
-        let sent = write.targets.intersection(self.legs.writable());
-        for leg in sent.difference(write.failed) {
-            let parts = bad.iter().filter(|(of, _)| *of == leg);
-            let parts: Vec<Extent> = parts.map(|(_, extent)| *extent).collect();
-            let on_leg = self.config.map.on_leg(leg, aligned);
-            if !self.note_written(leg, on_leg, &parts) {
-                let reason = FaultReason::WriteFailed(ErrorKind::Io);
-                self.note_failure(index, leg, reason);
-            } else if self.writes[index].fua {
-                self.note_durable(leg, on_leg);
-            }
-        }
-    }
-
     /// A leg has failed a flush. What it had not made durable by then may be lost, and a later
     /// flush that ends well does not say so: no flush round counts it as good any more, nor does
     /// any write that relies on a flush and may have been there.
@@ -537,14 +513,9 @@ impl Engine {
         } else {
             self.judge_failed(turn, index, failed, done);
         }
-        if self.is_part_lost(aligned) {
-            let write = &mut self.writes[index];
-            let result = std::mem::replace(&mut write.result, Ok(Answer::Done));
-            write.result = result.and(Err(ErrorKind::Io));
-            if write.is_answered() {
-                // As in `keep_failed`.
-                self.never_clean();
-            }
+        if self.fail_if_lost(index) && self.writes[index].is_answered() {
+            // As in `keep_failed`.
+            self.never_clean();
         }
         self.end_write(turn, index);
     }
@@ -675,6 +646,8 @@ impl Engine {
 
     /// Answers whoever waits for a write, which has ended or is behind.
     pub(crate) fn answer_write(&mut self, turn: &mut Turn<'_>, index: u32) {
+        // The leg that alone could write a block may have failed since.
+        self.fail_if_lost(index);
         let write = &mut self.writes[index];
         let result = std::mem::replace(&mut write.result, Ok(Answer::Done));
         let owner = write.owner;
@@ -762,6 +735,12 @@ impl Write {
     pub(crate) fn buffers(&self) -> [Option<BufferId>; 3] {
         let [first, second] = scratch_of(&self.edges);
         [self.data.map(|data| data.buffer), first, second]
+    }
+
+    /// It has failed, if it had not before.
+    pub(crate) fn fail(&mut self, kind: ErrorKind) {
+        let result = std::mem::replace(&mut self.result, Ok(Answer::Done));
+        self.result = result.and(Err(kind));
     }
 
     /// A leg has failed a step of it. What is worst is what counts: a leg that is full has done

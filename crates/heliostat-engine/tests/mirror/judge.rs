@@ -9,7 +9,7 @@ use heliostat_engine::{
     ArrayRecord, BackgroundEnd, BackgroundKind, Event, FaultReason, LegOp, LegState,
 };
 use heliostat_format::BadBlocks;
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, StatusRun};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES, StatusRun};
 
 use crate::checker::{Tick, index};
 use crate::leg::{Leg, SECTOR};
@@ -571,6 +571,8 @@ impl World {
             }
         }
         self.note_behind(asked);
+        self.lost_with_legs
+            .retain(|at| !extent.overlaps(Extent::new(*at, SECTOR_BYTES)));
         self.judge_anywhere(extent, fua);
     }
 
@@ -599,7 +601,9 @@ impl World {
                 self.checker.is_certain(block)
             };
             let mut sectors = (part.offset()..part.end()).step_by(SECTOR);
-            let lost = sectors.find(|at| is_lost(at) && is_certain(at));
+            let sector_of = |at: u64| at / SECTOR_BYTES * SECTOR_BYTES;
+            let went = |at: &u64| self.lost_with_legs.contains(&sector_of(*at));
+            let lost = sectors.find(|at| is_lost(at) && is_certain(at) && !went(at));
             self.check(lost.is_none(), || {
                 format!("{extent:?} was written, but no leg has byte {lost:?}")
             });

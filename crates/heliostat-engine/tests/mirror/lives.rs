@@ -35,6 +35,7 @@ impl World {
         self.held.clear();
         self.behind.clear();
         self.stored.clear();
+        self.lost_with_legs.clear();
         self.allocated.clear();
         self.refused = false;
         self.events.clear();

@@ -384,6 +384,34 @@ impl World {
         healed.any(|(extent, until)| *until >= since && extent.overlaps(sector))
     }
 
+    /// A leg is out: what it held well, and all that are left do not, is gone with it. A leg that
+    /// fails is not kept for single blocks, so that nobody can be held to them any more: their
+    /// reads fail.
+    pub(crate) fn note_lost_with(&mut self, gone: LegId) {
+        let left = self.good().difference(LegSet::from_iter([gone]));
+        if left
+            .iter()
+            .all(|leg| self.engine.bad_blocks(leg).is_empty())
+        {
+            return;
+        }
+        let sectors = (0..self.setup.size_bytes).step_by(SECTOR);
+        let lost = sectors.filter(|&at| {
+            let holders = self.map.holders(at);
+            let mut others = holders.intersection(left).iter();
+            holders.contains(gone) && others.all(|leg| self.is_bad(leg, at))
+        });
+        let lost: Vec<u64> = lost.collect();
+        self.lost_with_legs.extend(lost);
+    }
+
+    /// A leg is in sync: it may hold some of that.
+    pub(crate) fn note_found_with(&mut self, leg: LegId) {
+        let lost = std::mem::take(&mut self.lost_with_legs);
+        let is_found = |at: &u64| self.map.holders(*at).contains(leg) && !self.is_bad(leg, *at);
+        self.lost_with_legs = lost.into_iter().filter(|at| !is_found(at)).collect();
+    }
+
     /// The sectors of a part of one chunk that none of these legs durably holds.
     pub(crate) fn held_by_none(&self, legs: &[LegId], part: Extent) -> Vec<Extent> {
         let logs: Vec<(LegId, BadBlocks)> =

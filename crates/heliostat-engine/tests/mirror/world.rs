@@ -245,6 +245,8 @@ pub(crate) struct World {
     pub(crate) corrupted: Vec<Extent>,
     /// The last leg of some bytes failed a flush.
     pub(crate) is_lost: bool,
+    /// The sectors that were on no other leg than one that is out now.
+    pub(crate) lost_with_legs: BTreeSet<u64>,
     /// Legs faulted for silence by the last input.
     silent_faults: usize,
     pub(crate) readings: Readings,
@@ -340,6 +342,7 @@ impl World {
             mutated: false,
             corrupted: Vec::new(),
             is_lost: false,
+            lost_with_legs: BTreeSet::new(),
             silent_faults: 0,
             readings: Readings::default(),
             metadata_writes: 0,
@@ -589,6 +592,9 @@ impl World {
                 let behind = self.behind.iter().map(|behind| behind.extent);
                 let written: Vec<Extent> = written.chain(behind).collect();
                 let was_in_sync = self.legs[leg.index()].is_in_sync();
+                if was_in_sync {
+                    self.note_lost_with(leg);
+                }
                 self.legs[leg.index()].missed = was_in_sync.then_some(written);
                 self.legs[leg.index()].faulted = true;
                 self.legs[leg.index()].rebuilding = false;
@@ -618,6 +624,7 @@ impl World {
                 self.judge_joined(leg);
                 self.legs[leg.index()].rebuilding = false;
                 self.legs[leg.index()].in_sync_since = self.tick;
+                self.note_found_with(leg);
             }
             Event::ReplaceBegun { leg: _, by } => {
                 self.legs[by.index()].faulted = false;

@@ -1,7 +1,8 @@
 //! Bad blocks, step by step.
 
 use heliostat_engine::{CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10};
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
+use heliostat_format::BitmapBits;
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::{DONE, answer, at_leg, end};
 use crate::meta::Meta;
@@ -66,6 +67,93 @@ fn logged(world: &World, leg: usize) -> Vec<(u64, u64)> {
 fn is_faulted(world: &World) -> bool {
     let faulted = |event: &Event| matches!(event, Event::LegFaulted { .. });
     world.events.iter().any(faulted)
+}
+
+/// A leg completes nothing until it is out.
+fn fall_silent(world: &mut World, leg: usize) {
+    world.legs[leg].silent = true;
+    let out = Event::LegFaulted {
+        leg: LegId::new(leg),
+        reason: FaultReason::Silent,
+    };
+    while !world.events.contains(&out) {
+        if !world.pump_one() {
+            world.now = world.engine.next_deadline().expect("it is waited for");
+            world.tell_deadline();
+        }
+    }
+    world.pump();
+}
+
+#[test]
+fn a_leg_that_alone_holds_a_block_is_out_as_any_other() {
+    let mut world = world(3);
+    wear_out(&mut world, 2, 8..9);
+    let write = world.write_fua(Extent::new(4096, 1024));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    // Until its bit is clear.
+    for _ in 0..4 {
+        world.advance(Duration::from_secs(10));
+        world.pump();
+    }
+    assert_eq!(world.engine.bitmap().map(BitmapBits::count_set), Some(0));
+    for leg in [1, 0] {
+        // Whatever it is asked.
+        world.write(Extent::new(0, 512));
+        fall_silent(&mut world, leg);
+    }
+    assert_eq!(world.in_sync(), [2]);
+    // What was there before is not read either, and no flush is refused for it.
+    let (lost, good) = (Extent::new(4096, 512), Extent::new(4608, 512));
+    let (flush, read, other) = (world.flush(), world.read(lost), world.read(good));
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    assert_eq!(answer(&world, read), Some(&Err(ErrorKind::Io)));
+    assert!(matches!(answer(&world, other), Some(Ok(_))));
+    // It is back with a leg that has it, and that has missed nothing near it.
+    world.set_rates(u64::MAX, u64::MAX);
+    let back = LegId::new(0);
+    world.legs[0].wake();
+    while let Some(&at) = at_leg(&world, 0, OpKind::Write).first() {
+        world.complete(at, Outcome::Good);
+    }
+    let superblock = world.superblock_on(back).unwrap();
+    let missed = world.engine.missed_by(&superblock);
+    assert!(world.add_leg(back, None, missed));
+    world.finish_background();
+    let read = world.read(lost);
+    world.pump();
+    assert!(matches!(answer(&world, read), Some(Ok(_))));
+    world.settle();
+}
+
+#[test]
+fn a_write_fails_whose_only_good_leg_is_out_before_its_answer() {
+    let raid10 = Raid10 {
+        order: CopyOrder::Near,
+        copies: 2,
+        chunk_bytes: 4096,
+    };
+    // As one write, and as one of two parts.
+    for (is_cut, len) in [(false, 512), (true, 8192)] {
+        let mut setup = setup_of(if is_cut { 4 } else { 2 }, 64 << 10);
+        if is_cut {
+            let map = Map::for_size(Layout::Raid10(raid10), 4, setup.size_bytes);
+            setup.map = Some(map.unwrap());
+        }
+        let mut world = at_rest(setup);
+        wear_out(&mut world, 1, 1..2);
+        let write = world.write(Extent::new(512, len));
+        while bad(&world, 1).is_empty() {
+            assert!(world.pump_one(), "it goes on");
+        }
+        assert_eq!(answer(&world, write), None, "the log is on its way");
+        world.fail_leg(LegId::new(0), FaultReason::ByHand);
+        world.pump();
+        assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+        world.settle();
+    }
 }
 
 #[test]
