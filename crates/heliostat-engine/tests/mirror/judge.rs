@@ -649,7 +649,9 @@ impl World {
             let mut failures = self.legs[leg.index()].failures.iter();
             let is_final = |kind| matches!(kind, OpKind::Write | OpKind::Flush);
             failures.any(|failure| {
-                failure.tick >= asked.start
+                // Another leg may have come in sync since.
+                (failure.was_last || self.is_last(leg))
+                    && failure.tick >= asked.start
                     && is_final(failure.kind)
                     && failure.error != ErrorKind::NotSupported
                     && (failure.kind == OpKind::Flush || failure.extent.overlaps(blocks))
@@ -657,9 +659,7 @@ impl World {
         };
         holders.iter().all(has_failed)
             || self.is_last_failing(asked.start)
-            || holders
-                .iter()
-                .any(|leg| self.is_last(leg) && fails_for_good(leg))
+            || holders.iter().any(fails_for_good)
     }
 
     fn has_failed(&self, leg: usize, asked: &Asked, extent: Extent) -> bool {

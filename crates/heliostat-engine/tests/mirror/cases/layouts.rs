@@ -1,6 +1,6 @@
 //! What is other where not every leg holds everything.
 
-use heliostat_engine::{Event, FaultReason, Layout, Map, Raid10};
+use heliostat_engine::{Event, FaultReason, Layout, LegState, Map, Missed, Raid10};
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind};
 
 use super::{DONE, MIB, answer, at_leg, blocks, deliver_all, end, legs_with, write_under_way};
@@ -109,6 +109,30 @@ fn a_leg_that_must_stay_makes_its_write_fail() {
     assert_eq!(world.engine.divergent().count(), 0);
     world.settle();
     assert!(!world.engine.record().dirty);
+}
+
+#[test]
+fn a_write_that_a_leg_failed_which_had_to_stay_fails_however_late_it_ends() {
+    let mut world = laid_out("near=2", 4, 16 << 10);
+    let back = LegId::new(3);
+    fail(&mut world, 3);
+    world.pump();
+    world.set_rates(0, 1);
+    assert!(world.add_leg(back, None, Missed::From(0)));
+    world.pump();
+    let write = write_under_way(&mut world, Extent::new(0, 2 * CHUNK));
+    end(&mut world, 2, OpKind::Write, Outcome::Bad(ErrorKind::Io));
+    end(&mut world, 3, OpKind::Write, Outcome::Good);
+    // The other chunk is late, and leg 2 is not the last one of its chunks any more.
+    world.legs[0].silent = true;
+    world.set_rates(u64::MAX, u64::MAX);
+    world.finish_background();
+    assert_eq!(world.engine.leg_state(back), LegState::InSync);
+    assert_eq!(answer(&world, write), None);
+    world.legs[0].silent = false;
+    world.pump();
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    world.settle();
 }
 
 #[test]
