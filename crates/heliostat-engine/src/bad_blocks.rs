@@ -323,10 +323,17 @@ impl Engine {
     }
 
     /// Whether a leg that fails a write stays, because its bad blocks can be logged. One that is to
-    /// fail fast does not.
+    /// fail fast does not, and neither does a replacement: what it lacked would go with the leg
+    /// that has it (md's RAID10: never record new bad blocks to a replacement, just fail it).
     pub(crate) fn has_bad_log(&self, leg: LegId) -> bool {
         let has_log = self.bad.logs[leg.index()].address.is_some();
-        has_log && !self.legs.fails_fast(leg, OpKind::Write)
+        has_log && !self.legs.fails_fast(leg, OpKind::Write) && !self.is_replacement(leg)
+    }
+
+    /// What a leg is known not to hold, in its own addresses.
+    pub(crate) fn bad_on(&self, leg: LegId) -> impl Iterator<Item = Extent> + '_ {
+        let ranges = self.bad.logs[leg.index()].bad.ranges();
+        ranges.map(|range| extent_of(&range))
     }
 
     /// A leg was sent all of `extent`, in the addresses of the leg: these `parts` of it are bad and

@@ -6,6 +6,9 @@
 //! one commit (see [`crate::metadata`]) makes it active and calls the old one faulty, and with that
 //! on record the old one is out, and has no role any more.
 //!
+//! The new leg has no bad blocks but those that no leg could be read of: one that cannot be written
+//! is out, and what its log says when it is taken up is copied once more.
+//!
 //! Where the old leg fails first, the new one is a leg like any other that is rebuilt in that role;
 //! where the new one fails, the old one goes on as if nothing had been. Either way one of them has
 //! no role then, and its number is free for the next replacement.
@@ -26,6 +29,11 @@ impl Engine {
     pub fn replacing(&self) -> Option<(LegId, LegId)> {
         let mut rebuilding = self.legs.rebuilding.iter();
         rebuilding.find_map(|by| Some((self.config.map.twin_of(by)?, by)))
+    }
+
+    /// Whether a leg is to have the role of another one, and has it not yet.
+    pub(crate) fn is_replacement(&self, leg: LegId) -> bool {
+        self.legs.rebuilding.contains(leg) && self.config.map.twin_of(leg).is_some()
     }
 
     /// The leg that a replacement would be.

@@ -212,6 +212,11 @@ impl Engine {
             } => missing.add(self.rest_of(leg, from), self.config.map.leg_bytes(leg)),
             Missed::Bits { all_from: None, .. } => {}
         }
+        if self.is_replacement(leg) {
+            // They may be gone with the leg that has them.
+            let leg_bytes = self.config.map.leg_bytes(leg);
+            self.bad_on(leg).for_each(|bad| missing.add(bad, leg_bytes));
+        }
         missing
     }
 

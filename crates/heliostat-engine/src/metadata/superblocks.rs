@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Whether these roles give the role of a leg that is being rebuilt to another one as well.
-    fn is_replacement(&self, leg: LegId, own: u32, roles: &[Role]) -> bool {
+    fn is_told_to_replace(&self, leg: LegId, own: u32, roles: &[Role]) -> bool {
         let role = self.config.map.role_of(leg);
         let role = role.and_then(|role| u16::try_from(role).ok());
         let has_role = |told: &Role| role.is_some_and(|role| *told == Role::Active(role));
@@ -219,7 +219,7 @@ impl Engine {
         superblock.recovery_offset_sectors = 0;
         let commit = self.keeper.as_ref().and_then(|keeper| keeper.commit());
         let is_whole = commit.is_some_and(|commit| commit.joining.contains(leg));
-        let is_replacement = self.is_replacement(leg, superblock.dev_number, roles);
+        let is_replacement = self.is_told_to_replace(leg, superblock.dev_number, roles);
         if is_replacement {
             superblock.features = superblock.features.with(Features::REPLACEMENT);
         }

@@ -96,7 +96,6 @@ impl World {
             self.checker.part_doomed(self.tick, sector);
         }
         self.needs_resync = found.needs_resync();
-        self.started_with = trusted;
         let rebuilding = found.rebuilding();
         let metadata = self.take_up(found);
         for leg in all {

@@ -8,6 +8,7 @@
 mod judge;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use heliostat_engine::{LegOp, LegState, Map, Metadata, Missed, Unequal};
@@ -388,21 +389,59 @@ impl World {
     /// fails is not kept for single blocks, so that nobody can be held to them any more: their
     /// reads fail.
     pub(crate) fn note_lost_with(&mut self, gone: LegId) {
+        if self.legs[gone.index()].is_in_sync() {
+            let lost = self.lost_with(gone);
+            self.lost_with_legs.extend(lost);
+        }
+    }
+
+    /// The sectors that are bad on all legs in sync but this one, which holds them.
+    fn lost_with(&self, gone: LegId) -> Vec<u64> {
         let left = self.good().difference(LegSet::from_iter([gone]));
         if left
             .iter()
             .all(|leg| self.engine.bad_blocks(leg).is_empty())
         {
-            return;
+            return Vec::new();
         }
         let sectors = (0..self.setup.size_bytes).step_by(SECTOR);
         let lost = sectors.filter(|&at| {
             let holders = self.map.holders(at);
             let mut others = holders.intersection(left).iter();
-            holders.contains(gone) && others.all(|leg| self.is_bad(leg, at))
+            let is_held = holders.contains(gone) && !self.is_bad(gone, at);
+            is_held && others.all(|leg| self.is_bad(leg, at))
         });
-        let lost: Vec<u64> = lost.collect();
-        self.lost_with_legs.extend(lost);
+        lost.collect()
+    }
+
+    /// A leg that is replaced leaves nothing behind that it could be read of.
+    pub(crate) fn judge_replaced(&self, gone: LegId) {
+        let was_readable = |at: &u64| {
+            let sector = Extent::new(*at, SECTOR_BYTES);
+            !self.legs[gone.index()].failed(sector, 0, |kind| kind == OpKind::Read)
+        };
+        let lost = self.lost_with(gone).into_iter().find(was_readable);
+        self.check(lost.is_none(), || {
+            format!("{gone} is replaced, and alone had byte {lost:?}")
+        });
+    }
+
+    /// A leg says that it does not hold these sectors, and nothing else.
+    pub(crate) fn put_log(&mut self, leg: LegId, sectors: Range<u64>) {
+        let mut superblock = self.superblock_on(leg).expect("it has one");
+        superblock.features = superblock.features.with(Features::BAD_BLOCKS);
+        let from = superblock.data_offset_sectors;
+        let mut log = BadBlocks::new(superblock.bad_blocks_size_sectors);
+        let inserted = log.insert(sectors.start + from..sectors.end + from);
+        inserted.expect("there is room for one");
+        let bytes = log.to_bytes();
+        let meta = self.setup.meta.expect("there is metadata");
+        let at = index(self.setup.size_bytes + meta.log_at(self.setup.size_bytes));
+        let slot = &mut self.legs[leg.index()];
+        for on_leg in [&mut slot.data, &mut slot.durable] {
+            on_leg[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        self.put_superblock(leg, &superblock);
     }
 
     /// A leg is in sync: it may hold some of that.
@@ -484,8 +523,7 @@ impl World {
     /// Legs that may be there after a power cut: any, but enough of those that are in sync. Until
     /// these have all heard who is missing, they are: two starts in a row, each without a leg that
     /// the other one had, and neither of which got so far, leave legs that call each other failed.
-    /// So are those that have failed since: nobody has heard of that. Enough of those that would be
-    /// believed if all were there are there, for the same reason.
+    /// Enough of those that would be believed if all were there are there, for the same reason.
     pub(crate) fn some_present(&mut self) -> LegSet {
         let good = self.good().intersection(self.believed());
         let mut present = LegSet::first(self.legs.len());
@@ -493,8 +531,7 @@ impl World {
         for leg in LegSet::first(self.legs.len()) {
             let mut less = present;
             less.remove(leg);
-            let is_counted_on = good.union(self.started_with).contains(leg);
-            let is_needed = !self.engine.is_taken_up() && is_counted_on;
+            let is_needed = !self.engine.is_taken_up() && good.contains(leg);
             let is_enough = !is_needed && self.map.is_covered_by(less.intersection(good));
             if is_enough && !keeps_all && self.prng.below(3) == 0 {
                 present = less;

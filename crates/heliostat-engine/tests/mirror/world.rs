@@ -261,8 +261,6 @@ pub(crate) struct World {
     /// A leg that stayed until the last power cut had failed to be written: perhaps it could not
     /// be put on record who was out.
     pub(crate) is_untold: bool,
-    /// The legs that were in sync when this life began.
-    pub(crate) started_with: LegSet,
     /// Some chunks are to be resynced.
     pub(crate) needs_resync: bool,
     pub(crate) log: Option<Log>,
@@ -350,7 +348,6 @@ impl World {
             stored: BTreeSet::new(),
             at_rest: 0,
             is_untold: false,
-            started_with: LegSet::EMPTY,
             needs_resync: false,
             log: Some(Log::default()),
             setup,
@@ -592,9 +589,7 @@ impl World {
                 let behind = self.behind.iter().map(|behind| behind.extent);
                 let written: Vec<Extent> = written.chain(behind).collect();
                 let was_in_sync = self.legs[leg.index()].is_in_sync();
-                if was_in_sync {
-                    self.note_lost_with(leg);
-                }
+                self.note_lost_with(leg);
                 self.legs[leg.index()].missed = was_in_sync.then_some(written);
                 self.legs[leg.index()].faulted = true;
                 self.legs[leg.index()].rebuilding = false;
@@ -635,6 +630,7 @@ impl World {
                 self.check(is_whole, || {
                     format!("{leg} is replaced by one that is not whole")
                 });
+                self.judge_replaced(leg);
                 self.legs[leg.index()].faulted = true;
                 self.forget_failed();
             }

@@ -8,6 +8,7 @@ use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::metadata::{META, new_world, setup};
 use super::{DONE, answer, at_leg, end};
+use crate::meta::Meta;
 use crate::policies::First;
 use crate::world::{LEG, Outcome, Setup, World};
 
@@ -320,5 +321,112 @@ fn a_new_leg_that_fails_the_last_step_leaves_all_as_it_was() {
     assert_eq!(world.engine.in_sync(), set_of(&[0, 1]));
     assert_eq!(world.engine.leg_state(leg(2)), LegState::Faulted);
     assert_eq!(world.believed(), set_of(&[0, 1]));
+    world.settle();
+}
+
+#[test]
+fn who_heard_of_a_new_leg_that_failed_then_hears_better_before_an_answer() {
+    let mut world = slow_mirror(3);
+    world.replace(leg(1));
+    world.pump();
+    world.set_rates(u64::MAX, u64::MAX);
+    let is_told = |world: &World, index| roles_on(world, index, 2)[1] == Role::Faulty;
+    while ![0, 2].iter().any(|&index| is_told(&world, index)) {
+        if !world.pump_one() {
+            let deadline = world.engine.next_deadline().expect("it goes on");
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    // One of two that are neither the new leg nor the old one has heard of it.
+    assert!(is_told(&world, 3) && is_told(&world, 0) != is_told(&world, 2));
+    world.fail_leg(leg(3), FaultReason::ByHand);
+    let write = world.write(Extent::new(0, CHUNK));
+    world.judge_power_cut();
+    while answer(&world, write).is_none() {
+        assert!(world.pump_one(), "it goes on");
+    }
+    assert_eq!(answer(&world, write), DONE);
+    assert!(![0, 1, 2].iter().any(|&index| is_told(&world, index)));
+    assert_eq!(world.believed(), set_of(&[0, 1, 2]));
+    world.settle();
+}
+
+/// One leg with a log of bad blocks, and room for another one.
+fn with_logs() -> World {
+    let mut setup = setup(2, 128);
+    setup.meta = Some(Meta {
+        has_log: true,
+        ..META
+    });
+    for leg in &mut setup.legs {
+        leg.data_offset_bytes = 64 << 10;
+    }
+    setup.legs[1].state = LegState::Missing;
+    setup.map = Some(Map::mirror(1, setup.size_bytes));
+    let mut world = new_world(setup);
+    world.pump();
+    world
+}
+
+#[test]
+fn a_new_leg_that_cannot_be_written_does_not_take_a_role() {
+    let block = Extent::new(9 * 512, 512);
+    for is_written in [false, true] {
+        let mut world = with_logs();
+        world.set_rates(0, 1);
+        assert!(world.replace(leg(0)));
+        world.legs[1].stuck.insert(9);
+        if is_written {
+            let write = world.write(block);
+            world.pump();
+            assert_eq!(answer(&world, write), DONE);
+        } else {
+            finish(&mut world);
+        }
+        assert_eq!(world.engine.leg_state(leg(1)), LegState::Faulted);
+        assert_eq!(world.engine.in_sync(), set_of(&[0]));
+        let read = world.read(block);
+        world.pump();
+        assert!(matches!(answer(&world, read), Some(Ok(_))));
+        world.settle();
+    }
+}
+
+#[test]
+fn what_nobody_holds_does_not_keep_a_leg_from_being_replaced() {
+    let mut world = with_logs();
+    world.legs[0].stuck.insert(9);
+    world.write(Extent::new(9 * 512, 512));
+    world.pump();
+    assert!(world.replace(leg(0)));
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1]));
+    let bad = world.engine.bad_blocks(leg(1));
+    assert!(bad.overlaps(&(9..10)), "{bad:?}");
+    world.settle();
+}
+
+#[test]
+fn what_the_log_of_a_replacement_names_is_copied_again() {
+    let mut world = with_logs();
+    world.set_rates(0, 1 << 20);
+    world.replace(leg(0));
+    world.pump();
+    while world.superblock_on(leg(1)).unwrap().recovery_offset_sectors == 0 {
+        let deadline = world.engine.next_deadline().expect("it goes on");
+        world.now = world.now.max(deadline);
+        world.tell_deadline();
+        world.pump();
+    }
+    world.fail_power();
+    // As the kernel may have left it.
+    world.put_log(leg(1), 0..1);
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    assert_eq!(world.engine.replacing(), Some((leg(0), leg(1))));
+    world.pump();
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1]));
+    assert!(world.engine.bad_blocks(leg(1)).is_empty());
     world.settle();
 }

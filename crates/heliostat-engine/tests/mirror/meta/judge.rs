@@ -199,17 +199,27 @@ impl World {
             let Some(reading) = reading else { continue };
             let other = &reading.superblock;
             let own = other.dev_number as usize;
-            // Of two with one role, the new one may have heard that it has it, and failed then.
-            let role = self.map.role_of(leg);
-            let is_alike = role.is_some() && self.map.role_of(LegId::new(number)) == role;
             let is_plain = is_active(superblock, own)
-                || is_alike
+                || self.is_succeeded(superblock, LegId::new(number), own)
                 || !is_active(other, own)
                 || other.events < superblock.events;
             self.check(is_plain, || {
                 format!("leg {number} is out, but no event behind {leg}, which says so")
             });
         }
+    }
+
+    /// Whether a leg is in sync though this says that another one has its role. Legs may have heard
+    /// that before the new one failed; no write is answered before they have heard better.
+    fn is_succeeded(&self, superblock: &Superblock, leg: LegId, own: usize) -> bool {
+        let role = self
+            .map
+            .role_of(leg)
+            .and_then(|role| u16::try_from(role).ok());
+        let told = superblock.roles.iter().enumerate();
+        let mut others = told.filter(|(number, _)| *number != own);
+        let has_heir = role.is_some_and(|role| others.any(|(_, told)| *told == Role::Active(role)));
+        has_heir && self.good().contains(leg)
     }
 
     /// Metadata is about to change on a leg.
