@@ -505,6 +505,19 @@ impl Superblock {
         }
     }
 
+    /// The same of a spare, which holds nothing. Linux believes a leg that is one event behind
+    /// about what it holds, and the others about its role: where the power fails when these have
+    /// just heard that the spare has one, and the spare has not, it would be taken for whole.
+    #[must_use]
+    pub fn holding_nothing(&self) -> Self {
+        let features = self.features.without(Features::RECOVERY_BITMAP);
+        Self {
+            features: features.with(Features::RECOVERY_OFFSET),
+            recovery_offset_sectors: 0,
+            ..self.clone()
+        }
+    }
+
     /// Where on the leg the bitmap begins, in sectors from its start; `None` where there is none,
     /// or it would lie before the leg.
     #[must_use]

@@ -224,7 +224,7 @@ impl Addition {
             written.map_err(told)?;
             self.leg.sync().map_err(told)?;
         }
-        md::write_superblock(&self.leg, superblock).map_err(told)
+        md::write_superblock(&self.leg, &superblock.holding_nothing()).map_err(told)
     }
 
     /// Its superblock, where it was a leg of the array and still fits in.

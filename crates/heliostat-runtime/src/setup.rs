@@ -345,7 +345,12 @@ fn prepare_described(
             ));
             continue;
         }
-        let superblock = candidates[index].superblock.clone();
+        // Before it is a leg: when it becomes one, nobody waits for it.
+        let superblock = candidates[index].superblock.holding_nothing();
+        if let Err(error) = md::write_superblock(&leg, &superblock) {
+            progress.note(&format!("{} is left out: {error}", leg.name()));
+            continue;
+        }
         spares.push(SpareLeg { leg, superblock });
     }
     Ok(Prepared {
