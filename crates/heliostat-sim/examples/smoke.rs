@@ -7,10 +7,12 @@
 //! `smoke` plays the kept seeds and some fresh ones, `soak` large scenarios until the seeds or the
 //! minutes are over or somebody stops it, `planted` looks whether each checker finds its bug. Both
 //! of the former play the life of an array with metadata besides, for each fresh seed; somebody
-//! tends each second of these.
+//! tends each second of these, and has more devices than there are legs in half of them.
 //! OPTIONS: `--seeds N`, `--from S` (the first fresh one; the clock says it otherwise),
 //! `--minutes M`, `--doublecheck` (each twice, and both compared), `--keep-going` (after a
-//! failure), `--tended` (nothing but arrays that somebody tends).
+//! failure), `--as-it-is` (a failure is not made smaller), `--life`, `--tended`, `--supplied`
+//! (nothing but arrays with metadata: such as nobody tends, such as somebody does, such as are
+//! given legs besides).
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -27,8 +29,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use heliostat_sim::{
-    CheckFailure, Shrunk, Trial, kept_large_seeds, kept_life_seeds, kept_seeds, kept_tended_seeds,
-    planted, run_planted,
+    Shrunk, Trial, kept_large_seeds, kept_life_seeds, kept_seeds, kept_supplied_seeds,
+    kept_tended_seeds, planted, run_planted,
 };
 
 /// Fresh seeds of a smoke test where nobody says how many: a minute on two cores.
@@ -58,6 +60,8 @@ enum Kind {
     Life,
     /// The same, and somebody who adds legs and compares them.
     Tended,
+    /// The same, with devices that are made legs.
+    Supplied,
 }
 
 impl Kind {
@@ -67,6 +71,7 @@ impl Kind {
             Self::Large => Trial::large(seed),
             Self::Life => Trial::life(seed),
             Self::Tended => Trial::tended(seed),
+            Self::Supplied => Trial::supplied(seed),
         }
     }
 }
@@ -83,7 +88,10 @@ struct Plan {
     minutes: Option<f64>,
     doublecheck: bool,
     keep_going: bool,
-    only_tended: bool,
+    /// Whether a failure is made smaller.
+    shrinks: bool,
+    /// Nothing but lives of this kind.
+    only: Option<Kind>,
 }
 
 fn main() -> ExitCode {
@@ -136,15 +144,18 @@ fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
     let lives = lives.map(|seed| (Kind::Life, seed));
     let tended = kept_tended_seeds().into_iter();
     let tended = tended.map(|seed| (Kind::Tended, seed));
+    let supplied = kept_supplied_seeds().into_iter();
+    let supplied = supplied.map(|seed| (Kind::Supplied, seed));
     let mut plan = Plan {
         kind,
-        kept: kept.chain(lives).chain(tended).collect(),
+        kept: kept.chain(lives).chain(tended).chain(supplied).collect(),
         from: fresh_seed(),
         seeds: if large { u64::MAX } else { SMOKE_SEEDS },
         minutes: None,
         doublecheck: false,
         keep_going: false,
-        only_tended: false,
+        shrinks: true,
+        only: None,
     };
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -172,7 +183,10 @@ fn plan(large: bool, options: &[String]) -> Result<Plan, String> {
             }
             "--doublecheck" => plan.doublecheck = true,
             "--keep-going" => plan.keep_going = true,
-            "--tended" => plan.only_tended = true,
+            "--as-it-is" => plan.shrinks = false,
+            "--life" => plan.only = Some(Kind::Life),
+            "--tended" => plan.only = Some(Kind::Tended),
+            "--supplied" => plan.only = Some(Kind::Supplied),
             _ => return Err(format!("there is no option {option}")),
         }
     }
@@ -214,14 +228,15 @@ impl Shared<'_> {
             let index = usize::try_from(index).expect("the list is short");
             return Some(self.plan.kept[index]);
         }
-        let scenarios_per_seed = if self.plan.only_tended { 1 } else { 2 };
+        let scenarios_per_seed = if self.plan.only.is_some() { 1 } else { 2 };
         let fresh = (index - kept) / scenarios_per_seed;
         let seed = self.plan.from.wrapping_add(fresh);
-        let kind = match ((index - kept) % 2, seed % 2) {
-            _ if self.plan.only_tended => Kind::Tended,
-            (0, _) => self.plan.kind,
-            (_, 0) => Kind::Life,
-            (_, _) => Kind::Tended,
+        let kind = match (self.plan.only, (index - kept) % 2, seed % 4) {
+            (Some(kind), ..) => kind,
+            (None, 0, _) => self.plan.kind,
+            (None, _, 0 | 2) => Kind::Life,
+            (None, _, 1) => Kind::Tended,
+            (None, ..) => Kind::Supplied,
         };
         (fresh < self.plan.seeds).then_some((kind, seed))
     }
@@ -242,7 +257,10 @@ impl Shared<'_> {
                 Err(failure) => {
                     self.failed.fetch_add(1, Ordering::Relaxed);
                     if self.plan.keep_going || !self.stop.swap(true, Ordering::Relaxed) {
-                        tell_failure(seed, &failure, &trial.shrink(&failure, SHRINK_RUNS));
+                        println!("\n{failure}\n");
+                        if self.plan.shrinks {
+                            tell_shrunk(seed, &trial.shrink(&failure, SHRINK_RUNS));
+                        }
                     }
                 }
             }
@@ -296,8 +314,8 @@ fn play_all(plan: &Plan) -> bool {
     shared.failed.load(Ordering::Relaxed) == 0
 }
 
-/// A failure with everything that it takes to look at it.
-fn tell_failure(seed: u64, failure: &CheckFailure, shrunk: &Shrunk) {
+/// A failure as small as it can be made.
+fn tell_shrunk(seed: u64, shrunk: &Shrunk) {
     let found = &shrunk.failure;
     let shows = format!(
         "Fails: {}\nShrunk from the random scenario of seed {seed} in {} runs.",
@@ -305,7 +323,7 @@ fn tell_failure(seed: u64, failure: &CheckFailure, shrunk: &Shrunk) {
         shrunk.runs
     );
     println!(
-        "\n{failure}\n\nthe shrunk scenario fails at {:.9} s: {}\n\n---- scenario file\n{}----\n",
+        "the shrunk scenario fails at {:.9} s: {}\n\n---- scenario file\n{}----\n",
         (found.at - heliostat_types::Instant::ZERO).as_secs_f64(),
         found.text,
         shrunk.trial.to_text(&shows)

@@ -7,6 +7,7 @@ use heliostat_model::{CachedDevice, DeviceModel, FaultRule, FaultyDevice};
 use heliostat_types::{Extent, Instant, LegId, Prng, RandomStream};
 
 use crate::leg::SimLeg;
+use crate::leg_spec::Part;
 use crate::medium::Medium;
 use crate::metadata::Formatted;
 use crate::scenario::Scenario;
@@ -21,14 +22,22 @@ pub(crate) fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
     for (index, (model, luck)) in build_devices(scenario, map).into_iter().enumerate() {
         let spec = &array.legs[index];
         let data_offset_bytes = array.data_offset_bytes();
-        let mut store = Store::new(map.clone(), LegId::new(index), scenario.fidelity)
-            .with_data_at(data_offset_bytes);
+        // What is no leg yet is in nobody's place, and has no data.
+        let is_leg = spec.part == Part::Leg;
+        let place = LegId::new(if is_leg { index } else { 0 });
+        let mut store =
+            Store::new(map.clone(), place, scenario.fidelity).with_data_at(data_offset_bytes);
+        if !is_leg {
+            store.become_another(place);
+        }
         let made = array.metadata.map(|_| {
             let formatted = Formatted::new(scenario, map, index);
-            formatted.write(&mut store);
+            if spec.part != Part::Nothing {
+                formatted.write(&mut store);
+            }
             Box::new(formatted.superblock)
         });
-        let used_bytes = data_offset_bytes + map.leg_bytes(LegId::new(index));
+        let used_bytes = data_offset_bytes + map.leg_bytes(place);
         let medium = Medium::new(
             scenario.faults.iter(),
             (index, used_bytes.max(4096)),
@@ -37,6 +46,7 @@ pub(crate) fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
             luck.clone().next_u64(),
         );
         let mut leg = SimLeg::new(model, store, luck, &spec.model);
+        leg.device = index;
         leg.made = made;
         leg.medium = medium.map(Box::new);
         leg.is_shared = !spec.device.is_empty();

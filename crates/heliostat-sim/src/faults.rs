@@ -73,6 +73,8 @@ pub enum Effect {
         /// As a new one.
         is_new: bool,
     },
+    /// Somebody has the leg, while it serves, replaced by a device that is none.
+    Replaced,
     /// Somebody has the legs compared.
     Scrub {
         /// And made equal.
@@ -98,6 +100,7 @@ impl Effect {
             Self::PowerCut => "power_cut",
             Self::Failed => "failed",
             Self::Added { .. } => "added",
+            Self::Replaced => "replaced",
             Self::Scrub { .. } => "scrub",
         }
     }
@@ -109,7 +112,10 @@ impl Effect {
 
     /// Whether it is known of arrays with metadata alone.
     pub(crate) const fn needs_metadata(self) -> bool {
-        matches!(self, Self::Failed | Self::Added { .. } | Self::Scrub { .. })
+        matches!(
+            self,
+            Self::Failed | Self::Added { .. } | Self::Replaced | Self::Scrub { .. }
+        )
     }
 
     /// Whether it hits single operations or sectors, so that they can be counted.
@@ -122,6 +128,7 @@ impl Effect {
             | Self::PowerCut
             | Self::Failed
             | Self::Added { .. }
+            | Self::Replaced
             | Self::Scrub { .. } => false,
             Self::Error(_)
             | Self::LostWrite
@@ -139,7 +146,7 @@ impl Effect {
 }
 
 /// The keys that [`Fault::set`] knows: what goes wrong,
-const EFFECT_KEYS: [&str; 14] = [
+const EFFECT_KEYS: [&str; 15] = [
     "slow",
     "pause",
     "stuck",
@@ -153,6 +160,7 @@ const EFFECT_KEYS: [&str; 14] = [
     "power_cut",
     "failed",
     "added",
+    "replaced",
     "scrub",
 ];
 
@@ -261,6 +269,7 @@ impl Fault {
             "flush_lies" => flag(Effect::FlushLies)?,
             "power_cut" => flag(Effect::PowerCut)?,
             "failed" => flag(Effect::Failed)?,
+            "replaced" => flag(Effect::Replaced)?,
             "added" => Some(Effect::Added {
                 is_new: is_second(key, value, ["bits", "whole"])?,
             }),
@@ -431,6 +440,7 @@ impl Fault {
             | Effect::PowerCut
             | Effect::Failed
             | Effect::Added { .. }
+            | Effect::Replaced
             | Effect::Scrub { .. } => return None,
         };
         let (at, until) = self.period(begins_at);
@@ -515,6 +525,7 @@ impl fmt::Display for Effect {
             Self::Failed => "is taken out",
             Self::Added { is_new: false } => "is added again",
             Self::Added { is_new: true } => "is added as a new one",
+            Self::Replaced => "is replaced by another one",
             Self::Scrub { repair: false } => "legs are compared",
             Self::Scrub { repair: true } => "legs are compared and made equal",
         })

@@ -13,11 +13,14 @@ mod disk;
 mod map;
 
 pub(crate) use self::disk::ReadDisk;
-use self::disk::{Bits, FAULTY, Fields, HAS_RECOVERY_OFFSET, ROLE_MAX};
+use self::disk::{Bits, FAULTY, Fields, HAS_RECOVERY_OFFSET, IS_REPLACEMENT, ROLE_MAX};
 use self::map::KernelMap;
 
 /// A resync offset that says that nothing is to be resynced.
 const CLEAN: u64 = u64::MAX;
+
+/// How much of a disk is good that is not being recovered.
+const WHOLE: u64 = u64::MAX;
 
 /// A disk that is there.
 #[derive(Clone, Copy)]
@@ -33,6 +36,9 @@ pub(crate) enum Taken {
     InSync(usize),
     /// It is written in this role, and good below so many sectors of its data.
     Recovering(usize, u64),
+    /// It is written in this role beside the disk that it is to replace there, and good below so
+    /// many sectors of its data.
+    Replacing(usize, u64),
     /// It belongs to the array and has no role.
     Spare,
     /// It stays out, and why.
@@ -66,6 +72,8 @@ pub(crate) struct KernelArray {
     members: Vec<Member>,
     /// The disk that is written in each role.
     by_role: Vec<Option<usize>>,
+    /// The one that is to replace it.
+    replacing: Vec<Option<usize>>,
     /// From which sector of the array on it is to be resynced, if anywhere.
     resync_from: u64,
     /// It was not stopped in order, and is not resynced: only one disk is in sync.
@@ -94,7 +102,7 @@ impl Member {
     fn holds(&self, sector: u64) -> bool {
         let is_filled = match self.taken {
             Taken::InSync(_) => true,
-            Taken::Recovering(_, below) => sector < below,
+            Taken::Recovering(_, below) | Taken::Replacing(_, below) => sector < below,
             Taken::Spare | Taken::LeftOut(_) | Taken::Absent => false,
         };
         let mut bad = self.bad_blocks.iter();
@@ -115,6 +123,7 @@ pub(crate) fn assemble(disks: &[Option<Disk<'_>>]) -> Result<KernelArray, String
     let map = KernelMap::of(freshest)?;
     let mut members = vec![Member::ABSENT; disks.len()];
     let mut by_role: Vec<Option<usize>> = vec![None; freshest.raid_disks as usize];
+    let mut replacing = by_role.clone();
     // Of disks that claim one role, the one with most events has it.
     let mut order: Vec<(usize, &Result<Fields, String>)> = said
         .iter()
@@ -136,22 +145,27 @@ pub(crate) fn assemble(disks: &[Option<Disk<'_>>]) -> Result<KernelArray, String
         member.is_write_mostly = fields.is_write_mostly;
         member.bad_blocks = fields.bad_blocks(disk.read)?;
         member.taken = taken(fields, freshest);
-        if let Taken::InSync(role) | Taken::Recovering(role, _) = member.taken {
-            if let Some(other) = by_role[role] {
-                member.taken = Taken::LeftOut(format!("disk {other} has its role {role}"));
-            } else {
-                by_role[role] = Some(index);
-            }
+        let (role, place) = match member.taken {
+            Taken::InSync(role) | Taken::Recovering(role, _) => (role, &mut by_role[role]),
+            Taken::Replacing(role, _) => (role, &mut replacing[role]),
+            Taken::Spare | Taken::LeftOut(_) | Taken::Absent => continue,
+        };
+        if let Some(other) = *place {
+            member.taken = Taken::LeftOut(format!("disk {other} has its role {role}"));
+        } else {
+            *place = Some(index);
         }
     }
     let mut array = KernelArray {
         map,
         members,
         by_role,
+        replacing,
         resync_from: freshest.resync_offset,
         is_alone: false,
         bitmaps: Vec::new(),
     };
+    array.look_at_replacements()?;
     if !array
         .map
         .is_enough(|role| array.disk_in_sync(role).is_some())
@@ -223,13 +237,55 @@ fn taken(fields: &Fields, freshest: &Fields) -> Taken {
     if role >= freshest.raid_disks as usize {
         return out("it has a role that the array has not");
     }
-    if fields.features & HAS_RECOVERY_OFFSET != 0 {
-        return Taken::Recovering(role, fields.recovery_offset);
+    let is_begun = fields.features & HAS_RECOVERY_OFFSET != 0;
+    let below = if is_begun {
+        fields.recovery_offset
+    } else {
+        WHOLE
+    };
+    if fields.features & IS_REPLACEMENT != 0 {
+        return Taken::Replacing(role, below);
     }
-    Taken::InSync(role)
+    recovering(role, below)
+}
+
+/// A disk that is good below so many sectors of its data.
+const fn recovering(role: usize, below: u64) -> Taken {
+    match below {
+        WHOLE => Taken::InSync(role),
+        below => Taken::Recovering(role, below),
+    }
 }
 
 impl KernelArray {
+    /// A disk that is to replace one that is not there is a disk like any other. A mirror is not
+    /// run with one that is to replace a disk that is not whole.
+    fn look_at_replacements(&mut self) -> Result<(), String> {
+        let is_mirror = self.map.is_mirror();
+        for (first, second) in self.by_role.iter_mut().zip(&mut self.replacing) {
+            let Some(by) = *second else {
+                continue;
+            };
+            match *first {
+                None => {
+                    *first = second.take();
+                    if let Taken::Replacing(role, below) = self.members[by].taken {
+                        self.members[by].taken = recovering(role, below);
+                    }
+                }
+                Some(disk) if is_mirror => {
+                    if !matches!(self.members[disk].taken, Taken::InSync(_)) {
+                        return Err(format!(
+                            "disk {by} replaces disk {disk}, which is not whole"
+                        ));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// What becomes of a disk.
     pub(crate) fn taken(&self, disk: usize) -> &Taken {
         &self.members[disk].taken
@@ -265,18 +321,50 @@ impl KernelArray {
         }
     }
 
+    /// Which disks in sync have the bit of a sector, in words.
+    pub(crate) fn whose_bits(&self, sector: u64) -> String {
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for (disk, bits) in self.in_sync().zip(&self.bitmaps) {
+            if bits.has(sector) {
+                with.push(disk);
+            } else {
+                without.push(disk);
+            }
+        }
+        format!("with a bit: {with:?}, without: {without:?}")
+    }
+
     /// The good copies of a sector of the array, in the order in which md tries them before a
     /// resync.
+    ///
+    /// A mirror tries disks that replace others last. RAID10 tries them instead of those that they
+    /// replace.
     pub(crate) fn copies(&self, sector: u64) -> impl Iterator<Item = Copy> + '_ {
-        let places = self.map.places(sector).into_iter();
-        places.filter_map(|(role, at)| {
-            let disk = self.by_role[role]?;
+        let places = self.map.places(sector);
+        let of = |disks: &[Option<usize>], role: usize, at: u64| {
+            let disk = disks[role]?;
             let member = &self.members[disk];
             member.holds(at).then(|| Copy {
                 disk,
                 sector: member.data_offset + at,
             })
-        })
+        };
+        let first = places
+            .iter()
+            .map(|(role, at)| of(&self.by_role, *role, *at));
+        let second = places
+            .iter()
+            .map(|(role, at)| of(&self.replacing, *role, *at));
+        let copies: Vec<Copy> = if self.map.is_mirror() {
+            first.chain(second).flatten().collect()
+        } else {
+            let pairs = second.zip(first);
+            pairs
+                .flat_map(|(second, first)| [second, first])
+                .flatten()
+                .collect()
+        };
+        copies.into_iter()
     }
 
     /// The copies of a sector of the array that md may read, now or after the resync: where that

@@ -4,7 +4,7 @@ use heliostat_engine::LegOp;
 use heliostat_format::Superblock;
 use heliostat_model::{DeviceModel, DeviceSpec};
 use heliostat_types::{
-    Duration, ErrorKind, Extent, Instant, LegOpId, OpKind, RandomStream, SECTOR_BYTES,
+    Duration, ErrorKind, Extent, Instant, LegId, LegOpId, OpKind, RandomStream, SECTOR_BYTES,
 };
 
 use crate::arena::Arena;
@@ -19,6 +19,8 @@ use crate::store::Store;
 pub(crate) struct SimLeg {
     model: Box<dyn DeviceModel>,
     pub(crate) store: Store,
+    /// Which of the scenario's legs it is, whatever its number in the array is now.
+    pub(crate) device: usize,
     /// What it said of its array when that was made, where legs say anything.
     pub(crate) made: Option<Box<Superblock>>,
     /// What is wrong with the bytes; `None` where nothing will ever be.
@@ -108,6 +110,7 @@ impl SimLeg {
         Self {
             model,
             store,
+            device: 0,
             made: None,
             medium: None,
             forgets_flushes: false,
@@ -332,6 +335,15 @@ impl SimLeg {
     pub(crate) fn lose_cache(&mut self, now: Instant) {
         if let Some(medium) = &mut self.medium {
             medium.cut_power(now, &mut self.store);
+        }
+    }
+
+    /// It has other data than any leg from now on, and is to be in the place of leg `leg`.
+    pub(crate) fn become_another(&mut self, leg: LegId) {
+        for sector in self.store.become_another(leg) {
+            if let Some(medium) = &mut self.medium {
+                medium.put(sector);
+            }
         }
     }
 

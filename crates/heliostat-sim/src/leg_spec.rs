@@ -25,10 +25,40 @@ pub struct LegSpec {
     pub hba: String,
     /// The read cache below it; none where nothing is ever hit.
     pub cache: CacheParams,
+    /// What it is to the array at the start.
+    pub part: Part,
+}
+
+/// What a leg is to its array at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// One of its legs.
+    #[default]
+    Leg,
+    /// A spare, which takes the place of a leg that is out.
+    Spare,
+    /// Nothing: somebody may make it a leg.
+    Nothing,
+}
+
+impl Part {
+    /// The words for them in a scenario.
+    const NAMES: [(&'static str, Self); 3] = [
+        ("leg", Self::Leg),
+        ("spare", Self::Spare),
+        ("none", Self::Nothing),
+    ];
+
+    /// The word for it.
+    pub(crate) fn name(self) -> &'static str {
+        let mut names = Self::NAMES.iter();
+        let name = names.find(|(_, part)| *part == self);
+        name.expect("each has a name").0
+    }
 }
 
 /// The keys that [`LegSpec::set`] knows besides those of the model.
-const LEG_KEYS: [&str; 7] = [
+const LEG_KEYS: [&str; 8] = [
     "write_mostly",
     "read_preferred",
     "device",
@@ -36,6 +66,7 @@ const LEG_KEYS: [&str; 7] = [
     "cache_hits",
     "cache_time",
     "cache_bypass",
+    "part",
 ];
 
 impl LegSpec {
@@ -50,6 +81,7 @@ impl LegSpec {
             device: String::new(),
             hba: String::new(),
             cache: CacheParams::default(),
+            part: Part::Leg,
         }
     }
 
@@ -72,6 +104,14 @@ impl LegSpec {
             "cache_bypass" => {
                 let size = parse_size(value).map_err(|error| SettingError::value(key, error))?;
                 self.cache.bypass_bytes = size;
+            }
+            "part" => {
+                let mut names = Part::NAMES.iter();
+                let (_, part) = names.find(|(name, _)| *name == value).ok_or_else(|| {
+                    let text = format_args!("'{value}' is none of leg, spare, none");
+                    SettingError::value(key, text)
+                })?;
+                self.part = *part;
             }
             _ => {
                 return match self.params.set(key, value) {
@@ -146,7 +186,7 @@ mod tests {
     use heliostat_model::drive;
     use heliostat_types::Duration;
 
-    use super::{HbaSpec, LegSpec};
+    use super::{HbaSpec, LegSpec, Part};
 
     #[test]
     fn keys_of_a_leg_and_of_its_model_are_set() {
@@ -160,6 +200,7 @@ mod tests {
             ("cache_hits", "0.9"),
             ("cache_time", "80us"),
             ("cache_bypass", "1m"),
+            ("part", "spare"),
         ] {
             leg.set(key, value).unwrap();
         }
@@ -169,6 +210,7 @@ mod tests {
         assert_eq!(leg.cache.hit_permille, 900);
         assert_eq!(leg.cache.hit_time, Duration::from_us(80));
         assert_eq!(leg.cache.bypass_bytes, 1 << 20);
+        assert_eq!(leg.part, Part::Spare);
         let told = |key, value| leg.clone().set(key, value).unwrap_err().to_string();
         assert_eq!(
             told("write_mosty", "true"),

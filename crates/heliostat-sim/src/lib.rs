@@ -52,8 +52,8 @@ pub use bound::{Bound, JobBound, Limit, bound};
 pub use contents::Fidelity;
 pub use faults::{Effect, Fault};
 pub use heliostat_workload::{Job, Rw};
-pub use leg_spec::{HbaSpec, LegSpec};
-pub use lives::{kept_life_seeds, kept_tended_seeds};
+pub use leg_spec::{HbaSpec, LegSpec, Part};
+pub use lives::{kept_life_seeds, kept_supplied_seeds, kept_tended_seeds};
 pub use metadata::MetadataSpec;
 #[doc(hidden)]
 pub use planted::{Found, planted, run_planted};

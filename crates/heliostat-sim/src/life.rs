@@ -8,12 +8,13 @@
 mod check;
 mod missed;
 mod operator;
+mod places;
 mod scrub;
 mod spoil;
 mod start;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heliostat_engine::Input;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
@@ -46,8 +47,29 @@ pub(crate) struct Lives {
     pub(crate) is_synced: bool,
     /// What differed when the scrub that is under way began.
     before_scrub: Vec<Difference>,
+    /// How many new legs were made.
+    made_new: u64,
+    /// The numbers of legs that were replaced, as far as a bug on purpose has to know them.
+    replaced: BTreeSet<u32>,
+    /// What became of devices that were no legs.
+    pub(crate) seen: Seen,
     /// Metadata was damaged, or no leg that held everything comes back: nothing more is promised.
     pub(crate) is_over: bool,
+}
+
+/// How often devices that were no legs were made legs, and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// A leg was to be replaced,
+    pub(crate) begun: u64,
+    /// was when the power failed,
+    pub(crate) cut: u64,
+    /// still was when the array was started again,
+    pub(crate) gone_on: u64,
+    /// was replaced.
+    pub(crate) replaced: u64,
+    /// A spare took a place.
+    pub(crate) spares: u64,
 }
 
 impl Lives {
@@ -65,7 +87,9 @@ impl Simulation {
     /// now, it must be what was promised.
     pub(crate) fn end_life(&mut self) {
         let in_sync = self.engine.in_sync();
+        let is_replacing = self.engine.replacing().is_some();
         let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.seen.cut += u64::from(is_replacing);
         lives.current = in_sync;
         lives.out = lives.out.difference(in_sync);
         lives.distrusted = lives.distrusted.difference(in_sync);
@@ -166,6 +190,14 @@ impl Simulation {
         self.read_elsewhere(leg, all);
     }
 
+    /// Another leg has the role of this one now, and all that it held.
+    pub(crate) fn leg_is_replaced(&mut self, leg: LegId) {
+        if let Some(lives) = &mut self.lives {
+            lives.out.insert(leg);
+            lives.seen.replaced += 1;
+        }
+    }
+
     /// A leg was given all that it had missed, and is read.
     pub(crate) fn leg_is_in(&mut self, leg: LegId) {
         if let Some(lives) = &mut self.lives {
@@ -244,17 +276,6 @@ impl Simulation {
                 !is_durable
             });
         }
-    }
-
-    /// The legs that are there at this moment.
-    pub(crate) fn legs_present(&self) -> LegSet {
-        let begins_at = Instant::ZERO + self.scenario.warmup_seconds;
-        let dead = self.scenario.faults.iter().filter_map(|fault| {
-            let (at, until) = fault.period(begins_at);
-            let is_dead = fault.effect == Some(Effect::Dead) && at <= self.now && self.now < until;
-            fault.leg.filter(|_| is_dead).map(LegId::new)
-        });
-        LegSet::first(self.legs.len()).difference(dead.collect())
     }
 
     /// When the next leg that is not there comes back.

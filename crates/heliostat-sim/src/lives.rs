@@ -11,7 +11,7 @@ use heliostat_workload::{FromMeasuring, Job, Rw};
 
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
-use crate::leg_spec::LegSpec;
+use crate::leg_spec::{LegSpec, Part};
 use crate::metadata::MetadataSpec;
 use crate::scenario::{ArraySpec, Scenario};
 use crate::sim_policy::SimPolicy;
@@ -134,6 +134,85 @@ impl Trial {
     }
 }
 
+/// Lives with devices that are no legs at first: the seeds of the list that this crate keeps, which
+/// once showed a bug.
+#[must_use]
+pub fn kept_supplied_seeds() -> Vec<u64> {
+    seeds_of(include_str!("../seeds-supplied.txt"))
+}
+
+impl Trial {
+    /// The tended life of a seed with one device or two more than the array has legs: spares that
+    /// take the places of legs by themselves, or such as somebody makes legs. Legs are replaced
+    /// while they serve.
+    #[must_use]
+    pub fn supplied(seed: u64) -> Self {
+        let mut trial = Self::tended(seed);
+        let scenario = &mut trial.scenario;
+        "supplied".clone_into(&mut scenario.name);
+        let prng = &mut RandomStream::new(seed, "supplied", 0);
+        let end = scenario.seconds;
+        let roles = scenario.array.legs.len();
+        let block_bytes = pick(prng, &[512, 4096]);
+        let mut faults = Vec::new();
+        for extra in 0..1 + small(prng.below(2)) {
+            let mut leg = life_leg(prng, block_bytes);
+            leg.write_mostly = false;
+            leg.part = pick(prng, &[Part::Nothing, Part::Nothing, Part::Spare]);
+            scenario.array.legs.push(leg);
+            if prng.below(4) == 0 {
+                faults.extend(leg_faults(prng, roles + extra, end));
+            }
+            if prng.below(2) == 0 {
+                let is_new = prng.below(2) == 0;
+                let at = below(prng, end);
+                faults.push(Fault::new(roles + extra, Effect::Added { is_new }).between(at, end));
+            }
+        }
+        let devices = scenario.array.legs.len() as u64;
+        for _ in 0..1 + prng.below(4) {
+            let leg = small(prng.below(devices));
+            let at = below(prng, end);
+            faults.push(Fault::new(leg, Effect::Replaced).between(at, end));
+            // What is interesting happens soon after it was begun.
+            if prng.below(2) == 0 {
+                let soon = Duration::from_ms(pick(prng, &[2, 20, 200]));
+                let at = at + below(prng, soon);
+                let until = at + Duration::from_us(1 + prng.below(20_000));
+                faults.push(power_cut(at, until));
+            }
+        }
+        scenario.faults.extend(faults);
+        scenario.faults = without_overlapping_cuts(std::mem::take(&mut scenario.faults));
+        trial
+    }
+}
+
+/// The machine has no power.
+fn power_cut(at: Duration, until: Duration) -> Fault {
+    Fault {
+        leg: None,
+        ..Fault::new(0, Effect::PowerCut).between(at, until)
+    }
+}
+
+/// Without the power cuts that begin while the power is off.
+fn without_overlapping_cuts(faults: Vec<Fault>) -> Vec<Fault> {
+    let is_cut = |fault: &Fault| fault.effect == Some(Effect::PowerCut);
+    let (mut cuts, mut others): (Vec<_>, Vec<_>) = faults.into_iter().partition(is_cut);
+    cuts.sort_by_key(|cut| cut.at_ns);
+    let mut until_ns = 0;
+    cuts.retain(|cut| {
+        let is_apart = cut.at_ns > until_ns;
+        if is_apart {
+            until_ns = cut.until_ns;
+        }
+        is_apart
+    });
+    others.extend(cuts);
+    others
+}
+
 /// A time below `max`, of whole microseconds.
 fn below(prng: &mut dyn Prng, max: Duration) -> Duration {
     Duration::from_us(1 + prng.below(max.as_ns() / 1000))
@@ -249,10 +328,7 @@ fn power_cuts(prng: &mut dyn Prng, bursts: &[Burst], end: Duration) -> Vec<Fault
     for at in times {
         let at = at.max(from);
         let until = at + Duration::from_us(1 + prng.below(20_000));
-        cuts.push(Fault {
-            leg: None,
-            ..Fault::new(0, Effect::PowerCut).between(at, until)
-        });
+        cuts.push(power_cut(at, until));
         // Sometimes just after the array was started again.
         from = until + Duration::from_us(1 + prng.below(5_000));
     }
@@ -303,7 +379,9 @@ fn random_harm(prng: &mut dyn Prng, leg_count: u64, end: Duration) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds, kept_tended_seeds};
+    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds, kept_supplied_seeds, kept_tended_seeds};
+    use crate::life::Seen;
+    use crate::simulation::Simulation;
 
     #[test]
     fn random_lives_make_sense() {
@@ -343,5 +421,30 @@ mod tests {
                 panic!("{failure}");
             }
         }
+    }
+
+    /// What they are for comes about: in each way, and often.
+    #[test]
+    fn random_lives_with_more_devices_than_legs_are_good() {
+        let mut seen = Seen::default();
+        for seed in kept_supplied_seeds().into_iter().chain(0..60) {
+            let Trial { scenario, policy } = Trial::supplied(seed);
+            let mut simulation = Simulation::new(&scenario, &policy).unwrap();
+            while simulation.step() {}
+            let one = simulation.lives.as_ref().unwrap().seen;
+            seen.begun += one.begun;
+            seen.cut += one.cut;
+            seen.gone_on += one.gone_on;
+            seen.replaced += one.replaced;
+            seen.spares += one.spares;
+            if let Err(failure) = simulation.finish() {
+                panic!("{failure}");
+            }
+        }
+        let is_enough = seen.begun > 60 && seen.cut > 30 && seen.gone_on > 20;
+        assert!(
+            is_enough && seen.replaced > 40 && seen.spares > 10,
+            "{seen:?}"
+        );
     }
 }

@@ -62,6 +62,7 @@ impl Harm {
             | Effect::PowerCut
             | Effect::Failed
             | Effect::Added { .. }
+            | Effect::Replaced
             | Effect::Scrub { .. } => None,
         }
     }

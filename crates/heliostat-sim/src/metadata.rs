@@ -105,10 +105,11 @@ impl Formatted {
         };
         superblock.set_name[..3].copy_from_slice(b"sim");
         let leg_bytes = array.legs[leg].params.size_bytes();
+        let roles = array.roles();
         superblock.data_size_sectors = (leg_bytes - spec.data_offset_bytes) / SECTOR_BYTES;
         put_layout(&mut superblock, array);
-        let roles = superblock.roles.iter_mut().take(array.legs.len());
-        for (role, entry) in (0..).zip(roles) {
+        let entries = superblock.roles.iter_mut().take(roles);
+        for (role, entry) in (0..).zip(entries) {
             *entry = Role::Active(role);
         }
         if array.legs[leg].write_mostly {
@@ -156,7 +157,7 @@ pub(crate) fn log_address(superblock: &Superblock) -> u64 {
 
 /// What the superblock says of level, layout and chunk.
 fn put_layout(superblock: &mut Superblock, array: &ArraySpec) {
-    superblock.raid_disks = number(array.legs.len());
+    superblock.raid_disks = number(array.roles());
     superblock.layout = layout_word(array.layout);
     if let Layout::Raid10(raid10) = array.layout {
         superblock.level = 10;
@@ -167,7 +168,7 @@ fn put_layout(superblock: &mut Superblock, array: &ArraySpec) {
     }
 }
 
-fn uuid(seed: u64, role: &str, index: u64) -> Uuid {
+pub(crate) fn uuid(seed: u64, role: &str, index: u64) -> Uuid {
     let mut luck = RandomStream::new(seed, role, index);
     let halves = [luck.next_u64(), luck.next_u64()];
     let mut uuid = Uuid::default();

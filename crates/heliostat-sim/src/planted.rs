@@ -1,5 +1,6 @@
 //! Bugs on purpose, one for each checker: whether the checkers find what they are there for.
 
+use heliostat_engine::LegState;
 use heliostat_types::{LegId, OpKind, SECTOR_BYTES};
 
 use crate::contents::{SECTOR, fill_sector};
@@ -63,6 +64,14 @@ pub(crate) enum Planted {
     ClearedWhileOut,
     /// The bitmap never says that it has forgotten anything.
     ClearedUntold,
+    /// Flushes make nothing durable of what is copied to a leg that is to replace another one.
+    ReplacedUnflushed,
+    /// Superblocks that say that a leg has taken another one's role do not get to the legs.
+    HandoverNotDurable,
+    /// A leg that is to replace another one says that it is whole while it is being filled.
+    ReplacementWhole,
+    /// A spare that takes a place is copied nothing.
+    SpareNotFilled,
     /// A scrub sees no difference.
     ScrubBlind,
     /// Something that is no part of the scenario changes the run.
@@ -121,6 +130,14 @@ impl Row {
         }
     }
 
+    /// The same of arrays that are given legs.
+    const fn supplied(name: &'static str, bug: Planted, told: &'static str) -> Self {
+        Self {
+            trial: Trial::supplied,
+            ..Self::of_all(name, bug, told)
+        }
+    }
+
     /// One of arrays with metadata, found before a leg is given an operation.
     const fn watched(name: &'static str, bug: Planted, told: &'static str) -> Self {
         Self {
@@ -131,7 +148,7 @@ impl Row {
 }
 
 /// All of them.
-const PLANTED: [Row; 34] = [
+const PLANTED: [Row; 39] = [
     Row::of_all("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
     Row::of_all(
         "stale-read",
@@ -262,6 +279,34 @@ const PLANTED: [Row; 34] = [
         Planted::ClearedUntold,
         "a version that was overwritten",
     ),
+    Row::supplied(
+        "replaced-unflushed",
+        Planted::ReplacedUnflushed,
+        "after the power cut",
+    ),
+    Row {
+        is_watched: true,
+        ..Row::supplied(
+            "replaced-unflushed-watched",
+            Planted::ReplacedUnflushed,
+            "says that it is whole although",
+        )
+    },
+    Row::supplied(
+        "handover-not-durable",
+        Planted::HandoverNotDurable,
+        "is believed by",
+    ),
+    Row::supplied(
+        "replacement-whole-too-early",
+        Planted::ReplacementWhole,
+        "would not be copied it",
+    ),
+    Row::supplied(
+        "spare-not-filled",
+        Planted::SpareNotFilled,
+        "differ in sector",
+    ),
     Row::tended("scrub-blind", Planted::ScrubBlind, "a check has counted"),
     Row::tended("repair-blind", Planted::ScrubBlind, "a repair has left"),
     Row::of_all(
@@ -390,6 +435,18 @@ impl Simulation {
         } else if op.kind == OpKind::Read && self.shows(Planted::ExtraReads, 10) {
             self.legs[op.leg.index()].result.hedge_reads += 1;
         }
+    }
+
+    /// A leg may be about to end a flush: whether the bug makes it forget data.
+    pub(crate) fn spoil_flush(&mut self, leg: LegId) {
+        let forgets = if self.has(Planted::RejoinUnflushed) {
+            self.engine.leg_state(leg) == LegState::Rebuilding
+        } else if self.has(Planted::ReplacedUnflushed) {
+            self.engine.replacing().is_some_and(|(_, by)| by == leg)
+        } else {
+            return;
+        };
+        self.legs[leg.index()].forgets_data = forgets;
     }
 
     /// A write was answered: what the bug makes of it.

@@ -258,7 +258,7 @@ impl Simulation {
         match pending.ask {
             Ask::Read(_) => shadow.end_read(pending.began),
             Ask::Write(extent) => {
-                let lost_leg = self.engine.in_sync().count() < self.legs.len();
+                let lost_leg = self.engine.in_sync().count() < self.engine.map().legs();
                 let (version, ok) = (pending.began, result.is_ok());
                 if ok && is_durable {
                     shadow.end_durable_write(extent, version);
@@ -292,7 +292,7 @@ impl Simulation {
             .iter()
             .filter(|leg| {
                 let mut faults = self.scenario.faults.iter();
-                faults.any(|fault| fault.leg == Some(leg.index()) && fault.fails_operations())
+                faults.any(|fault| fault.leg == Some(self.device(*leg)) && fault.fails_operations())
             })
             .collect();
         let must_stay = |leg: LegId| {

@@ -13,7 +13,7 @@ use stdx::units::exact_size;
 use crate::background::BackgroundSpec;
 use crate::contents::Fidelity;
 use crate::faults::{Effect, Fault};
-use crate::leg_spec::{HbaSpec, LegSpec};
+use crate::leg_spec::{HbaSpec, LegSpec, Part};
 use crate::metadata::MetadataSpec;
 use crate::placement::place;
 
@@ -78,7 +78,7 @@ pub struct ArraySpec {
     pub copies: u32,
     /// The size of the chunks that `copies` counts.
     pub copies_chunk_bytes: u64,
-    /// The legs in role order.
+    /// The legs in role order; behind them the devices that are to be legs later.
     pub legs: Vec<LegSpec>,
     /// Memory for requests in flight.
     pub memory_bytes: usize,
@@ -153,7 +153,7 @@ impl Scenario {
                 .map_err(|text| error(&format!("job '{}'", job.name), &text))?;
         }
         let map = self.array.map()?;
-        let legs = (0..map.legs()).map(LegId::new);
+        let legs = (0..self.array.legs.len()).map(LegId::new);
         // A device that holds nothing of the array may fail as well.
         let used_bytes = |leg| self.array.data_offset_bytes() + map.leg_bytes(leg);
         let leg_bytes: Vec<u64> = legs.map(|leg| used_bytes(leg).max(4096)).collect();
@@ -283,6 +283,26 @@ impl ArraySpec {
         }
     }
 
+    /// How many roles there are: the devices that are legs at the start.
+    pub(crate) fn roles(&self) -> usize {
+        let legs = self.legs.iter();
+        legs.filter(|leg| leg.part == Part::Leg).count()
+    }
+
+    /// Devices that are no legs come last, and only who has metadata knows them.
+    fn check_parts(&self) -> Result<(), ScenarioError> {
+        let (roles, has_metadata) = (self.roles(), self.metadata.is_some());
+        let behind = self.legs.iter().skip(roles);
+        if behind.clone().any(|leg| leg.part == Part::Leg) {
+            return Err(error("array", "legs: those that are none yet come last"));
+        }
+        if behind.count() > 0 && !has_metadata {
+            let text = "part: only an array with metadata can be given legs";
+            return Err(error("array", text));
+        }
+        Ok(())
+    }
+
     /// Where the data begins on each leg.
     pub(crate) fn data_offset_bytes(&self) -> u64 {
         self.metadata
@@ -316,7 +336,7 @@ impl ArraySpec {
         if self.legs.is_empty() || self.legs.len() > LEGS_MAX {
             return Err(error("array", "it needs 1 to 16 legs"));
         }
-        let count = self.legs.len();
+        let count = self.roles();
         if self.copies == 0 {
             let map = Map::for_size(self.layout, count, self.size_bytes);
             let map = match (map, self.metadata) {
@@ -351,6 +371,7 @@ impl ArraySpec {
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(4096) {
             return Err(error("array", "its size is no multiple of 4 KiB"));
         }
+        self.check_parts()?;
         let map = self.map()?;
         self.check_sharing(&map)?;
         self.check_write_behind(&map)?;

@@ -8,7 +8,7 @@ use heliostat_engine::Layout;
 use heliostat_model::{CacheParams, DRIVES, ModelParams, drive};
 use stdx::units::{exact_rate, exact_size, exact_time};
 
-use crate::leg_spec::LegSpec;
+use crate::leg_spec::{LegSpec, Part};
 use crate::scenario::{ArraySpec, Scenario};
 use crate::sim_policy::SimPolicy;
 
@@ -109,6 +109,9 @@ impl LegSpec {
         }
         for (key, name) in [("device", &self.device), ("hba", &self.hba)] {
             settings.extend((!name.is_empty()).then(|| (key, name.clone())));
+        }
+        if self.part != Part::Leg {
+            settings.push(("part", self.part.name().to_owned()));
         }
         let usual = CacheParams::default();
         if self.cache != usual {

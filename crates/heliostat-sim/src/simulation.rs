@@ -204,7 +204,7 @@ impl Simulation {
         let mut legs = build_legs(scenario, &map);
         let picker: Box<dyn ReadPolicy> = match policy {
             SimPolicy::Registered(spec) => spec
-                .build(&ArrayInfo::new(scenario.array.legs.len()))
+                .build(&ArrayInfo::new(map.legs()))
                 .map_err(|error| RunError::Policy(error.to_string()))?,
             SimPolicy::Oracle => Box::new(Oracle::watch(&mut legs)),
         };
@@ -277,7 +277,7 @@ impl Simulation {
             integrity: Integrity::default(),
             power: Power::new(scenario, clean),
             background: background.map(|spec| BackgroundWatch::new(spec, array.size_bytes)),
-            lives: has_metadata.then(|| Box::new(Lives::new(LegSet::first(array.legs.len())))),
+            lives: has_metadata.then(|| Box::new(Lives::new(LegSet::first(array.roles())))),
             operator: Operator::new(scenario),
             plant: None,
             plant_count: 0,
@@ -402,13 +402,16 @@ impl Simulation {
         let background = self.background.map(|watch| watch.result(begins_at));
         let mut integrity = self.integrity;
         integrity.power_cuts = self.power.cut_count;
-        for (index, leg) in self.legs.into_iter().enumerate() {
+        let mut in_place: Vec<(LegId, SimLeg)> = (0..).map(LegId::new).zip(self.legs).collect();
+        in_place.sort_by_key(|(_, leg)| leg.device);
+        for (place, leg) in in_place {
             if let Some(medium) = &leg.medium {
-                let is_in_sync = self.engine.in_sync().contains(LegId::new(index));
+                let is_in_sync = self.engine.in_sync().contains(place);
                 integrity.add(&medium.integrity(is_in_sync));
             }
             let mut result = leg.into_result(self.now, &self.measured);
-            result.faulted = self.engine.leg_state(LegId::new(index)) == LegState::Faulted;
+            let is_leg = self.engine.map().all().contains(place);
+            result.faulted = is_leg && self.engine.leg_state(place) == LegState::Faulted;
             legs.push(result);
         }
         Ok(RunResult {
@@ -554,10 +557,11 @@ impl Simulation {
                     self.persisting = Some((self.now + persist_time, record));
                 }
                 Output::Event(event) => self.on_event(event),
-                Output::UseSpare { .. } => unreachable!("no spare was added"),
+                Output::UseSpare { spare, leg } => self.operator.call(spare, leg),
                 Output::MemoryFreed => self.memory_freed = true,
             }
         }
+        self.put_spare_in_place();
     }
 
     fn dispatch(&mut self, op: LegOp) {
@@ -628,9 +632,8 @@ impl Simulation {
             extent: op.extent,
             id: id.0,
         });
-        if self.has(Planted::RejoinUnflushed) {
-            let is_rebuilding = self.engine.leg_state(leg) == LegState::Rebuilding;
-            self.legs[leg.index()].forgets_data = is_rebuilding;
+        if self.plant.is_some() {
+            self.spoil_flush(leg);
         }
         let arena = &mut self.arena;
         self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
@@ -638,7 +641,8 @@ impl Simulation {
             self.spoil_operation(&ended);
         }
         if result.is_ok() && op.kind == OpKind::Read && self.measured.contains(self.now) {
-            self.series.on_leg_read(self.now, leg.index());
+            let device = self.legs[leg.index()].device;
+            self.series.on_leg_read(self.now, device);
         }
         self.inbox.push_back(if op.kind == OpKind::BlockStatus {
             let everything = StatusRun {
@@ -670,6 +674,8 @@ impl Simulation {
                 id: 0,
             });
             self.leg_is_out(leg);
+        } else if let Event::LegReplaced { leg, .. } = event {
+            self.leg_is_replaced(leg);
         } else if let Event::LegInSync { leg } = event {
             self.leg_is_in(leg);
         } else if let Event::ReadFailedOver { leg, extent, .. } = event {
@@ -686,6 +692,7 @@ impl Simulation {
 pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> Config {
     let array = &scenario.array;
     let specs = legs.iter().map(SimLeg::spec);
+    let roles = array.roles();
     Config {
         size_bytes: match array.metadata {
             // As its legs say, which may be more than anybody uses.
@@ -703,10 +710,17 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         write_behind: array.write_behind,
         accounting: true,
+        // Where there are devices that are no legs, one of them can replace a leg.
         legs: specs
-            .zip(&array.legs)
-            .map(|(spec, leg)| LegConfig {
-                state: LegState::InSync,
+            .zip(legs.iter().map(|leg| &array.legs[leg.device]))
+            .take(roles + 1)
+            .enumerate()
+            .map(|(place, (spec, leg))| LegConfig {
+                state: if place < roles {
+                    LegState::InSync
+                } else {
+                    LegState::Missing
+                },
                 data_offset_bytes: array.data_offset_bytes(),
                 rotational: spec.rotational,
                 write_mostly: leg.write_mostly,

@@ -118,6 +118,24 @@ impl Store {
         }
     }
 
+    /// Its data is that of nobody from now on, and its place in the array that of leg `leg` of the
+    /// map, until it is given what belongs there. The sectors that are no more what they were.
+    pub(crate) fn become_another(&mut self, leg: LegId) -> Range<u64> {
+        self.leg = leg;
+        let data_bytes = self.map.leg_bytes(leg);
+        let sectors = self.data_sector..self.data_sector + data_bytes / SECTOR_BYTES;
+        for page in sectors.start / PAGE_SECTORS as u64..sectors.end.div_ceil(PAGE_SECTORS as u64) {
+            let rubbish = vec![0x5a; PAGE_SECTORS * self.kept_bytes].into_boxed_slice();
+            self.pages.insert(page, Page::Bytes(rubbish));
+        }
+        sectors
+    }
+
+    /// The leg of the map in whose place its data lies.
+    pub(crate) const fn leg(&self) -> LegId {
+        self.leg
+    }
+
     /// The first sector of the array's data.
     pub(crate) const fn data_sector(&self) -> u64 {
         self.data_sector

@@ -50,7 +50,8 @@ fn value_of(effect: Effect) -> String {
         | Effect::BitRot
         | Effect::FlushLies
         | Effect::PowerCut
-        | Effect::Failed => "true".to_owned(),
+        | Effect::Failed
+        | Effect::Replaced => "true".to_owned(),
         Effect::Added { is_new: false } => "bits".to_owned(),
         Effect::Added { is_new: true } => "whole".to_owned(),
         Effect::Scrub { repair: false } => "check".to_owned(),
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn settings_make_the_same_fault() {
-        let faults: [&[(&str, &str)]; 13] = [
+        let faults: [&[(&str, &str)]; 14] = [
             &[("leg", "1"), ("slow", "10.0")],
             &[
                 ("leg", "0"),
@@ -119,6 +120,7 @@ mod tests {
             &[("leg", "1"), ("failed", "true"), ("at", "1s")],
             &[("leg", "1"), ("added", "bits"), ("until", "1s")],
             &[("leg", "1"), ("added", "whole")],
+            &[("leg", "1"), ("replaced", "true")],
             &[("scrub", "repair"), ("at", "2s")],
         ];
         for keys in faults {

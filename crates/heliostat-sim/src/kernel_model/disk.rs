@@ -20,9 +20,12 @@ pub(super) const HAS_BITMAP: u32 = 1;
 pub(super) const HAS_RECOVERY_OFFSET: u32 = 2;
 /// The list of bad blocks is not empty.
 pub(super) const HAS_BAD_BLOCKS: u32 = 8;
-/// Those features and the two more that an array of plain mirrors may have: a disk that replaces
-/// another, and a recovery that a bitmap guides.
-const MODELLED_FEATURES: u32 = HAS_BITMAP | HAS_RECOVERY_OFFSET | HAS_BAD_BLOCKS | 16 | 128;
+/// The disk is to replace another one, which has the same role.
+pub(super) const IS_REPLACEMENT: u32 = 16;
+/// Those features and the one more that an array of plain mirrors may have: a recovery that a
+/// bitmap guides.
+const MODELLED_FEATURES: u32 =
+    HAS_BITMAP | HAS_RECOVERY_OFFSET | HAS_BAD_BLOCKS | IS_REPLACEMENT | 128;
 
 /// Roles from here on say that a disk has none.
 pub(super) const ROLE_MAX: u16 = 0xff00;

@@ -437,3 +437,85 @@ fn no_bytes_are_too_wild() {
     }
     assert!(arrays > 1_000, "{arrays}");
 }
+
+/// Two disks of a mirror, and one that is to replace the second and is good below its sector 16.
+fn with_replacement() -> [Made; 3] {
+    let mut disks = [0, 1, 2].map(|number| Made::new(number, &[0, 1, 1]));
+    for disk in &mut disks {
+        disk.u32(92, 2);
+    }
+    // A bitmap, a recovery that has begun, a replacement.
+    disks[2].u32(8, 1 | 2 | 16).u64(152, 16);
+    disks
+}
+
+#[test]
+fn who_is_to_replace_a_disk_is_read_where_it_is_filled() {
+    let mut disks = with_replacement();
+    let array = assembled(&disks).unwrap();
+    assert_eq!(array.taken(2), &Taken::Replacing(1, 16));
+    assert!(array.in_sync().eq([0, 1]));
+    // A mirror reads it last.
+    assert_eq!(readers(&array, 15), [0, 1, 2]);
+    assert_eq!(readers(&array, 16), [0, 1]);
+    // Where disks may differ, nobody counts on it.
+    for disk in &mut disks {
+        disk.dirty().bits(1);
+    }
+    assert_eq!(readers(&assembled(&disks).unwrap(), 0), [0]);
+    // RAID10 near reads it before the disk that it replaces.
+    for disk in &mut disks {
+        disk.u64(208, u64::MAX)
+            .u32(72, 10)
+            .u32(76, 0x102)
+            .u32(88, 8);
+    }
+    assert_eq!(readers(&assembled(&disks).unwrap(), 15), [0, 2, 1]);
+}
+
+#[test]
+fn who_is_to_replace_nobody_is_a_disk_like_any_other() {
+    let [first, _, mut third] = with_replacement();
+    assert_eq!(
+        taken(&[first.clone(), third.clone()]),
+        [Taken::InSync(0), Taken::Recovering(1, 16)]
+    );
+    third.u32(8, 1 | 16);
+    assert_eq!(taken(&[first, third]), BOTH);
+}
+
+#[test]
+fn a_mirror_is_not_run_where_who_is_replaced_is_not_whole() {
+    let mut disks = with_replacement();
+    disks[1].u32(8, 1 | 2).u64(152, 32);
+    let told = assembled(&disks).unwrap_err();
+    assert_eq!(told, "disk 2 replaces disk 1, which is not whole");
+}
+
+#[test]
+fn who_has_taken_a_role_has_it_as_soon_as_it_says_so() {
+    let mut disks = with_replacement();
+    disks[2].u32(8, 1).u64(152, 0).role(1, FAULTY).events(11);
+    assert_eq!(
+        taken(&disks),
+        [
+            Taken::InSync(0),
+            left_out("it was failed"),
+            Taken::InSync(1)
+        ]
+    );
+}
+
+/// One that says nothing of what it holds would be taken for whole.
+#[test]
+fn a_spare_that_has_not_heard_of_its_role_is_believed_about_what_it_holds() {
+    let [mut first, _, mut spare] = [0, 1, 2].map(|number| Made::new(number, &[0, 1, SPARE]));
+    first.u32(92, 2).events(11).role(1, FAULTY).role(2, 1);
+    spare.u32(92, 2);
+    assert_eq!(taken(&[first.clone(), spare.clone()]), BOTH);
+    spare.u32(8, 1 | 2).u64(152, 0);
+    assert_eq!(
+        taken(&[first, spare]),
+        [Taken::InSync(0), Taken::Recovering(1, 0)]
+    );
+}

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_engine::Assembled;
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 
+use super::start::Described;
 use crate::kernel_model::{self, Copy, Disk, KernelArray, Resyncs, Taken};
 use crate::shadow::{Moment, Shadow};
 use crate::simulation::Simulation;
@@ -47,7 +47,7 @@ impl Simulation {
             .assemble(legs)
             .map_err(|text| format!("heliostat would not run the legs that are there: {text}"))?;
         self.check_trust(array.in_sync().map(LegId::new).collect(), "md")?;
-        self.check_trust(assembled.in_sync, "heliostat")?;
+        self.check_trust(assembled.in_sync(), "heliostat")?;
         let sectors = self.sectors_ever_written();
         self.check_missed(legs, &sectors)?;
         self.check_copies(&array, &assembled, &sectors)
@@ -77,7 +77,10 @@ impl Simulation {
         let lives = self.lives.as_ref().expect("the array has metadata");
         let distrusted = lives.distrusted.difference(self.engine.in_sync());
         let believed = in_sync.intersection(distrusted).iter();
-        let mut lacking = believed.filter(|leg| self.engine.missing_bytes(*leg) != Some(0));
+        let map = self.engine.map();
+        let has_all =
+            |leg: LegId| map.all().contains(leg) && self.engine.missing_bytes(leg) == Some(0);
+        let mut lacking = believed.filter(|leg| !has_all(*leg));
         match lacking.next() {
             Some(leg) => Err(format!(
                 "{leg} is believed by {by} although a client was answered after it was out"
@@ -91,7 +94,7 @@ impl Simulation {
     fn check_copies(
         &self,
         array: &KernelArray,
-        assembled: &Assembled,
+        assembled: &Described,
         sectors: &[u64],
     ) -> Result<BTreeMap<u64, Vec<Moment>>, String> {
         let mut unequal = BTreeMap::new();
@@ -192,14 +195,20 @@ impl Simulation {
         } else {
             "no bit is set, or not on all of them"
         };
-        let recovers = |copy: &Copy| matches!(array.taken(copy.disk), Taken::Recovering(..));
+        let recovers = |copy: &Copy| {
+            matches!(
+                array.taken(copy.disk),
+                Taken::Recovering(..) | Taken::Replacing(..)
+            )
+        };
         let place = if recovers(first) || recovers(other) {
             ", where one of them has recovered"
         } else {
             ""
         };
+        let whose = array.whose_bits(sector);
         Err(format!(
-            "leg {} and leg {} differ in sector {sector} although {why}{place}",
+            "leg {} and leg {} differ in sector {sector} although {why}{place} ({whose})",
             first.disk, other.disk
         ))
     }

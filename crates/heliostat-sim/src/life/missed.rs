@@ -5,25 +5,28 @@
 //! that is being rebuilt. It is looked at whenever the power fails, for every leg that somebody
 //! could add then, whether anybody does or not.
 
-use heliostat_engine::{Assembled, Missed};
-use heliostat_format::BadBlocks;
+use heliostat_engine::Missed;
 use heliostat_format::assembly::{Assembly, LeftOut};
+use heliostat_format::{BadBlocks, Role};
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 
-use super::start::{assembled, leg_of, may_differ};
+use super::start::{Described, may_differ};
 use crate::kernel_model::Copy;
 use crate::simulation::Simulation;
 
 impl Simulation {
     /// Checks, of `legs`, those that are not in sync and lack less than all, in `sectors`.
     pub(super) fn check_missed(&self, legs: LegSet, sectors: &[u64]) -> Result<(), String> {
-        let candidates = self.candidates(legs)?;
-        let mut assembly = Assembly::of(&candidates).map_err(|error| error.to_string())?;
-        assembly.take_back(&candidates);
-        let assembled = assembled(&assembly, &candidates)?;
-        for (leg, missed) in &assembled.metadata.rebuilding {
-            let bad_blocks = &assembled.metadata.bad_blocks[leg.index()];
-            self.check_rest(&assembled, *leg, (missed, bad_blocks), sectors)?;
+        let read = self.read_legs(legs)?;
+        let (legs, candidates) = &read;
+        let mut assembly = Assembly::of(candidates).map_err(|error| error.to_string())?;
+        assembly.take_back(candidates);
+        let described = Described::of(&assembly, &read)?;
+        let metadata = &described.assembled.metadata;
+        for (number, missed) in &metadata.rebuilding {
+            let bad_blocks = &metadata.bad_blocks[number.index()];
+            let place = (described.leg(*number), described.role(*number));
+            self.check_rest(&described, place, (missed, bad_blocks), sectors)?;
         }
         for (index, why) in &assembly.left_out {
             if let LeftOut::Stale { by_bitmap, .. }
@@ -39,26 +42,31 @@ impl Simulation {
                     all_from: from_sectors.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)),
                 };
                 let missed = (&missed, &candidate.bad_blocks);
-                self.check_rest(&assembled, leg_of(candidate), missed, sectors)?;
+                let Some(Role::Active(role)) = candidate.superblock.role() else {
+                    continue;
+                };
+                let place = (legs[*index], LegId::new(role.into()));
+                self.check_rest(&described, place, missed, sectors)?;
             }
         }
         Ok(())
     }
 
-    /// Whether a leg holds what legs in sync hold but for what it has missed, and for what is made
-    /// equal on all of them.
+    /// Whether a leg in a role holds what legs in sync hold but for what it has missed, and for
+    /// what is made equal on all of them.
     fn check_rest(
         &self,
-        assembled: &Assembled,
-        leg: LegId,
+        described: &Described,
+        (leg, role): (LegId, LegId),
         (missed, bad_blocks): (&Missed, &BadBlocks),
         sectors: &[u64],
     ) -> Result<(), String> {
+        let assembled = &described.assembled;
         let metadata = &assembled.metadata;
         let data_sector = self.legs[leg.index()].store.data_sector();
         for sector in sectors.iter().copied() {
             let places = assembled.map.places(sector * SECTOR_BYTES);
-            let Some(place) = places.into_iter().find(|place| place.leg == leg) else {
+            let Some(place) = places.into_iter().find(|place| place.leg == role) else {
                 continue;
             };
             let has_bit = metadata.bitmap.as_ref().is_none_or(|bitmap| {
@@ -73,7 +81,7 @@ impl Simulation {
                 sector: data_sector + place.address / SECTOR_BYTES,
             };
             let is_bad = bad_blocks.overlaps(&(own.sector..own.sector + 1));
-            let mut others = self.readers(assembled, sector).into_iter();
+            let mut others = self.readers(described, sector).into_iter();
             let other = others.find(|other| !self.is_copy_damaged(other));
             let Some(other) = other.filter(|_| !is_bad && !self.is_copy_damaged(&own)) else {
                 continue;

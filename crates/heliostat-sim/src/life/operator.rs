@@ -1,13 +1,13 @@
 //! What people do with an array with metadata while it runs: they take legs out, add them again,
 //! and have all legs compared.
 
-use heliostat_engine::{FaultReason, Input, LegConfig, LegState, Missed};
+use heliostat_engine::{FaultReason, Input, LegConfig, LegState, Missed, Spare, SpareId};
 use heliostat_format::assembly::Candidate;
-use heliostat_format::{Features, Superblock};
-use heliostat_types::{Duration, Instant, LegId};
+use heliostat_format::{DeviceFlags, Features, Role, Superblock};
+use heliostat_types::{Duration, Instant, LegId, SECTOR_BYTES};
 
 use crate::faults::Effect;
-use crate::metadata::{EMPTY_LOG, SUPERBLOCK_AT, SUPERBLOCK_BYTES, log_address};
+use crate::metadata::{SUPERBLOCK_AT, SUPERBLOCK_BYTES};
 use crate::planted::Planted;
 use crate::scenario::Scenario;
 use crate::simulation::{Simulation, engine_config};
@@ -21,7 +21,8 @@ struct Errand {
     at: Instant,
     /// It is not tried any more from then on.
     until: Instant,
-    leg: Option<LegId>,
+    /// Which of the scenario's legs it is about.
+    device: Option<usize>,
     effect: Effect,
 }
 
@@ -30,6 +31,12 @@ struct Errand {
 pub(crate) struct Operator {
     /// By time, the last one first.
     errands: Vec<Errand>,
+    /// The devices that the engine knows as spares.
+    spares: Vec<(SpareId, usize)>,
+    /// How many there ever were.
+    spares_ever: u32,
+    /// A spare that the engine wants in the place of a leg.
+    called: Option<(SpareId, LegId)>,
 }
 
 impl Operator {
@@ -41,12 +48,13 @@ impl Operator {
             Some(Errand {
                 at,
                 until,
-                leg: fault.leg.map(LegId::new),
+                device: fault.leg,
                 effect,
             })
         });
         let mut operator = Self {
             errands: errands.collect(),
+            ..Self::default()
         };
         operator.sort();
         operator
@@ -55,6 +63,26 @@ impl Operator {
     fn sort(&mut self) {
         self.errands
             .sort_by_key(|errand| std::cmp::Reverse(errand.at));
+    }
+
+    /// The engine wants a spare in the place of a leg.
+    pub(crate) const fn call(&mut self, spare: SpareId, leg: LegId) {
+        self.called = Some((spare, leg));
+    }
+
+    /// Nobody knows of spares any more.
+    pub(super) fn forget_spares(&mut self) {
+        self.spares.clear();
+        self.called = None;
+    }
+
+    /// The devices that are spares.
+    pub(super) fn spares(&self) -> impl Iterator<Item = usize> + '_ {
+        self.spares.iter().map(|(_, device)| *device)
+    }
+
+    fn offers(&self, device: usize) -> bool {
+        self.spares().any(|known| known == device)
     }
 
     /// When something is to be done next.
@@ -86,12 +114,15 @@ impl Simulation {
 
     /// Does it; whether it is done.
     fn do_errand(&mut self, errand: Errand) -> bool {
-        match (errand.effect, errand.leg) {
-            (Effect::Failed, Some(leg)) => {
-                let reason = FaultReason::ByHand;
-                self.inbox.push_back(Input::FailLeg { leg, reason });
+        match (errand.effect, errand.device) {
+            (Effect::Failed, Some(device)) => {
+                let (leg, reason) = (self.place(device), FaultReason::ByHand);
+                if self.engine.map().all().contains(leg) {
+                    self.inbox.push_back(Input::FailLeg { leg, reason });
+                }
             }
-            (Effect::Added { is_new }, Some(leg)) => return self.add_leg(leg, is_new),
+            (Effect::Added { is_new }, Some(device)) => return self.add_leg(device, is_new),
+            (Effect::Replaced, Some(device)) => return self.replace_leg(self.place(device)),
             (Effect::Scrub { repair }, _) => self.inbox.push_back(Input::StartScrub { repair }),
             _ => unreachable!("it is none of these"),
         }
@@ -99,18 +130,50 @@ impl Simulation {
     }
 
     /// Adds a leg as the daemon does it; whether that was possible.
-    fn add_leg(&mut self, leg: LegId, is_new: bool) -> bool {
-        let can_be_added = self.engine.add_refusal(leg).is_none();
-        let like = self.engine.array_superblock();
-        let Some(like) = like.filter(|_| can_be_added && self.legs_present().contains(leg)) else {
+    fn add_leg(&mut self, device: usize, is_new: bool) -> bool {
+        let leg = self.place(device);
+        let Some(like) = self.engine.array_superblock() else {
             return false;
         };
-        // It has been without power: what it had not written back is gone.
-        self.legs[leg.index()].lose_cache(self.now);
+        let map = self.engine.map();
+        let is_idle = self.legs_to_be_had().contains(leg);
+        let may_be_added = |leg: &LegId| self.engine.add_refusal(*leg).is_none();
+        if !self.legs_present().contains(leg) || !is_idle && !may_be_added(&leg) {
+            return false;
+        }
         let Ok(own) = self.candidate(leg) else {
             return true;
         };
-        let (missed, superblock, bad_blocks) = match own.filter(|_| !is_new) {
+        let own = own.filter(|own| !is_new && self.is_known(&own.superblock, &like));
+        let role = own.as_ref().and_then(|own| own.superblock.role());
+        let mut wanted = map.all().iter().filter(may_be_added);
+        let place = match role {
+            _ if !is_idle => Some(leg),
+            Some(Role::Active(role)) => {
+                wanted.find(|leg| map.role_of(*leg) == Some(usize::from(role)))
+            }
+            _ => wanted.next(),
+        };
+        let is_whole = self.engine.in_sync().count() == map.legs();
+        let Some(place) = place else {
+            let is_spare = is_whole && own.is_none() && !self.operator.offers(device);
+            if is_spare {
+                self.make_spare(leg, &like);
+            }
+            return is_spare;
+        };
+        let role = map.role_of(place).expect("it can be added");
+        self.take_spare_away(device);
+        self.exchange(leg, place);
+        // It has been without power: what it had not written back is gone.
+        self.legs[place.index()].lose_cache(self.now);
+        // And what is read of it now may be older.
+        let own = self
+            .candidate(place)
+            .ok()
+            .flatten()
+            .filter(|_| own.is_some());
+        let (missed, superblock, bad_blocks) = match own {
             Some(own) => {
                 let Candidate {
                     superblock,
@@ -119,13 +182,12 @@ impl Simulation {
                 } = own;
                 let missed = self.engine.missed_by(&superblock);
                 let incomplete = superblock.incomplete();
-                self.put_superblock(leg, Some(&incomplete));
+                self.put_superblock(place, Some(&incomplete));
                 (missed, incomplete, Some(Box::new(bad_blocks)))
             }
             None => {
-                self.put_superblock(leg, None);
-                self.legs[leg.index()].put_raw(log_address(&like), &EMPTY_LOG);
-                (Missed::From(0), self.member(leg, like).incomplete(), None)
+                let superblock = self.make_new(place, role, &like);
+                (Missed::From(0), superblock.incomplete(), None)
             }
         };
         let missed = if self.has(Planted::NothingCopied) {
@@ -134,8 +196,8 @@ impl Simulation {
             missed
         };
         self.inbox.push_back(Input::AddLeg {
-            leg,
-            config: self.leg_config(leg, LegState::InSync),
+            leg: place,
+            config: self.leg_config(place, LegState::InSync),
             missed,
             superblock: Some(Box::new(superblock)),
             bad_blocks,
@@ -143,11 +205,135 @@ impl Simulation {
         true
     }
 
-    /// What a leg that is made a new one says: what the others say, in its own place.
-    fn member(&self, leg: LegId, like: Superblock) -> Superblock {
+    /// Whether what a leg says of itself makes it one of this array, and nobody has written to it
+    /// alone: as the daemon sees it.
+    fn is_known(&self, own: &Superblock, like: &Superblock) -> bool {
+        let map = self.engine.map();
+        let in_sync = self.engine.in_sync();
+        let is_in = |role: u16| !map.legs_of(role.into()).intersection(in_sync).is_empty();
+        let has_data = matches!(own.role(), Some(Role::Active(_)));
+        // Its number may have been given to another leg.
+        let told = like.role_of(own.dev_number);
+        let is_its_number = match told {
+            Some(Role::Active(_)) => told == own.role(),
+            told => told.is_some(),
+        };
+        let mut known = (0..).zip(&like.roles);
+        let has_gone_alone = own.events > like.events
+            || known.any(|(number, role)| {
+                let counts = matches!(role, Role::Active(role) if is_in(*role));
+                counts && own.role_of(number) != Some(*role)
+            });
+        let is_replacement = own.features.contains(Features::REPLACEMENT);
+        has_data && is_its_number && !is_replacement && !has_gone_alone
+    }
+
+    /// Has a leg replaced, as the daemon does it, by one that has no role; whether that was begun.
+    fn replace_leg(&mut self, leg: LegId) -> bool {
+        let map = self.engine.map();
+        let is_whole = self.engine.in_sync().count() == map.legs();
+        let can_be = map.all().contains(leg) && self.engine.replace_refusal(leg).is_none();
+        let (Some(by), Some(like)) = (self.engine.free_leg(), self.engine.array_superblock())
+        else {
+            return false;
+        };
+        let others = self.legs_to_be_had();
+        let role = map.role_of(leg).filter(|_| can_be && is_whole);
+        let lives = self.lives.as_ref().expect("the array has metadata");
+        let turn = as_index(lives.seen.begun) % others.count().max(1);
+        let (Some(role), Some(new)) = (role, others.iter().nth(turn)) else {
+            return false;
+        };
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.seen.begun += 1;
+        self.take_spare_away(self.device(new));
+        self.exchange(new, by);
+        self.legs[by.index()].lose_cache(self.now);
+        let superblock = Box::new(self.make_new(by, role, &like).incomplete());
+        self.inbox.push_back(Input::ReplaceLeg {
+            leg,
+            config: self.leg_config(by, LegState::InSync),
+            superblock,
+        });
+        true
+    }
+
+    /// A leg without data is there to take the place of one that is out.
+    pub(super) fn offer_spare(&mut self, device: usize) {
+        self.operator.spares_ever += 1;
+        let id = SpareId(self.operator.spares_ever);
+        self.operator.spares.push((id, device));
+        let leg = self.place(device);
+        if let Ok(Some(own)) = self.candidate(leg) {
+            // As the daemon does it, so that it is never taken for whole.
+            let empty = own.superblock.holding_nothing();
+            self.put_superblock(leg, Some(&empty));
+        }
         let made = self.legs[leg.index()].made.as_ref();
         let made = made.expect("the array has metadata");
-        Superblock {
+        let room_bytes = made.data_size_sectors * SECTOR_BYTES;
+        let spare = Spare { id, room_bytes };
+        self.inbox.push_back(Input::AddSpare(spare));
+    }
+
+    /// Makes a device a spare, as the daemon does it.
+    fn make_spare(&mut self, leg: LegId, like: &Superblock) {
+        self.legs[leg.index()].lose_cache(self.now);
+        let role = self.legs[leg.index()].store.leg().index();
+        let superblock = self.make_new(leg, role, like);
+        self.put_superblock(leg, Some(&superblock));
+        self.offer_spare(self.device(leg));
+    }
+
+    /// A device is no spare any more.
+    fn take_spare_away(&mut self, device: usize) {
+        let spares = &mut self.operator.spares;
+        if let Some(at) = spares.iter().position(|(_, known)| *known == device) {
+            let (id, _) = spares.remove(at);
+            self.inbox.push_back(Input::RemoveSpare(id));
+        }
+    }
+
+    /// Puts the spare that was called for in its place, or says that it is gone.
+    pub(crate) fn put_spare_in_place(&mut self) {
+        let Some((id, place)) = self.operator.called.take() else {
+            return;
+        };
+        let spares = &mut self.operator.spares;
+        let Some(at) = spares.iter().position(|(known, _)| *known == id) else {
+            // Somebody has just made something else of it.
+            return;
+        };
+        let (_, device) = spares.remove(at);
+        let leg = self.place(device);
+        let like = self.engine.array_superblock();
+        let like = like.filter(|_| self.legs_to_be_had().contains(leg));
+        let (Some(like), Some(role)) = (like, self.engine.map().role_of(place)) else {
+            self.inbox.push_front(Input::RemoveSpare(id));
+            return;
+        };
+        self.exchange(leg, place);
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        lives.seen.spares += 1;
+        self.fit_in(place, role);
+        self.inbox.push_front(Input::AddLeg {
+            leg: place,
+            config: self.leg_config(place, LegState::InSync),
+            missed: if self.has(Planted::SpareNotFilled) {
+                Missed::Extents(Vec::new())
+            } else {
+                Missed::From(0)
+            },
+            superblock: Some(Box::new(self.member(place, like))),
+            bad_blocks: None,
+        });
+    }
+
+    /// What a leg that is made a new one says: what the others say, in its own place.
+    pub(super) fn member(&self, leg: LegId, like: Superblock) -> Superblock {
+        let made = self.legs[leg.index()].made.as_ref();
+        let made = made.expect("the array has metadata");
+        let mut superblock = Superblock {
             dev_number: made.dev_number,
             device_uuid: made.device_uuid,
             device_flags: made.device_flags,
@@ -155,7 +341,12 @@ impl Simulation {
             features: like.features.without(Features::BAD_BLOCKS),
             corrected_reads: 0,
             ..like
+        };
+        let numbers = made.dev_number as usize + 1;
+        if superblock.roles.len() < numbers {
+            superblock.roles.resize(numbers, Role::Spare);
         }
+        superblock
     }
 
     /// Makes the superblock of a leg this, durably; or none.
@@ -168,11 +359,18 @@ impl Simulation {
     /// What an engine is told of a leg.
     pub(super) fn leg_config(&self, leg: LegId, state: LegState) -> LegConfig {
         let config = engine_config(&self.scenario, self.engine.map().clone(), &self.legs);
+        let made = self.legs[leg.index()].made.as_ref();
+        let flags = made.expect("the array has metadata").device_flags;
         LegConfig {
             state,
+            write_mostly: flags.contains(DeviceFlags::WRITE_MOSTLY),
             // Some devices flush instead.
-            fua: self.scenario.seed >> leg.index() & 1 == 0,
+            fua: self.scenario.seed >> self.device(leg) & 1 == 0,
             ..config.legs[leg.index()]
         }
     }
+}
+
+fn as_index(number: u64) -> usize {
+    usize::try_from(number).expect("it is small")
 }

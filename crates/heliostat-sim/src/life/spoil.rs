@@ -38,18 +38,47 @@ impl Simulation {
             Some(Planted::WholeTooEarly) => {
                 superblock.features = superblock.features.without(INCOMPLETE);
             }
+            Some(Planted::ReplacementWhole)
+                if superblock.features.contains(Features::REPLACEMENT) =>
+            {
+                superblock.features = superblock.features.without(INCOMPLETE);
+            }
             Some(Planted::OffsetTooFar) => {
                 superblock.recovery_offset_sectors = superblock.size_sectors;
             }
             Some(Planted::FaultNotDurable) if superblock.roles.contains(&Role::Faulty) => {
-                let store = &self.legs[op.leg.index()].store;
-                let old = store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES);
-                superblock = Superblock::parse(&old).expect("it was there before");
+                superblock = self.superblock_before(op);
+            }
+            Some(Planted::HandoverNotDurable) if self.tells_of_handover(&superblock) => {
+                superblock = self.superblock_before(op);
             }
             _ => return,
         }
         let bytes = superblock.to_bytes();
         self.arena.bytes[memory][..bytes.len()].copy_from_slice(&bytes);
+    }
+
+    /// What a leg said before it is written to.
+    fn superblock_before(&self, op: &LegOp) -> Superblock {
+        let store = &self.legs[op.leg.index()].store;
+        let old = store.raw_bytes(SUPERBLOCK_AT, SUPERBLOCK_BYTES);
+        // One that says it first has nothing else to say.
+        Superblock::parse(&old).unwrap_or_default()
+    }
+
+    /// Whether a superblock says that a leg was replaced.
+    fn tells_of_handover(&mut self, superblock: &Superblock) -> bool {
+        let replacing = self.engine.replacing();
+        let lives = self.lives.as_mut().expect("the array has metadata");
+        if let Some((leg, _)) = replacing {
+            let made = self.legs[leg.index()].made.as_ref();
+            let number = made.expect("the array has metadata").dev_number;
+            if superblock.role_of(number) == Some(Role::Faulty) {
+                lives.replaced.insert(number);
+            }
+        }
+        let mut replaced = lives.replaced.iter();
+        replaced.any(|number| superblock.role_of(*number) == Some(Role::Faulty))
     }
 
     /// The same of the bitmap.
@@ -75,7 +104,7 @@ impl Simulation {
             let cleared = memory.start + CLEARED_AT..memory.start + CLEARED_AT + 8;
             self.arena.bytes[cleared].copy_from_slice(&EVENTS.to_le_bytes());
         } else if self.has(Planted::ClearedWhileOut)
-            && self.engine.in_sync().count() < self.legs.len()
+            && self.engine.in_sync().count() < self.engine.map().legs()
         {
             self.clear_settled(at, bits);
         }
