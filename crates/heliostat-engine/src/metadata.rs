@@ -27,7 +27,7 @@
 //! gives it the role, the other one is called faulty, and so it must not be that only legs have
 //! heard of it which are neither of the two: the new leg hears of it first, and where it fails
 //! that, the others are told in this event that all is as before. The old leg is not told that it
-//! is out.
+//! is out. An event before has told all of the new leg, or they would not believe it.
 //!
 //! A superblock says: *dirty* (`resync_offset` 0) before the first write, *clean* only after a
 //! flush of every leg; who is out, before any client hears of a write that did not get there.

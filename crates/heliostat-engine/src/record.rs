@@ -195,6 +195,16 @@ impl Engine {
         self.record.held.push_back((generation, held));
     }
 
+    /// Whether what was to be told by this generation is durable.
+    pub(crate) const fn is_on_record(&self, generation: u64) -> bool {
+        self.record.durable_generation >= generation
+    }
+
+    /// A leg that has everything waits until it is told of.
+    pub(crate) fn hold_rejoin(&mut self, generation: u64, leg: LegId, serial: u64) {
+        self.hold(generation, Held::Rejoin(leg, serial));
+    }
+
     /// The generation that a change waits for.
     fn change_generation(&self) -> u64 {
         let record = &self.record;

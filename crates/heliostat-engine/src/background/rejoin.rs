@@ -14,6 +14,7 @@ use crate::api::{Event, FaultReason, LegConfig, Output};
 use crate::background::{AddRefusal, Missed};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
+use crate::metadata::Keeper;
 use crate::needed::Needed;
 
 /// How far a leg that was copied is on its way to be read.
@@ -23,6 +24,8 @@ enum Joining {
     No,
     /// It is being flushed.
     Flushing,
+    /// It is to have the role of another leg, and the others have yet to hear of it.
+    Untold,
     /// The record that it is in sync is on its way to be durable.
     Recording,
 }
@@ -40,6 +43,8 @@ pub(crate) struct LegRebuild {
     pub(super) saved_at: Instant,
     /// How far it had come when a flush began that it has not answered.
     pub(super) saving: Option<u64>,
+    /// The record by which the others have heard of it.
+    told_by: u64,
     /// Tells it from other times when this leg was rebuilt.
     serial: u64,
 }
@@ -158,7 +163,10 @@ impl Engine {
         self.forget_moved_target(leg);
         self.forget_window_target(leg);
         self.begin_rebuild(now, leg, missed);
-        self.take_in();
+        let told_by = self.take_in();
+        if let Some(rebuild) = self.background.rebuild_mut(leg) {
+            rebuild.told_by = told_by;
+        }
     }
 
     /// A leg that is written to is to get what it has missed.
@@ -185,6 +193,7 @@ impl Engine {
             saved,
             saved_at: now,
             saving: None,
+            told_by: self.keeper.as_ref().map_or(0, Keeper::first_commit),
             serial: background.adds,
         });
     }
@@ -453,9 +462,21 @@ impl Engine {
             rebuild.joining = Joining::No;
             return;
         }
-        rebuild.joining = Joining::Recording;
-        let serial = rebuild.serial;
-        self.record_rejoin(leg, serial);
+        let (told_by, serial) = (rebuild.told_by, rebuild.serial);
+        // The next event may reach it alone, and then it must not be a stranger to the others.
+        let is_untold = self.is_replacement(leg) && !self.is_on_record(told_by);
+        if let Some(rebuild) = self.background.rebuild_mut(leg) {
+            rebuild.joining = if is_untold {
+                Joining::Untold
+            } else {
+                Joining::Recording
+            };
+        }
+        if is_untold {
+            self.hold_rejoin(told_by, leg, serial);
+        } else {
+            self.record_rejoin(leg, serial);
+        }
     }
 
     /// Legs that have all they missed, durably, while that goes on record.
@@ -479,11 +500,16 @@ impl Engine {
         }
     }
 
-    /// It is on record that a leg is in sync: it is read from now on.
+    /// It is on record that a leg is in sync: it is read from now on. Or the others have heard of
+    /// it at last, and that can be put on record.
     pub(crate) fn join_leg(&mut self, turn: &Turn<'_>, leg: LegId, serial: u64) {
         let rebuild = self.background.rebuild(leg);
-        if rebuild.is_none_or(|rebuild| rebuild.serial != serial) {
+        let rebuild = rebuild.filter(|rebuild| rebuild.serial == serial);
+        let Some(joining) = rebuild.map(|rebuild| rebuild.joining) else {
             return; // It was faulted meanwhile, and that is on record as well.
+        };
+        if joining == Joining::Untold {
+            return self.rejoin_flushed(turn, leg, Ok(()));
         }
         // What reads have seen stays, though this leg may come first in role order.
         self.pin_needed(Extent::new(0, self.config.size_bytes));

@@ -246,12 +246,14 @@ impl Engine {
         keeper.is_none_or(|keeper| keeper.superblocks[leg.index()].is_some())
     }
 
-    /// A leg is written to from now on: it gets all of the bitmap, and the others hear of it.
-    pub(crate) fn take_in(&mut self) {
-        if let Some(keeper) = &mut self.keeper {
-            self.intent.all_pages_are_stale();
-            keeper.record_changed();
-        }
+    /// A leg is written to from now on: it gets all of the bitmap, and the others hear of it. By
+    /// which commit.
+    pub(crate) fn take_in(&mut self) -> u64 {
+        let Some(keeper) = &mut self.keeper else {
+            return 0;
+        };
+        self.intent.all_pages_are_stale();
+        keeper.record_changed()
     }
 
     /// A leg that is being rebuilt has come further, durably: that is put on record.

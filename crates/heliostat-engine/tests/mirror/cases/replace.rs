@@ -352,18 +352,60 @@ fn who_heard_of_a_new_leg_that_failed_then_hears_better_before_an_answer() {
     world.settle();
 }
 
+#[test]
+fn all_have_heard_of_a_new_leg_before_it_has_the_role() {
+    let mut world = with_logs_of(2, None);
+    world.set_rates(u64::MAX, u64::MAX);
+    world.legs[0].stuck.insert(9);
+    world.write(Extent::new(9 * 512, 512));
+    // The log is on its way, and everything else comes to its end.
+    while world.engine.bad_blocks(leg(0)).is_empty() {
+        assert!(world.pump_one(), "it goes on");
+    }
+    assert!(world.replace(leg(1)));
+    let is_data = |world: &World| {
+        let of_data = world.find(|pending| !world.is_metadata(&pending.op));
+        of_data.first().copied()
+    };
+    while world.engine.missing_bytes(leg(2)) != Some(0) || is_data(&world).is_some() {
+        match is_data(&world) {
+            Some(at) => world.complete(at, Outcome::Good),
+            None => {
+                let deadline = world.engine.next_deadline().expect("it goes on");
+                world.now = world.now.max(deadline);
+                world.tell_deadline();
+            }
+        }
+    }
+    while world.engine.in_sync() != set_of(&[0, 2]) {
+        assert!(world.believed().count() >= 2, "{:?}", world.believed());
+        if !world.pump_one() {
+            let deadline = world.engine.next_deadline().expect("it goes on");
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    world.settle();
+}
+
 /// One leg with a log of bad blocks, and room for another one.
 fn with_logs() -> World {
-    let mut setup = setup(2, 128);
+    with_logs_of(1, META.chunk_bytes)
+}
+
+/// The same with so many legs, and a bitmap with chunks of this size, or none.
+fn with_logs_of(legs: usize, chunk_bytes: Option<u32>) -> World {
+    let mut setup = setup(legs + 1, 128);
     setup.meta = Some(Meta {
         has_log: true,
+        chunk_bytes,
         ..META
     });
     for leg in &mut setup.legs {
         leg.data_offset_bytes = 64 << 10;
     }
-    setup.legs[1].state = LegState::Missing;
-    setup.map = Some(Map::mirror(1, setup.size_bytes));
+    setup.legs[legs].state = LegState::Missing;
+    setup.map = Some(Map::mirror(legs, setup.size_bytes));
     let mut world = new_world(setup);
     world.pump();
     world
