@@ -44,6 +44,10 @@ const STEPS: &[Step] = &[
         run: |_, root| sim::ci(root),
     },
     Step {
+        name: "matrix",
+        run: |_, root| sim::ci_matrix(root),
+    },
+    Step {
         name: "build",
         run: build,
     },

@@ -42,6 +42,25 @@ fn example(root: &Path, package: &str, name: &str, words: &[&str]) -> Result<()>
     bail!("{name} {words} failed at commit {}", commit(root)?);
 }
 
+/// What `ci` compares: the default policy of an array with itself, in a few cells beside all
+/// others. The file is the `report.json` of
+/// `cargo xtask sim matrix --quick --policies zfs --of zfs --save DIR`.
+const CI_MATRIX: [&str; 5] = [
+    "--quick",
+    "--of",
+    "zfs",
+    "--against",
+    "bench/matrix-quick.json",
+];
+
+/// What `ci` does with the matrix: two minutes on two cores.
+///
+/// # Errors
+/// As [`matrix`].
+pub(crate) fn ci_matrix(root: &Path) -> Result<()> {
+    matrix(root, &CI_MATRIX)
+}
+
 /// What `ci` does: some minutes' worth on one core.
 ///
 /// # Errors

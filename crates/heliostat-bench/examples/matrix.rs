@@ -4,7 +4,8 @@
 //!
 //! OPTIONS: `--policies A,B,C`, `--of NAME` (who is judged), `--cells A,B` (cells of these names,
 //! or whose names have one of these parts), `--quick` (a few cells), `--seeds N`, `--save DIR`,
-//! `--strict` (fail where a target is missed), `-j N`; `--list` names the cells, `--show CELL`
+//! `--strict` (fail where a target is missed), `--against FILE` (fail where something is worse than
+//! in this `report.json`), `-j N`; `--list` names the cells, `--show CELL`
 //! prints one as a scenario file.
 #![expect(
     clippy::print_stdout,
@@ -16,14 +17,19 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use heliostat_bench::Contender;
+use anyhow::{Context as _, Result, anyhow, bail};
 use heliostat_bench::matrix::{
-    Cell, Judged, Matrix, cell_line, csv, head_line, target_lines, targets, write_matrix_report,
+    Cell, Judged, Matrix, Target, cell_line, csv, head_line, target_lines, targets, worse_than,
+    write_matrix_report,
 };
+use heliostat_bench::{Contender, Progress};
+
+/// How often somebody who waits is told how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What was asked for.
 struct Wanted {
@@ -31,6 +37,7 @@ struct Wanted {
     threads: usize,
     is_strict: bool,
     save: Option<String>,
+    against: Option<String>,
     /// What makes a difference of the command line.
     command: String,
 }
@@ -69,7 +76,8 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (mut contenders, mut of) = (Contender::parse_list("all")?, Matrix::judged_policy());
     let (mut parts, mut is_quick, mut seeds) = (Vec::new(), false, 3);
-    let (mut threads, mut is_strict, mut save) = (processors, false, None);
+    let (mut threads, mut is_strict) = (processors, false);
+    let (mut save, mut against) = (None, None);
     let command = command(options);
     let mut options = options.iter();
     while let Some(&option) = options.next() {
@@ -86,6 +94,7 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
             "--seeds" => seeds = value()?.parse().context("--seeds")?,
             "--save" => save = Some((*value()?).to_owned()),
             "--strict" => is_strict = true,
+            "--against" => against = Some((*value()?).to_owned()),
             "-j" => threads = value()?.parse().context("-j")?,
             _ => bail!("there is no option {option}"),
         }
@@ -114,6 +123,7 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
         threads,
         is_strict,
         save,
+        against,
         command,
     })
 }
@@ -124,7 +134,7 @@ fn command(options: &[&str]) -> String {
     let mut options = options.iter();
     while let Some(&option) = options.next() {
         match option {
-            "-j" | "--save" => drop(options.next()),
+            "-j" | "--save" | "--against" => drop(options.next()),
             "--strict" => {}
             _ => words.push(option),
         }
@@ -132,10 +142,55 @@ fn command(options: &[&str]) -> String {
     words.join(" ")
 }
 
+/// How far it is, for whoever waits.
+struct Progressing {
+    began: Instant,
+    told: Mutex<Instant>,
+    count: usize,
+    cells: AtomicUsize,
+    runs: AtomicUsize,
+}
+
+impl Progressing {
+    fn new(count: usize) -> Self {
+        Self {
+            began: Instant::now(),
+            told: Mutex::new(Instant::now()),
+            count,
+            cells: AtomicUsize::new(0),
+            runs: AtomicUsize::new(0),
+        }
+    }
+
+    fn on(&self, event: Progress) {
+        if !matches!(event, Progress::Ended(_)) {
+            return;
+        }
+        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() < TELL_EVERY {
+            return;
+        }
+        *told = Instant::now();
+        let (cells, passed) = (self.cells.load(Ordering::Relaxed), self.began.elapsed());
+        let left = match cells {
+            0 => String::new(),
+            _ => {
+                let left = passed.as_secs_f64() / cells as f64 * (self.count - cells) as f64;
+                format!(", about {left:.0} s to go")
+            }
+        };
+        eprintln!(
+            "{:.0} s: {cells} of {} cells, {runs} runs{left}",
+            passed.as_secs_f64(),
+            self.count
+        );
+    }
+}
+
 /// Whether all targets are met, where that matters.
 fn judge(wanted: &Wanted) -> Result<bool> {
     let matrix = &wanted.matrix;
-    let began = Instant::now();
     let count = matrix.cells.len();
     eprintln!(
         "{count} cells under {} policies with {} seeds on {} threads",
@@ -145,20 +200,14 @@ fn judge(wanted: &Wanted) -> Result<bool> {
     );
     println!("{}", head_line(&matrix.of.to_string()));
     let mut judged: Vec<Judged> = Vec::new();
-    let told = Mutex::new(Instant::now());
-    matrix.run(wanted.threads, &|_| (), |cell| {
+    let progress = Progressing::new(count);
+    matrix.run(wanted.threads, &|event| progress.on(event), |cell| {
         println!("{}", cell_line(&cell));
         judged.push(cell);
-        let (done, passed) = (judged.len(), began.elapsed().as_secs_f64());
-        let left = passed / done as f64 * (count - done) as f64;
-        let mut told = told.lock().expect("nobody panics with it");
-        if told.elapsed().as_secs() >= 10 {
-            *told = Instant::now();
-            eprintln!("{done} of {count} cells after {passed:.0} s, {left:.0} s to go");
-        }
+        progress.cells.fetch_add(1, Ordering::Relaxed);
         ControlFlow::Continue(())
     })?;
-    eprintln!("{:.0} s", began.elapsed().as_secs_f64());
+    eprintln!("{:.0} s", progress.began.elapsed().as_secs_f64());
     let targets = targets(&judged);
     println!();
     for target in &targets {
@@ -170,5 +219,16 @@ fn judge(wanted: &Wanted) -> Result<bool> {
         fs::write(directory.join("cells.csv"), csv(&judged)).context("--save")?;
         eprintln!("see {}", page.display());
     }
-    Ok(!wanted.is_strict || targets.iter().all(|target| target.is_met()))
+    let mut is_well = !wanted.is_strict || targets.iter().all(Target::is_met);
+    if let Some(file) = &wanted.against {
+        let text = fs::read_to_string(file).with_context(|| file.clone())?;
+        let earlier = serde_json::from_str(&text).with_context(|| file.clone())?;
+        let worse = worse_than(&judged, &earlier).map_err(|text| anyhow!("{file}: {text}"))?;
+        println!("\nworse than in {file}: {} figures", worse.len());
+        for line in &worse {
+            println!("    {line}");
+        }
+        is_well &= worse.is_empty();
+    }
+    Ok(is_well)
 }

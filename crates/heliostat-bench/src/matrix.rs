@@ -5,6 +5,7 @@
 //! is to the best other and to the oracle, and [`Target`]s are what it is held to. `docs/matrix.md`
 //! says what is run, and why, for users.
 
+mod against;
 mod cells;
 mod data;
 mod judge;
@@ -23,6 +24,7 @@ use heliostat_sim::RunError;
 use crate::contender::Contender;
 use crate::runs::Progress;
 
+pub use against::worse_than;
 pub use cells::Cell;
 pub use data::csv;
 pub use judge::Judged;
@@ -76,7 +78,7 @@ impl Matrix {
                 .filter(|contender| **contender == self.of || !cell.has_one_leg());
             let contenders: Vec<Contender> = contenders.cloned().collect();
             let measured =
-                measure::measure(&cell, &contenders, &of, self.seeds, threads, progress)?;
+                measure::measure(&cell, &contenders, &self.of, self.seeds, threads, progress)?;
             if each(Judged::new(cell, &measured, &of)).is_break() {
                 break;
             }

@@ -126,7 +126,7 @@ const FAULTY: &[(&str, &str, usize, &[&str])] = &[
     ("3hdd", "mix70-d16", 2, &["x8-15s"]),
     ("2hdd+ssd", "4k-d4", 2, &["x8-1s", "x30-5s", "pauses-200ms"]),
     ("hdd+ssd", "4k-d1", 1, &["x30-1s", "errors"]),
-    ("6unequal", "4k-d16", 3, &["x30-5s"]),
+    ("6unequal", "4k-d16", 3, &["x30-15s"]),
     ("2ssd", "4k-d4", 0, &["x8-1s", "x30-5s", "stalls", "errors"]),
     ("2ssd", "4k-d16", 1, &["x30-1s", "pauses-60ms"]),
     ("2ssd", "mix70-d16", 0, &["x8-1s", "pauses-200ms"]),
@@ -281,11 +281,12 @@ impl Cell {
     /// hundred of a policy that has chosen the wrong leg, which are measured on.
     fn lengths(&self) -> (f64, f64) {
         let (warmup, seconds) = match (self.array.pace, self.load.class, self.load.depth) {
-            (Pace::Arms, Class::Stream, _) => (5.0, 20.0),
-            (Pace::Arms, _, _) => (20.0, 60.0),
+            (Pace::Arms, Class::Stream, _) => (3.0, 10.0),
+            (Pace::Arms, Class::Mixed, _) => (10.0, 20.0),
+            (Pace::Arms, Class::Random, _) => (20.0, 60.0),
             (Pace::Flash, Class::Stream, _) => (0.5, 1.0),
             (Pace::Flash, Class::Random | Class::Mixed, ..=4) => (1.0, 1.0),
-            (Pace::Flash, Class::Random | Class::Mixed, _) => (0.3, 0.2),
+            (Pace::Flash, Class::Random | Class::Mixed, _) => (0.3, 0.1),
         };
         (
             warmup,
@@ -293,12 +294,16 @@ impl Cell {
         )
     }
 
-    /// No cell is measured for longer, whatever its figures do.
+    /// No cell is measured for longer, whatever its figures do: streams move much in a short time.
     pub(super) fn seconds_max(&self) -> Duration {
-        match self.array.pace {
-            Pace::Arms => Duration::from_secs(600),
-            Pace::Flash => Duration::from_secs(40),
-        }
+        let seconds = match (self.array.pace, self.load.class) {
+            (Pace::Arms, Class::Random) => 400,
+            (Pace::Arms, Class::Mixed) => 150,
+            (Pace::Arms, Class::Stream) => 60,
+            (Pace::Flash, Class::Random | Class::Mixed) => 30,
+            (Pace::Flash, Class::Stream) => 10,
+        };
+        Duration::from_secs(seconds)
     }
 }
 

@@ -88,6 +88,7 @@ fn row_json(row: &Row) -> Value {
     let jobs = row.jobs.iter().map(|job| {
         json!({
             "name": job.name,
+            "score": job.score,
             "iops": job.iops,
             "bw_bytes": job.bw_bytes,
             "read_ns": {

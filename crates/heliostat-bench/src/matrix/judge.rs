@@ -33,7 +33,7 @@ pub struct Judged {
     pub(super) tail: Option<Tail>,
 }
 
-/// A policy's figures in a cell: medians over the seeds, response times of all seeds together.
+/// A policy's figures in a cell: medians over its seeds, response times of all seeds together.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) policy: String,
@@ -188,7 +188,7 @@ impl Row {
     }
 
     /// How much of the other policy's work this one does, by the job that comes off worst: the
-    /// median of the seeds' ratios.
+    /// median of the ratios of the seeds that both were run with.
     pub(super) fn ratio_to(&self, other: &Self) -> f64 {
         let jobs = self.scores.iter().zip(&other.scores);
         let ratios = jobs.map(|(mine, theirs)| {

@@ -26,8 +26,8 @@ const PRECISION: f64 = 0.005;
 /// Reads below which nothing can be said of the thousandth that took longest.
 const READS_MIN: u64 = 20_000;
 
-/// A policy that does less than this of the best is not measured on: where its third digit lies is
-/// of no interest. Nor is the oracle, which takes many times as long and is a scale.
+/// A policy that does less than this of the best is run once and for a short time: where its third
+/// digit lies is of no interest.
 const WORTHWHILE: f64 = 0.8;
 
 /// How often a run is made longer: the length is a guess from what the last one has shown.
@@ -83,90 +83,133 @@ pub(super) struct Measured {
     pub(super) samples: Vec<Sample>,
 }
 
-/// Plays `cell` under each of `contenders` with the seeds 1 to `seeds`. `of` is measured well even
-/// where it is far from the best.
+/// A run that is to be made, or was.
+struct Planned {
+    run: Run,
+    /// The policy's place among the contenders.
+    contender: usize,
+    sample: Option<Sample>,
+    /// Whether it has to be run, perhaps again.
+    is_wanted: bool,
+}
+
+/// Plays `cell` under each of `contenders` with seed 1, and with the others up to `seeds` under
+/// those that are worth it. `of` is measured well even where it is far from the best.
 ///
 /// # Errors
 /// Where a checker finds a bug.
 pub(super) fn measure(
     cell: &Cell,
     contenders: &[Contender],
-    of: &str,
+    of: &Contender,
     seeds: u64,
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Measured>, RunError> {
     let scenario = cell.scenario().expect("every cell is a scenario");
-    let mut runs: Vec<Run> = Vec::new();
-    for contender in contenders {
-        for seed in 1..=seeds {
-            let seeded = Scenario {
-                seed,
-                ..scenario.clone()
-            };
-            runs.push(Run {
-                scenario: Arc::new(seeded),
-                contender: contender.clone(),
-            });
+    let plan = |contender: usize, seed: u64| {
+        let scenario = Scenario {
+            seed,
+            ..scenario.clone()
+        };
+        Planned {
+            run: Run {
+                scenario: Arc::new(scenario),
+                contender: contenders[contender].clone(),
+            },
+            contender,
+            sample: None,
+            is_wanted: true,
         }
+    };
+    let mut planned: Vec<Planned> = (0..contenders.len()).map(|at| plan(at, 1)).collect();
+    play(cell, &mut planned, threads, progress)?;
+    let chosen = worthwhile(&planned, of);
+    for &contender in &chosen {
+        planned.extend((2..=seeds).map(|seed| plan(contender, seed)));
     }
-    let mut samples: Vec<Option<Sample>> = vec![None; runs.len()];
-    let mut wanted: Vec<usize> = (0..runs.len()).collect();
-    for round in 0..=ROUNDS_MAX {
-        let chosen: Vec<Run> = wanted.iter().map(|&index| runs[index].clone()).collect();
-        let mut failure = None;
-        run_all(&chosen, threads, progress, |index, result| match result {
-            Ok(result) => {
-                let place = wanted[index];
-                samples[place] = Some(Sample::of(cell, &runs[place].scenario, &result));
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if round == ROUNDS_MAX || cell.phase().is_some() {
+    play(cell, &mut planned, threads, progress)?;
+    // With a fault that comes and goes the length is part of the figures.
+    let rounds = if cell.phase().is_some() {
+        0
+    } else {
+        ROUNDS_MAX
+    };
+    for _ in 0..rounds {
+        lengthen(cell, &mut planned, &chosen);
+        if !planned.iter().any(|planned| planned.is_wanted) {
             break;
         }
-        wanted = unsettled(cell, &mut runs, &samples, of);
-        if wanted.is_empty() {
-            break;
-        }
+        play(cell, &mut planned, threads, progress)?;
     }
-    let mut samples = samples.into_iter().flatten();
-    let measured = contenders.iter().map(|contender| Measured {
-        policy: contender.to_string(),
-        samples: (0..seeds).filter_map(|_| samples.next()).collect(),
+    let measured = contenders.iter().enumerate().map(|(at, contender)| {
+        let of_it = planned.iter().filter(|planned| planned.contender == at);
+        Measured {
+            policy: contender.to_string(),
+            samples: of_it.filter_map(|planned| planned.sample.clone()).collect(),
+        }
     });
     Ok(measured.collect())
 }
 
-/// Which runs are not long enough; they are made so.
-fn unsettled(cell: &Cell, runs: &mut [Run], samples: &[Option<Sample>], of: &str) -> Vec<usize> {
-    let total = |sample: &Sample| sample.jobs.iter().map(|job| job.score).product::<f64>();
-    let best = samples.iter().flatten().map(total).fold(0.0, f64::max);
-    let mut wanted = Vec::new();
-    for (index, (run, sample)) in runs.iter_mut().zip(samples).enumerate() {
-        let Some(sample) = sample else { continue };
-        let name = run.contender.to_string();
-        let jobs = i32::try_from(sample.jobs.len()).expect("a cell has few jobs");
-        let is_near = total(sample) >= best * WORTHWHILE.powi(jobs);
-        if name != of && (!is_near || name == ORACLE) {
-            continue;
+/// Runs what is wanted.
+fn play(
+    cell: &Cell,
+    planned: &mut [Planned],
+    threads: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(), RunError> {
+    let wanted = planned.iter_mut().filter(|planned| planned.is_wanted);
+    let mut wanted: Vec<&mut Planned> = wanted.collect();
+    let runs: Vec<Run> = wanted.iter().map(|planned| planned.run.clone()).collect();
+    let mut outcome = Ok(());
+    run_all(&runs, threads, progress, |index, result| match result {
+        Ok(result) => {
+            wanted[index].sample = Some(Sample::of(cell, &runs[index].scenario, &result));
+            wanted[index].is_wanted = false;
+            ControlFlow::Continue(())
         }
-        let longer = sample.seconds_wanted(cell);
-        if longer > sample.seconds {
-            let mut scenario = Scenario::clone(&run.scenario);
-            scenario.seconds = longer;
-            run.scenario = Arc::new(scenario);
-            wanted.push(index);
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    });
+    outcome
+}
+
+/// Which contenders are measured with more than one run: those near the best, and `of`. Not the
+/// oracle, which takes many times as long and is a scale.
+fn worthwhile(planned: &[Planned], of: &Contender) -> Vec<usize> {
+    let total = |sample: &Sample| sample.jobs.iter().map(|job| job.score).product::<f64>();
+    let is_other = |planned: &&Planned| planned.run.contender.to_string() != ORACLE;
+    let samples = planned.iter().filter(is_other);
+    let totals = samples.filter_map(|planned| planned.sample.as_ref().map(total));
+    let best = totals.fold(0.0, f64::max);
+    let is_chosen = |planned: &&Planned| {
+        planned.sample.as_ref().is_some_and(|sample| {
+            let jobs = i32::try_from(sample.jobs.len()).expect("a cell has few jobs");
+            let is_near = total(sample) >= best * WORTHWHILE.powi(jobs);
+            planned.run.contender == *of || (is_near && is_other(planned))
+        })
+    };
+    let chosen = planned.iter().filter(is_chosen);
+    chosen.map(|planned| planned.contender).collect()
+}
+
+/// Wants those runs of the chosen contenders again that were too short, as long as they should be.
+fn lengthen(cell: &Cell, planned: &mut [Planned], chosen: &[usize]) {
+    for planned in planned {
+        let Some(sample) = &planned.sample else {
+            continue;
+        };
+        let seconds = sample.seconds_wanted(cell);
+        if seconds > sample.seconds && chosen.contains(&planned.contender) {
+            let mut scenario = Scenario::clone(&planned.run.scenario);
+            scenario.seconds = seconds;
+            planned.run.scenario = Arc::new(scenario);
+            planned.is_wanted = true;
         }
     }
-    wanted
 }
 
 impl Sample {
@@ -285,4 +328,61 @@ fn precision(series: &Series) -> f64 {
     let squares = batches.iter().map(|bytes| (bytes - mean) * (bytes - mean));
     let variance = squares.sum::<f64>() / (BATCHES - 1) as f64;
     STUDENT * (variance / BATCHES as f64).sqrt() / mean
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_sim::{Series, SeriesMoved, SeriesPoint};
+    use heliostat_types::Duration;
+
+    use super::{Phase, Phases, bytes_between, precision};
+
+    /// Intervals of half a second with these bytes read.
+    fn series(bytes: &[u64]) -> Series {
+        let points = bytes.iter().map(|&bytes| SeriesPoint {
+            length: Duration::from_ms(500),
+            read: SeriesMoved {
+                bytes,
+                ..SeriesMoved::default()
+            },
+            ..SeriesPoint::default()
+        });
+        Series {
+            interval: Duration::from_ms(500),
+            points: points.collect(),
+        }
+    }
+
+    #[test]
+    fn parts_of_intervals_count_in_part() {
+        let series = series(&[100, 200, 400]);
+        assert_eq!(bytes_between(&series, 0.0, 1.5), 700.0);
+        assert_eq!(bytes_between(&series, 0.25, 1.25), 50.0 + 200.0 + 200.0);
+        assert_eq!(bytes_between(&series, 1.5, 9.0), 0.0);
+    }
+
+    #[test]
+    fn what_is_done_around_a_fault() {
+        // Full speed is 200 a second; a second of fault, then half a second until it is back.
+        let mut bytes = vec![100, 100, 10, 10, 50];
+        bytes.extend([100; 9]);
+        let phase = Phase {
+            begins: 1.0,
+            ends: 2.0,
+            seconds: 7.0,
+        };
+        let phases = Phases::of(phase, &series(&bytes));
+        assert_eq!((phases.before, phases.during), (200.0, 20.0));
+        assert!((phases.after - 190.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn how_well_a_rate_is_known() {
+        assert_eq!(precision(&series(&[100; 40])), 0.0);
+        // Batches of one interval; the standard deviation is 10 * sqrt(20 / 19).
+        let moving: Vec<u64> = (0..20).map(|at| 90 + 20 * (at % 2)).collect();
+        let expected = 2.093 * 10.0 / 19.0_f64.sqrt() / 100.0;
+        assert!((precision(&series(&moving)) - expected).abs() < 1e-9);
+        assert_eq!(precision(&series(&[])), 1.0);
+    }
 }

@@ -3,9 +3,9 @@
 /// How fast an array is: how long a load is played on it until figures mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// All legs have arms: hundreds of reads a second.
+    /// Arms set the pace: hundreds of reads a second.
     Arms,
-    /// At least one has none: thousands and more, under a policy that finds it.
+    /// A leg without an arm has all data: thousands and more, under a policy that finds it.
     Flash,
 }
 
@@ -89,7 +89,7 @@ pub(super) const ARRAYS: &[Array] = &[
     Array {
         name: "6unequal",
         title: "6 unequal, two copies",
-        pace: Pace::Flash,
+        pace: Pace::Arms,
         text: "level = 'raid10'\nlayout = 'near=2'\n\
                legs = ['hdd-7200-2tb', 'hdd-5400-old', 'hdd-7200-1tb', 'ssd-sata-256gb', \
                'ssd-sata-1tb', 'nvme-gen3']\nsize = '600GiB'\n",
@@ -299,7 +299,7 @@ const fn phase(begins: f64, ends: f64, seconds: f64) -> Phase {
 pub(super) const WRONGS: &[Wrong] = &[
     Wrong {
         name: "none",
-        title: "nothing",
+        title: "nothing wrong",
         text: "",
         phase: None,
     },

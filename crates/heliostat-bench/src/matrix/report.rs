@@ -8,7 +8,7 @@ use super::data;
 use super::judge::{Judged, Row};
 use super::parts::{ARRAYS, Class, LOADS, WRONGS};
 use super::summary::{Standing, standings};
-use super::targets::{Target, class_mean};
+use super::targets::{TAIL_MAX, Target, class_mean};
 use super::words::{beside_limit, figure, p999};
 use crate::report::{Page, escaped, format, write_directory};
 
@@ -27,7 +27,7 @@ body { max-width: 84rem; }
 .map td b { font-weight: 600; font-variant-numeric: tabular-nums; }
 .map td small { display: block; opacity: .75; font-size: .68rem;
   font-variant-numeric: tabular-nums; }
-.key { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; font-size: .85rem;
+p.key { max-width: none; display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; font-size: .85rem;
   color: var(--quiet); padding: 0; }
 .key span { display: inline-flex; align-items: center; gap: .4rem; }
 .key i { width: 1.7rem; height: 1rem; border-radius: 3px; }
@@ -46,8 +46,7 @@ details { margin: .2rem 0; }
 details table { font-size: .8rem; margin: .3rem 0 1rem; }
 details td, details th { padding: .1rem .7rem .1rem 0; }
 summary b { color: var(--ink); font-weight: 500; }
-:target { outline: 2px solid var(--quiet); outline-offset: 4px; }
-:target[id] summary b { font-weight: 700; }
+:target { font-weight: 600; }
 ";
 
 /// Writes the page and `report.json` into `directory`. Answers the path of the page.
@@ -73,6 +72,7 @@ pub(super) fn page(judged: &[Judged], targets: &[Target], command: &str) -> Stri
     page.sentences(&sentences(judged, of));
     page.html("<h2>What it is held to</h2>\n");
     page.html(&target_table(targets));
+    page.html(&missed_lists(targets));
     page.html("<h2>Where nothing is wrong</h2>\n");
     page.html(&key(of));
     page.html(&healthy_map(judged));
@@ -84,9 +84,7 @@ pub(super) fn page(judged: &[Judged], targets: &[Target], command: &str) -> Stri
     page.html("<h2>All policies</h2>\n");
     page.html(&policy_table(judged, of));
     page.html("<h2>All cells</h2>\n");
-    for (index, cell) in judged.iter().enumerate() {
-        page.html(&cell_details(index, cell));
-    }
+    page.html(&all_cells(judged));
     page.html("<h2>Where this comes from</h2>\n");
     page.definitions(&[
         ("command", command.to_owned()),
@@ -115,6 +113,16 @@ fn sentences(judged: &[Judged], of: &str) -> Vec<String> {
              {}: {ratio:.3} of '{best}'.",
             compared.len(),
             worst.cell.name(),
+        ));
+    }
+    // With a fault that comes and goes the rate moves because it has to.
+    let steady = judged.iter().filter(|cell| cell.cell.phase().is_none());
+    let known = steady.map(|cell| (cell, cell.mine().precision));
+    if let Some((worst, precision)) = known.reduce(|a, b| if b.1 > a.1 { b } else { a }) {
+        said.push(format!(
+            "Its rates are known to {:.1} % and better, least in {}.",
+            precision * 100.0,
+            worst.cell.name()
         ));
     }
     let means = [Class::Random, Class::Stream, Class::Mixed]
@@ -151,6 +159,31 @@ fn target_table(targets: &[Target]) -> String {
         );
     }
     html + "</table>\n"
+}
+
+/// Everything that misses a target which several may miss, or have missed.
+fn missed_lists(targets: &[Target]) -> String {
+    let mut html = String::new();
+    for target in targets {
+        let missed = target.missed();
+        if missed.len() < 2 {
+            continue;
+        }
+        html += &format!(
+            "<details><summary>{} that miss: {}</summary>\n<table>\n",
+            missed.len(),
+            escaped(&target.title)
+        );
+        for looked in missed {
+            html += &format!(
+                "<tr><td>{}</td><td>{}</td></tr>\n",
+                escaped(&looked.place),
+                escaped(&beside_limit(looked))
+            );
+        }
+        html += "</table></details>\n";
+    }
+    html
 }
 
 /// The colours by the least ratio that each stands for.
@@ -207,7 +240,7 @@ fn map_cell(found: Option<(usize, &Judged)>) -> String {
             figure(mine)
         );
     };
-    let tail = cell.tail.as_ref().filter(|tail| tail.ratio > 1.05);
+    let tail = cell.tail.as_ref().filter(|tail| tail.ratio > TAIL_MAX);
     let star = if tail.is_some() { " tail" } else { "" };
     let best = cell.best.map(|best| &cell.rows[best]);
     let best = best.map_or_else(String::new, |best| {
@@ -298,7 +331,7 @@ fn fault_map(judged: &[Judged]) -> String {
          <div class=\"map\"><table>\n<thead><tr><th></th>",
     );
     for wrong in &wrongs {
-        html += &format!("<th>{}</th>", escaped(wrong.title));
+        html += &format!("<th>{}</th>", with_units(wrong.title));
     }
     html += "</tr></thead>\n";
     for array in ARRAYS {
@@ -321,12 +354,27 @@ fn fault_map(judged: &[Judged]) -> String {
     html + "</table></div>\n"
 }
 
+/// A text whose numbers are not parted from their units.
+fn with_units(text: &str) -> String {
+    let mut html = String::new();
+    for word in text.split(' ') {
+        let gap = match word {
+            _ if html.is_empty() => "",
+            "s" | "ms" => "&nbsp;",
+            _ => " ",
+        };
+        html += gap;
+        html += &escaped(word);
+    }
+    html
+}
+
 /// How each policy does over all cells.
 fn policy_table(judged: &[Judged], of: &str) -> String {
     let mut html = String::from(
         "<p>In how many cells each policy does at least 0.99 of the best of all, its geometric \
          mean beside that best, and where it is farthest from it; beside the oracle by class, \
-         where more counts as 1.</p>\n<div class=\"map\"></div><table>\n<tr><th>policy</th>\
+         where more counts as 1.</p>\n<table>\n<tr><th>policy</th>\
          <th class=\"number\">as good as the best</th><th class=\"number\">mean</th>\
          <th class=\"number\">worst</th><th>there</th><th class=\"number\">random</th>\
          <th class=\"number\">streams</th><th class=\"number\">mixed</th></tr>\n",
@@ -360,20 +408,38 @@ fn standing_row(standing: &Standing, of: &str) -> String {
     )
 }
 
-/// A cell with all policies, the best first.
+/// Every cell with all its figures, array by array.
+fn all_cells(judged: &[Judged]) -> String {
+    let mut html = String::new();
+    for array in ARRAYS {
+        let cells = judged.iter().enumerate();
+        let cells = cells.filter(|(_, cell)| cell.cell.array.name == array.name);
+        let cells: Vec<String> = cells.map(|(at, cell)| cell_details(at, cell)).collect();
+        if !cells.is_empty() {
+            html += &format!("<h3>{}</h3>\n{}", escaped(array.title), cells.concat());
+        }
+    }
+    html
+}
+
+/// A cell with all policies, the best first. What links lead to is inside, so that it opens.
 fn cell_details(index: usize, cell: &Judged) -> String {
     let mut rows: Vec<&Row> = cell.rows.iter().collect();
     rows.sort_by(|a, b| b.total().total_cmp(&a.total()));
     let ratio = cell.to_best.map_or_else(String::new, |ratio| {
         format!(": {} % of the best other", percent(ratio))
     });
+    let phases = match cell.cell.phase() {
+        Some(_) => "<th class=\"number\">in the fault, %</th><th class=\"number\">back, %</th>",
+        None => "",
+    };
     let mut html = format!(
-        "<details id=\"cell{index}\"><summary><b>{}</b>{ratio}</summary>\n<p>{}: {}; {}.</p>\n\
+        "<details><summary><b>{}</b>{ratio}</summary>\n<p id=\"cell{index}\">{}: {}; {}.</p>\n\
          <table><tr><th>policy</th><th class=\"number\">does</th><th class=\"number\">+-</th>\
          <th class=\"number\">mean ms</th><th class=\"number\">p99</th>\
          <th class=\"number\">p99.9</th><th class=\"number\">max</th>\
-         <th class=\"number\">reads by leg, %</th><th class=\"number\">extra, %</th>\
-         <th class=\"number\">in the fault, %</th><th class=\"number\">back, %</th></tr>\n",
+         <th class=\"number\">reads by leg, %</th><th class=\"number\">extra, %</th>{phases}\
+         </tr>\n",
         escaped(&cell.cell.name()),
         escaped(cell.cell.array.title),
         escaped(cell.cell.load.title),
@@ -404,7 +470,7 @@ fn detail_row(row: &Row, is_judged: bool) -> String {
         .map(|s| format!("{:.0}", s * 100.0))
         .collect();
     let share = |share: Option<f64>| {
-        number(share.map_or_else(String::new, |share| format!("{:.1}", share * 100.0)))
+        share.map_or_else(String::new, |share| number(format!("{:.1}", share * 100.0)))
     };
     let class = if is_judged { " class=\"judged\"" } else { "" };
     [

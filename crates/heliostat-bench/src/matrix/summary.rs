@@ -21,7 +21,8 @@ pub(super) struct Standing {
     pub(super) to_oracle: [Option<f64>; 3],
 }
 
-/// All policies that were run, those first that are near the best in the most cells.
+/// All policies that were run, those first that are near the best in the most cells, and last the
+/// oracle.
 pub(super) fn standings(judged: &[Judged]) -> Vec<Standing> {
     let chosen: Vec<&Judged> = judged.iter().filter(|cell| cell.rows.len() > 1).collect();
     let mut policies: Vec<&str> = Vec::new();
@@ -34,7 +35,11 @@ pub(super) fn standings(judged: &[Judged]) -> Vec<Standing> {
         .into_iter()
         .filter_map(|policy| standing(&chosen, policy))
         .collect();
-    standings.sort_by(|a, b| b.near.cmp(&a.near).then(b.mean.total_cmp(&a.mean)));
+    standings.sort_by(|a, b| {
+        let is_oracle = |standing: &Standing| standing.policy == ORACLE;
+        let near = b.near.cmp(&a.near).then(b.mean.total_cmp(&a.mean));
+        is_oracle(a).cmp(&is_oracle(b)).then(near)
+    });
     standings
 }
 

@@ -4,6 +4,9 @@ use super::judge::{AS_MUCH, Judged};
 use super::parts::Class;
 use crate::averages::geometric_mean;
 
+/// So many times as long as somebody else's a p99.9 may be: a histogram knows it to 3 %.
+pub(super) const TAIL_MAX: f64 = 1.05;
+
 /// One thing that a policy is held to, and how it did.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -100,7 +103,7 @@ pub fn targets(judged: &[Judged]) -> Vec<Target> {
             "p99.9 of reads at most 1.05 of that of whoever does as much",
             look(judged, |cell| {
                 let tail = cell.tail.as_ref()?;
-                Some((tail.ratio, Limit::AtMost(1.05), tail.policy.clone()))
+                Some((tail.ratio, Limit::AtMost(TAIL_MAX), tail.policy.clone()))
             }),
         ),
         Target::new(
@@ -112,8 +115,8 @@ pub fn targets(judged: &[Judged]) -> Vec<Target> {
             streams(judged),
         ),
         Target::new(
-            "eight streams on two HDDs at least as fast as under 'pid'",
-            beside(judged, &["2hdd/8streams"], "pid", 1.0),
+            "eight streams on two HDDs at least 0.99 as fast as under 'pid'",
+            beside(judged, &["2hdd/8streams"], "pid", AS_MUCH),
         ),
         Target::new(
             "three HDDs, random at depth 1: at least 1.25 times 'queue'",
