@@ -534,6 +534,7 @@ impl Engine {
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);
+        self.note_departure(leg);
         if self.config.map.twin_of(leg).is_some() {
             self.leave_role(leg);
         }

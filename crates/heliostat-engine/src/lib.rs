@@ -20,6 +20,7 @@ mod failfast;
 mod flush;
 mod intent;
 mod legs;
+mod lineage;
 mod locks;
 mod map;
 mod metadata;
@@ -48,6 +49,7 @@ pub use background::{
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
 pub use intent::BitmapFigures;
+pub use lineage::Lineage;
 pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};
 pub use metadata::{Metadata, Unequal};
 pub use spares::{Spare, SpareId};

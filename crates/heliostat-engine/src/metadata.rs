@@ -43,6 +43,7 @@ use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::whole;
 use crate::engine::{Engine, Turn, Waiting};
 use crate::legs::{NewOp, Op, OpOwner};
+use crate::lineage::Departures;
 
 mod superblocks;
 
@@ -255,6 +256,8 @@ pub(crate) struct Keeper {
     pages_written: u64,
     /// All operations of the commit have ended, and nobody has heard of it yet.
     is_commit_over: bool,
+    /// Who has left.
+    departures: Departures,
 }
 
 impl Keeper {
@@ -282,6 +285,7 @@ impl Keeper {
             is_wanted: is_uneven,
             pages_written: 0,
             is_commit_over: false,
+            departures: Departures::default(),
         }
     }
 

@@ -96,6 +96,7 @@ impl Engine {
         self.outputs
             .push_back(Output::Event(Event::LegReplaced { leg, by }));
         self.note_replaced(leg);
+        self.note_departure(leg);
         self.leave_role(leg);
         self.divergence.leg_is_out(
             &self.config.map,

@@ -6,12 +6,13 @@
 use std::fs::File;
 use std::io::Read;
 
+use heliostat_engine::Lineage;
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
     BadBlocks, BitmapBits, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid,
 };
 use heliostat_leg::{LegSpec, OpenedLeg};
-use heliostat_types::{LegSet, SECTOR_BYTES};
+use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::md::{self, OnLeg};
@@ -53,6 +54,8 @@ pub(crate) struct Wanted {
     pub(crate) spare_numbers: Vec<u32>,
     /// The bitmap.
     pub(crate) bitmap: Option<BitmapBits>,
+    /// Which legs may have been written to without the array.
+    pub(crate) lineage: Lineage,
 }
 
 impl Wanted {
@@ -83,17 +86,17 @@ impl Wanted {
         ))
     }
 
-    /// Whether a leg may have been written to without the array: what it holds then is not told by
-    /// the array's bitmap. A leg that goes on alone first writes down that the others are out, so
-    /// one that knows all legs in sync as such has not.
-    fn may_have_gone_alone(&self, own: &Superblock) -> bool {
-        let is_in = |role: u16| !self.out.iter().any(|leg| leg.index() == usize::from(role));
-        let in_sync = (0..)
-            .zip(&self.like.roles)
-            .filter(|(_, role)| matches!(role, Role::Active(role) if is_in(*role)));
-        let mut in_sync = in_sync.map(|(number, role)| (number, *role));
-        own.events > self.like.events
-            || in_sync.any(|(number, role)| own.role_of(number) != Some(role))
+    /// Whether the leg of a role is out.
+    fn is_out(&self, role: u16) -> bool {
+        self.out.contains(LegId::new(usize::from(role)))
+    }
+
+    /// The role of the leg that is there with this number.
+    fn role_in_use(&self, number: u32) -> Option<u16> {
+        match self.like.role_of(number) {
+            Some(Role::Active(role)) if !self.is_out(role) => Some(role),
+            _ => None,
+        }
     }
 }
 
@@ -113,6 +116,8 @@ pub(crate) struct NewLeg {
     pub(crate) bad_blocks: Option<BadBlocks>,
     /// Whether nothing of the array is on it.
     pub(crate) is_new: bool,
+    /// Whether it was one before, new or not.
+    pub(crate) was_leg: bool,
     /// Whether it is to wait until it is needed.
     pub(crate) is_spare: bool,
 }
@@ -154,23 +159,7 @@ impl Addition {
     /// Where it cannot be a leg of this array, is not needed, or holds something that is not to be
     /// lost. Nothing was written to it then.
     pub(crate) fn prepare(self, wanted: &Wanted) -> Result<NewLeg, String> {
-        let own = self.own(wanted);
-        let role = own.and_then(Superblock::role);
-        let is_needed = match role {
-            Some(Role::Active(role)) => wanted
-                .out
-                .iter()
-                .any(|leg| leg.index() == usize::from(role)),
-            _ => !wanted.out.is_empty(),
-        };
-        let is_spare = wanted.out.is_empty() && own.is_none();
-        if !is_needed && !is_spare {
-            return Err(format!(
-                "{} is not needed: no leg of the array is missing in its place",
-                self.leg.name()
-            ));
-        }
-        if let Some(own) = own {
+        if let Some(own) = self.own(wanted) {
             // What it holds is about to become neither old nor new.
             let written = md::write_superblock(&self.leg, &own.incomplete());
             written.map_err(|error| error.to_string())?;
@@ -180,9 +169,24 @@ impl Addition {
                 superblock,
                 bad_blocks: self.candidate.map(|candidate| candidate.bad_blocks),
                 is_new: false,
+                was_leg: true,
                 is_spare: false,
             });
         }
+        let is_spare = wanted.out.is_empty();
+        self.prepare_new(wanted, is_spare)
+    }
+
+    /// Makes it ready to replace another leg.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub(crate) fn prepare_replacement(self, wanted: &Wanted) -> Result<NewLeg, String> {
+        self.prepare_new(wanted, false)
+    }
+
+    /// Makes it ready to be added as a new one.
+    fn prepare_new(self, wanted: &Wanted, is_spare: bool) -> Result<NewLeg, String> {
         self.refuse_other_data(wanted)?;
         let superblock = self.new_superblock(&wanted.like, &wanted.spare_numbers)?;
         self.clear(&superblock)?;
@@ -190,29 +194,12 @@ impl Addition {
             self.format_spare(&superblock, wanted)?;
         }
         Ok(NewLeg {
+            was_leg: self.of_array(wanted).is_some_and(has_data),
             leg: self.leg,
             superblock,
             bad_blocks: None,
             is_new: true,
             is_spare,
-        })
-    }
-
-    /// Makes it ready to replace another leg, as a new one.
-    ///
-    /// # Errors
-    /// Where it cannot be a leg of this array, or holds something that is not to be lost. Nothing
-    /// was written to it then.
-    pub(crate) fn prepare_replacement(self, wanted: &Wanted) -> Result<NewLeg, String> {
-        self.refuse_other_data(wanted)?;
-        let superblock = self.new_superblock(&wanted.like, &wanted.spare_numbers)?;
-        self.clear(&superblock)?;
-        Ok(NewLeg {
-            leg: self.leg,
-            superblock,
-            bad_blocks: None,
-            is_new: true,
-            is_spare: false,
         })
     }
 
@@ -227,22 +214,51 @@ impl Addition {
         md::write_superblock(&self.leg, &superblock.holding_nothing()).map_err(told)
     }
 
-    /// Its superblock, where it was a leg of the array and still fits in.
+    /// What it says, where it is of this array.
+    fn of_array(&self, wanted: &Wanted) -> Option<&Superblock> {
+        let own = &self.candidate.as_ref()?.superblock;
+        (own.set_uuid == wanted.like.set_uuid).then_some(own)
+    }
+
+    /// Its superblock, where it was a leg of the array that is out, and still fits in.
     fn own(&self, wanted: &Wanted) -> Option<&Superblock> {
         let like = &wanted.like;
-        let own = &self.candidate.as_ref()?.superblock;
-        let is_one = own.set_uuid == like.set_uuid
-            && own.size_sectors == like.size_sectors
+        let own = self.of_array(wanted)?;
+        let is_alike = own.size_sectors == like.size_sectors
             && own.features.contains(Features::BITMAP) == like.features.contains(Features::BITMAP)
             && !own.features.contains(Features::REPLACEMENT);
-        let has_data = matches!(own.role(), Some(Role::Active(_)));
+        let is_out = matches!(own.role(), Some(Role::Active(role)) if wanted.is_out(role));
         // Its number may have been given to another leg.
         let is_its_number = match like.role_of(own.dev_number) {
             Some(Role::Active(_)) => like.role_of(own.dev_number) == own.role(),
             told => told.is_some(),
         };
-        let is_it = is_one && has_data && is_its_number && !wanted.may_have_gone_alone(own);
+        let is_it = is_alike && is_out && is_its_number && wanted.lineage.vouches_for(own);
         is_it.then_some(own)
+    }
+
+    /// What a leg of this array may hold that the array lacks, as a sentence without its end.
+    fn own_data(&self, wanted: &Wanted) -> Option<String> {
+        let own = self.of_array(wanted).filter(|own| has_data(own))?;
+        let (name, array) = (self.leg.name(), &wanted.name);
+        if let Some(role) = wanted.role_in_use(own.dev_number) {
+            return Some(format!(
+                "{name} is a copy of leg {role} of {array}, which is there"
+            ));
+        }
+        if wanted.lineage.is_older_than(own) {
+            return Some(format!(
+                "{name} is newer than {array}, at event {} where {array} is at {}, and holds \
+                 changes that {array} lacks",
+                own.events, wanted.like.events
+            ));
+        }
+        (!wanted.lineage.vouches_for(own)).then(|| {
+            format!(
+                "{name} may hold changes that {array} lacks: it does not know the legs that are in \
+                 sync as such, so that it may have been written to without them"
+            )
+        })
     }
 
     /// Refuses a leg that holds something else than this array.
@@ -250,18 +266,13 @@ impl Addition {
         if self.force {
             return Ok(());
         }
-        let like = &wanted.like;
-        let name = self.leg.name();
-        let candidate = self.candidate.as_ref();
-        let own = candidate.map(|candidate| &candidate.superblock);
-        let own = own.filter(|own| own.set_uuid == like.set_uuid);
-        if own.is_some_and(|own| wanted.may_have_gone_alone(own)) {
+        if let Some(why) = self.own_data(wanted) {
             return Err(format!(
-                "{name} may hold changes that this array lacks: it does not know all of the legs \
-                 that are in sync now, or is newer than they are. If they may be lost, say \
-                 --force: then all of the array is copied over it"
+                "{why}; if that may be lost, say --force: then all of the array is copied over it"
             ));
         }
+        let like = &wanted.like;
+        let name = self.leg.name();
         let other = self
             .candidate
             .as_ref()
@@ -370,6 +381,11 @@ impl Addition {
         }
         self.leg.sync().map_err(told)
     }
+}
+
+/// Whether a leg that says this may hold data of its array.
+fn has_data(own: &Superblock) -> bool {
+    matches!(own.role(), Some(Role::Active(_)))
 }
 
 /// Where the superblock of a leg of so many bytes lies in an array with legs like that, and how

@@ -5,7 +5,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use heliostat_format::assembly::{Assembly, Candidate};
+use heliostat_engine::Lineage;
+use heliostat_format::assembly::{Assembly, Candidate, Member};
 use heliostat_format::{
     BITMAP_PAGE_BYTES, Growth, GrowthPlan, GrowthWrite, Role, Stamp, Superblock,
 };
@@ -217,6 +218,7 @@ fn additions(
         known_since: None,
         bitmap: None,
         spare_numbers: Vec::new(),
+        lineage: lineage(plan, &assembly, candidates)?,
     };
     let mut additions = Vec::new();
     for text in new {
@@ -225,6 +227,26 @@ fn additions(
         additions.push(addition);
     }
     Ok(additions)
+}
+
+/// Which legs may have been written to without those that are there.
+fn lineage(
+    plan: &GrowthPlan,
+    assembly: &Assembly,
+    candidates: &[Candidate],
+) -> Result<Lineage, RuntimeError> {
+    let shape = heliostat_engine::shape_of(&plan.before);
+    let (map, _) = shape.map_err(|error| RuntimeError(error.to_string()))?;
+    let members = assembly.members.iter().enumerate();
+    let in_sync = members.filter_map(|(role, member)| match *member {
+        Member::InSync(at) => Some((LegId::new(role), candidates[at].superblock.dev_number)),
+        Member::Rebuilding { .. } | Member::Returning { .. } | Member::Missing => None,
+    });
+    Ok(Lineage::new(
+        &map,
+        &plan.before,
+        &in_sync.collect::<Vec<_>>(),
+    ))
 }
 
 /// Carries out writes, one after the other.

@@ -361,13 +361,13 @@ fn split(room: &Room) -> Result<()> {
     let server = Server::start(room, &legs[..1], &["--degraded-ok"])?;
     let refused = server.listen(&["add", NAME, &legs[1]])?;
     ensure!(
-        refused.stderr.contains("may hold changes"),
+        refused.stderr.contains("changes that disk lacks"),
         "{}",
         refused.stderr
     );
     let refused = server.listen(&["re-add", NAME, &legs[1]])?;
     ensure!(
-        refused.stderr.contains("may have been written to without"),
+        refused.stderr.contains("changes that disk lacks"),
         "{}",
         refused.stderr
     );

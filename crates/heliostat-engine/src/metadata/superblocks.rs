@@ -1,11 +1,12 @@
 //! What superblocks say: of the array, to each leg, and from the legs that come and go.
 
-use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock};
+use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock, Uuid};
 use heliostat_types::{Instant, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
 use crate::api::LegState;
 use crate::background::{Missed, Saved};
 use crate::engine::Engine;
+use crate::lineage::Departures;
 
 use super::Word;
 
@@ -292,7 +293,31 @@ impl Engine {
             }
         }
         keeper.roles[own] = Role::Active(number);
+        keeper.departures.forget(superblock.device_uuid);
         keeper.superblocks[leg.index()] = Some(superblock);
+    }
+
+    /// The number of a leg in the table of roles.
+    pub(crate) fn number_of(&self, leg: LegId) -> Option<u32> {
+        let superblock = self.keeper.as_ref()?.superblocks[leg.index()].as_ref();
+        superblock.map(|superblock| superblock.dev_number)
+    }
+
+    /// Which device a leg is, and the last event that it may have heard of.
+    pub(crate) fn identity(&self, leg: LegId) -> Option<(Uuid, u64)> {
+        let keeper = self.keeper.as_ref()?;
+        let superblock = keeper.superblocks[leg.index()].as_ref()?;
+        Some((superblock.device_uuid, keeper.events))
+    }
+
+    /// The legs that have left; `None` where legs have no metadata.
+    pub(crate) fn departures(&self) -> Option<&Departures> {
+        Some(&self.keeper.as_ref()?.departures)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn departures_mut(&mut self) -> Option<&mut Departures> {
+        Some(&mut self.keeper.as_mut()?.departures)
     }
 
     /// A leg that is out has no role any more, and that is so for ever.

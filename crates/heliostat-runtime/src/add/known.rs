@@ -35,20 +35,24 @@ impl Addition {
                 own.set_uuid
             ));
         }
-        if wanted.may_have_gone_alone(own) {
-            return Err(format!(
-                "{name} may have been written to without the legs that are in sync now, so that no \
-                 bitmap knows what is on it; {forced}"
-            ));
-        }
-        let is_leg = matches!(own.role(), Some(Role::Active(_)));
-        if !is_leg || self.own(wanted).is_none() {
-            return Err(format!(
-                "{name} does not hold the array's data, as its superblock says ({}); {add}",
-                own.role().map_or_else(
+        let role = match own.role() {
+            Some(Role::Active(role)) => role,
+            role => {
+                let role = role.map_or_else(
                     || "it has no role".to_owned(),
-                    |role| format!("its role is: {role}")
-                )
+                    |role| format!("its role is: {role}"),
+                );
+                return Err(format!(
+                    "{name} does not hold the array's data, as its superblock says ({role}); {add}"
+                ));
+            }
+        };
+        if let Some(why) = self.own_data(wanted) {
+            return Err(format!("{why}; {forced}"));
+        }
+        if !wanted.is_out(role) {
+            return Err(format!(
+                "{name} was leg {role}, and another leg has its place; {add}"
             ));
         }
         if !wanted.like.features.contains(Features::BITMAP) {
@@ -57,7 +61,11 @@ impl Addition {
             ));
         }
         match wanted.known_since {
-            Some(since) if own.events >= since => Ok(()),
+            Some(since) if own.events >= since && self.own(wanted).is_some() => Ok(()),
+            Some(since) if own.events >= since => Err(format!(
+                "{name} does not fit in any more: the array has grown, or its number is that of \
+                 another leg; {add}"
+            )),
             since => Err(format!(
                 "the bitmap does not know all that {name} missed: it is at event {}, and bits were \
                  cleared{}; {add}",

@@ -110,6 +110,7 @@ impl Server {
             known_since: engine.known_since(),
             spare_numbers: self.core.spare_numbers(),
             bitmap: engine.bitmap().cloned(),
+            lineage: engine.lineage()?,
         })
     }
 
@@ -121,6 +122,7 @@ impl Server {
             superblock,
             bad_blocks,
             is_new,
+            was_leg,
             is_spare,
         } = new;
         if opened.info().logical_block_bytes > self.block_bytes {
@@ -177,7 +179,9 @@ impl Server {
         });
         let told = match self.core.engine().missing_bytes(leg) {
             Some(bytes) if !is_all => format!("{} that it missed are copied", format_size(bytes)),
-            _ => "all of it is copied".to_owned(),
+            _ if !was_leg => "all of it is copied".to_owned(),
+            _ if is_new => "as a new one, so that all of it is copied".to_owned(),
+            _ => "what it missed is not known, so that all of it is copied".to_owned(),
         };
         Ok(format!("{name} is leg {} now: {told}", leg.index()))
     }

@@ -6,6 +6,8 @@ use crate::rig::{
 use crate::scratch::Scratch;
 use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trust};
 
+mod returning;
+
 const BLOCK: Extent = Extent::new(4096, 4096);
 
 fn refusal(options: &ArrayOptions) -> String {

@@ -1,0 +1,182 @@
+//! Legs that come back: which ones, as what, and which ones only by force.
+
+use std::time::{Duration, Instant};
+
+use heliostat_format::NewBitmap;
+use heliostat_types::Extent;
+
+use crate::rig::{Job, Notes, Rig, file, file_options, new_array};
+use crate::scratch::Scratch;
+use crate::{ArrayOptions, ArrayStatus, CreateOptions, RateChange};
+
+/// How long the rebuild of a few MiB may take on a busy machine.
+const REBUILD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A served mirror of so many legs, and their files.
+fn mirror(scratch: &Scratch, count: usize) -> (Rig, ArrayOptions, Vec<String>) {
+    let options = file_options(scratch, count);
+    let array = CreateOptions {
+        bitmap: Some(NewBitmap {
+            chunk_bytes: Some(4096),
+            ..NewBitmap::default()
+        }),
+        ..new_array(&options)
+    };
+    crate::create(&array, &mut Notes::default()).unwrap();
+    let rig = Rig::start(&options).unwrap();
+    let fast = RateChange {
+        min_bytes_per_s: Some(1 << 40),
+        max_bytes_per_s: Some(1 << 40),
+    };
+    rig.handle.change_rates(fast).unwrap();
+    let files = (0..6).map(|leg| file(scratch, leg)).collect();
+    (rig, options, files)
+}
+
+fn write(rig: &Rig, byte: u8) {
+    let extent = Extent::new(4096 * u64::from(byte), 4096);
+    rig.request(Job::Write(extent, byte)).unwrap();
+}
+
+/// Fails legs in turn, with a write behind each.
+fn fail(rig: &Rig, legs: &[&str]) {
+    for (byte, leg) in (1..).zip(legs) {
+        rig.handle.fail(leg).unwrap();
+        write(rig, byte);
+    }
+}
+
+fn when_done(rig: &Rig) -> ArrayStatus {
+    let start = Instant::now();
+    loop {
+        let status = rig.handle.status().unwrap();
+        let mut legs = status.legs.iter();
+        if status.background.is_none() && legs.all(|leg| leg.state != "rebuilding") {
+            return status;
+        }
+        assert!(start.elapsed() < REBUILD_TIME_MAX, "{status:?}");
+    }
+}
+
+/// Adds a leg, which has to be said in these words, and waits until it is filled.
+fn add(rig: &Rig, leg: &str, words: &str) {
+    let told = rig.handle.add(leg, false).unwrap();
+    assert!(told.contains(words), "{told}");
+    when_done(rig);
+}
+
+fn refusal(rig: &Rig, leg: &str) -> String {
+    rig.handle.add(leg, false).unwrap_err().to_string()
+}
+
+#[test]
+fn legs_that_failed_in_turn_come_back_in_any_order() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 3);
+    let by_bits = "that it missed are copied";
+    for order in [[0, 1], [1, 0]] {
+        fail(&rig, &["0", "1"]);
+        for leg in order {
+            add(&rig, &files[leg], by_bits);
+        }
+        fail(&rig, &["0", "1"]);
+        for leg in order {
+            rig.handle.re_add(&files[leg]).unwrap();
+            when_done(&rig);
+        }
+    }
+    // Also where nobody saw them leave.
+    fail(&rig, &["0", "1"]);
+    rig.stop();
+    let rig = Rig::start(&options).unwrap();
+    add(&rig, &files[0], by_bits);
+    add(&rig, &files[1], by_bits);
+    assert_eq!(rig.handle.status().unwrap().legs_in_sync, 3);
+    rig.stop();
+    let start = 1 << 20;
+    let data = |leg: usize| std::fs::read(&files[leg]).unwrap().split_off(start);
+    assert!(data(0) == data(2) && data(1) == data(2));
+}
+
+#[test]
+fn a_leg_whose_place_was_taken_comes_back_as_a_new_one() {
+    let scratch = Scratch::new();
+    let (rig, _, files) = mirror(&scratch, 2);
+    fail(&rig, &["0"]);
+    add(&rig, &files[2], ": all of it is copied");
+    fail(&rig, &["1"]);
+    let error = rig.handle.re_add(&files[0]).unwrap_err().to_string();
+    assert!(
+        error.contains("was leg 0, and another leg has its place"),
+        "{error}"
+    );
+    add(&rig, &files[0], "leg 1 now: as a new one, so that all");
+    // One whose place was not taken, but that was away for too long.
+    fail(&rig, &["0"]);
+    add(&rig, &files[1], "leg 0 now: as a new one");
+    assert_eq!(when_done(&rig).legs_in_sync, 2);
+    // Where nobody is missing it waits for that.
+    let told = rig.handle.add(&files[2], false).unwrap();
+    assert!(told.contains("is a spare now"), "{told}");
+    // It has no data of the array any more that could be newer.
+    rig.handle.remove(&files[2]).unwrap();
+    fail(&rig, &["0"]);
+    add(&rig, &files[2], "leg 0 now: all of it is copied");
+    // A leg that was replaced, likewise.
+    rig.handle.replace("1", &files[3], false).unwrap();
+    when_done(&rig);
+    rig.handle.remove(&files[0]).unwrap();
+    let told = rig.handle.add(&files[0], false).unwrap();
+    assert!(told.contains("is a spare now"), "{told}");
+    rig.stop();
+}
+
+#[test]
+fn a_leg_that_may_know_more_comes_back_by_force_only() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 3);
+    // A copy of a leg that is there.
+    std::fs::copy(&files[2], &files[3]).unwrap();
+    let error = refusal(&rig, &files[3]);
+    assert!(error.contains("is a copy of leg 2 of disk"), "{error}");
+    fail(&rig, &["0", "1"]);
+    rig.handle.remove("0").unwrap();
+    rig.handle.remove("1").unwrap();
+    // Both go on elsewhere.
+    let elsewhere = Scratch::new();
+    let other = ArrayOptions {
+        legs: options.legs[..2].to_vec(),
+        degraded_ok: true,
+        places: file_options(&elsewhere, 1).places,
+        ..options
+    };
+    let split = Rig::start(&other).unwrap();
+    write(&split, 7);
+    split.stop();
+    add(&rig, &files[0], "that it missed are copied");
+    fail(&rig, &["0"]);
+    add(&rig, &files[0], "that it missed are copied");
+    let error = refusal(&rig, &files[1]);
+    assert!(
+        error.contains("may hold changes that disk lacks"),
+        "{error}"
+    );
+    let error = rig.handle.re_add(&files[1]).unwrap_err().to_string();
+    assert!(error.contains("'heliostat add disk"), "{error}");
+    // And for longer than the array.
+    let other = ArrayOptions {
+        legs: other.legs[1..].to_vec(),
+        ..other
+    };
+    for _ in 0..10 {
+        let split = Rig::start(&other).unwrap();
+        write(&split, 7);
+        split.stop();
+    }
+    let error = refusal(&rig, &files[1]);
+    assert!(error.contains("is newer than disk"), "{error}");
+    let told = rig.handle.add(&files[1], true).unwrap();
+    assert!(told.contains("all of it is copied"), "{told}");
+    when_done(&rig);
+    rig.stop();
+}
