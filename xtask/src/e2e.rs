@@ -20,6 +20,7 @@ mod grow;
 mod hostile;
 mod killed;
 mod legs;
+mod manage;
 mod nbd;
 mod power;
 mod rebuilds;
@@ -51,6 +52,7 @@ struct Test {
 
 /// Every test, the quick ones first.
 const TESTS: &[&[Test]] = &[
+    manage::TESTS,
     nbd::TESTS,
     control::TESTS,
     clients::TESTS,

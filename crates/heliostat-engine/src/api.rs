@@ -12,6 +12,7 @@ use crate::background::{
     AddRefusal, BackgroundEnd, BackgroundKind, Comparison, Mismatches, Missed, RepairSource,
 };
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
+use crate::flags::LegFlags;
 use crate::map::Map;
 use crate::metadata::Metadata;
 use crate::spares::{Spare, SpareId};
@@ -269,6 +270,14 @@ pub enum Input {
         /// What the new one is to say of the array.
         superblock: Box<Superblock>,
     },
+    /// This is said of a leg from now on, where `Engine::flags_refusal` has nothing against it.
+    /// Answered with [`Event::FlagsSet`] when it is durable.
+    SetFlags {
+        /// Of which.
+        leg: LegId,
+        /// What.
+        flags: LegFlags,
+    },
     /// There is a spare, which is to take the place of a leg that is out. When it does,
     /// [`Output::UseSpare`] comes.
     AddSpare(Spare),
@@ -493,6 +502,13 @@ pub enum Event {
         leg: LegId,
         /// Why.
         refusal: AddRefusal,
+    },
+    /// Something else is said of a leg, durably.
+    FlagsSet {
+        /// Of which.
+        leg: LegId,
+        /// What.
+        flags: LegFlags,
     },
     /// A leg is out, and there are spares, but none that is large enough.
     NoSpareFits {

@@ -237,6 +237,7 @@ impl Engine {
                 config,
                 superblock,
             } => self.replace_leg(turn.now, leg, &config, *superblock),
+            Input::SetFlags { leg, flags } => self.set_flags(leg, flags),
             Input::AddSpare(spare) => self.add_spare(spare),
             Input::RemoveSpare(spare) => self.remove_spare(spare),
             Input::StartResync { everything } => self.start_resync(everything),
@@ -301,6 +302,7 @@ impl Engine {
                 self.settle_orphans(turn);
             }
             self.serve_waiting(turn);
+            self.advance_flags();
             self.begin_commit(turn);
             if !self.spares.is_empty() {
                 self.use_spare();

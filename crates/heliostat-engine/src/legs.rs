@@ -12,6 +12,7 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegS
 use crate::api::{Config, Event, FaultReason, LegConfig, LegOp, LegState, LegStats, Output};
 use crate::buffer::BufferSlice;
 use crate::engine::{Engine, Turn};
+use crate::flags::FlagsChange;
 use crate::map::Map;
 use crate::queue::LegQueue;
 use crate::read::LostPiece;
@@ -148,6 +149,8 @@ pub(crate) struct Legs {
     /// Of those in sync, those that no byte depends on alone.
     expendable: LegSet,
     pub(crate) write_mostly: LegSet,
+    /// What is being said of one of them.
+    pub(crate) flags_change: Option<FlagsChange>,
     leg_bytes_max: u64,
     pub(crate) leg_timeout: Duration,
     accounting: bool,
@@ -170,6 +173,7 @@ impl Legs {
             in_sync,
             rebuilding: with(|leg| leg.state == LegState::Rebuilding),
             write_mostly: with(|leg| leg.config.write_mostly),
+            flags_change: None,
             legs,
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
@@ -213,8 +217,14 @@ impl Legs {
             ..view_of(leg, config)
         };
         self.rebuilding.insert(leg);
+        self.set_write_mostly(leg, config.write_mostly);
+    }
+
+    /// Whether a leg is write-mostly from now on.
+    pub(crate) fn set_write_mostly(&mut self, leg: LegId, is_write_mostly: bool) {
+        self.legs[leg.index()].config.write_mostly = is_write_mostly;
         self.write_mostly.remove(leg);
-        if config.write_mostly {
+        if is_write_mostly {
             self.write_mostly.insert(leg);
         }
     }

@@ -17,6 +17,7 @@ mod change;
 mod divergence;
 mod engine;
 mod failfast;
+mod flags;
 mod flush;
 mod intent;
 mod legs;
@@ -48,6 +49,7 @@ pub use background::{
 };
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
+pub use flags::{FlagsRefusal, LegFlags};
 pub use intent::BitmapFigures;
 pub use lineage::Lineage;
 pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};

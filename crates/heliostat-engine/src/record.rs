@@ -31,6 +31,8 @@ enum Held {
     Moved(u32),
     /// A leg that was rebuilt, for the so many'th time that a leg was, may be read.
     Rejoin(LegId, u64),
+    /// This is said of a leg.
+    Flags(LegId),
     /// A write may be answered.
     WriteAnswer(u32),
     /// A flush round may be answered.
@@ -205,6 +207,19 @@ impl Engine {
         self.hold(generation, Held::Rejoin(leg, serial));
     }
 
+    /// Puts on record what is said of a leg. It is told when that is durable.
+    pub(crate) fn record_flags(&mut self, leg: LegId) {
+        let generation = self.persist();
+        self.record.held.push_back((generation, Held::Flags(leg)));
+    }
+
+    /// The same, when another commit is tried: until then the record is not durable.
+    pub(crate) fn hold_flags(&mut self, leg: LegId) {
+        let keeper = self.keeper.as_ref().expect("only metadata has flags");
+        let generation = keeper.next();
+        self.record.held.push_back((generation, Held::Flags(leg)));
+    }
+
     /// The generation that a change waits for.
     fn change_generation(&self) -> u64 {
         let record = &self.record;
@@ -329,6 +344,7 @@ impl Engine {
                 Held::Piece(index, serial) => self.place_if_live(turn, index, serial),
                 Held::Moved(at) => self.write_moved(turn, at),
                 Held::Rejoin(leg, serial) => self.join_leg(turn, leg, serial),
+                Held::Flags(leg) => self.flags_recorded(leg),
                 // Another leg may have failed since it was held.
                 Held::WriteAnswer(write) => {
                     if self.may_answer_write(write) {
@@ -359,6 +375,7 @@ impl Engine {
                 Held::Piece(index, serial) => self.place_if_live(turn, index, serial),
                 Held::Moved(at) => self.end_moved(turn, at, Some(Ok(()))),
                 Held::Rejoin(leg, serial) => self.rejoin_failed(leg, serial),
+                Held::Flags(leg) => self.flags_not_recorded(leg),
                 Held::WriteAnswer(write) => self.fail_answer(turn, write, kind),
                 Held::FlushAnswer(round) => self.fail_flush(turn, round, kind),
                 Held::Clear(_) => {}

@@ -156,7 +156,10 @@ impl Engine {
         let late = write.late;
         let is_plain = write.kind == ChangeKind::Write && !write.fua;
         let is_plain = is_plain && write.failed.is_empty() && write.bad.is_empty();
-        let write_mostly = self.legs.write_mostly;
+        let mut write_mostly = self.legs.write_mostly;
+        if let Some(leg) = self.legs.in_between() {
+            write_mostly.remove(leg);
+        }
         let is_bad = !self.bad_legs(write.aligned).is_empty();
         if !is_plain || is_bad || !late.difference(write_mostly).is_empty() {
             return false;
@@ -176,7 +179,10 @@ impl Engine {
     fn is_on_a_leader(&self, index: u32) -> bool {
         let write = &self.writes[index];
         let here = self.legs.in_sync.intersection(write.targets);
-        let leaders = here.difference(write.late.union(self.legs.write_mostly));
+        let mut leaders = here.difference(write.late.union(self.legs.write_mostly));
+        if let Some(leg) = self.legs.in_between() {
+            leaders.remove(leg);
+        }
         !leaders.is_empty()
     }
 

@@ -128,6 +128,12 @@ impl DeviceFlags {
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
+
+    /// These, but none of `others`.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
 }
 
 impl fmt::Display for DeviceFlags {

@@ -9,7 +9,8 @@ use std::io::Read;
 use heliostat_engine::Lineage;
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
-    BadBlocks, BitmapBits, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX, Superblock, Uuid,
+    BadBlocks, BitmapBits, DeviceFlags, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX,
+    Superblock, Uuid,
 };
 use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
@@ -35,6 +36,8 @@ pub(crate) struct Addition {
     found: Option<String>,
     /// Whether that may be destroyed.
     force: bool,
+    /// What is said of it besides what it says of itself.
+    flags: DeviceFlags,
 }
 
 /// What the array is, to whoever is to become a leg of it.
@@ -42,8 +45,12 @@ pub(crate) struct Addition {
 pub(crate) struct Wanted {
     /// What the array is served as.
     pub(crate) name: String,
+    /// What a command has to be told besides to find it.
+    pub(crate) option: String,
     /// The legs that are in, as they were written, with their roles.
     pub(crate) present: Vec<(usize, String)>,
+    /// The spares, as they were written.
+    pub(crate) spares: Vec<String>,
     /// The superblock of a leg in sync, with the newest table of roles.
     pub(crate) like: Superblock,
     /// The roles whose legs are out.
@@ -65,10 +72,13 @@ impl Wanted {
     /// Says which one.
     pub(crate) fn expect_absent(&self, text: &str) -> Result<(), String> {
         let mut present = self.present.iter();
-        match present.find(|(_, name)| is_same_leg(name, text)) {
-            Some((role, _)) => Err(format!("{text} is leg {role} of {} already", self.name)),
-            None => Ok(()),
+        if let Some((role, _)) = present.find(|(_, name)| is_same_leg(name, text)) {
+            return Err(format!("{text} is leg {role} of {} already", self.name));
         }
+        if self.spares.iter().any(|spare| is_same_leg(spare, text)) {
+            return Err(format!("{text} is a spare of {} already", self.name));
+        }
+        Ok(())
     }
 
     /// Refuses to replace a leg while another one is out: a new one is needed there first.
@@ -79,10 +89,10 @@ impl Wanted {
         let Some(out) = self.out.lowest() else {
             return Ok(());
         };
-        let (role, name) = (out.index(), &self.name);
+        let (role, name, option) = (out.index(), &self.name, &self.option);
         Err(format!(
             "leg {role} of {name} is out, and {by} is needed more in its place: 'heliostat add \
-             {name} {by}'"
+             {name} {by}{option}'"
         ))
     }
 
@@ -150,7 +160,13 @@ impl Addition {
             candidate,
             found,
             force,
+            flags: DeviceFlags::default(),
         })
+    }
+
+    /// These flags are set of it.
+    pub(crate) fn with_flags(self, flags: DeviceFlags) -> Self {
+        Self { flags, ..self }
     }
 
     /// Makes it ready to be added.
@@ -160,13 +176,16 @@ impl Addition {
     /// lost. Nothing was written to it then.
     pub(crate) fn prepare(self, wanted: &Wanted) -> Result<NewLeg, String> {
         if let Some(own) = self.own(wanted) {
+            let own = Superblock {
+                device_flags: own.device_flags.with(self.flags),
+                ..own.clone()
+            };
             // What it holds is about to become neither old nor new.
             let written = md::write_superblock(&self.leg, &own.incomplete());
             written.map_err(|error| error.to_string())?;
-            let superblock = own.clone();
             return Ok(NewLeg {
                 leg: self.leg,
-                superblock,
+                superblock: own,
                 bad_blocks: self.candidate.map(|candidate| candidate.bad_blocks),
                 is_new: false,
                 was_leg: true,
@@ -342,7 +361,7 @@ impl Addition {
             features: like.features.without(Features::BAD_BLOCKS),
             dev_number: u32::try_from(dev_number).expect("below 1920"),
             device_uuid: new_uuid().map_err(|error| error.to_string())?,
-            device_flags: heliostat_format::DeviceFlags::default(),
+            device_flags: self.flags,
             super_offset_sectors,
             data_size_sectors,
             corrected_reads: 0,

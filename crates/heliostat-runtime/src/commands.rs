@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use heliostat_format::Uuid;
+use heliostat_format::{DeviceFlags, Uuid};
 use heliostat_policy::PolicyError;
 
 use crate::RuntimeError;
@@ -14,7 +14,7 @@ use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
-use crate::status::{ArrayStatus, LegStatus, ScrubAction};
+use crate::status::{ArrayStatus, FlagChange, LegStatus, ScrubAction};
 use crate::waker::Waker;
 use crate::work::ScrubRun;
 
@@ -49,11 +49,20 @@ pub(crate) enum Command {
     /// What a leg that is added has to know; nothing where legs are raw.
     Wanted(SyncSender<Option<Box<Wanted>>>),
     /// Make this a leg of the array; answered with what became of it.
-    Add(Box<NewLeg>, SyncSender<Result<String, String>>),
-    /// May the leg of this role or text be replaced, by the second one?
-    MayReplace(String, String, SyncSender<Result<(), Refused>>),
+    Add(Box<NewLeg>, SyncSender<Result<String, NotTaken>>),
+    /// Have the leg of this role or text replaced by the spare that is called so, or by any;
+    /// answered with what became of it, or with nothing where it can be replaced, but not by a
+    /// spare.
+    ReplaceBySpare(
+        String,
+        Option<String>,
+        SyncSender<Result<Option<String>, Refused>>,
+    ),
     /// Have the leg of this role or text replaced; answered with what became of it.
-    Replace(String, Box<NewLeg>, SyncSender<Result<String, NotReplaced>>),
+    Replace(String, Box<NewLeg>, SyncSender<Result<String, NotTaken>>),
+    /// Say this of the leg of this role or text; answered with what is said of it, when that is
+    /// durable.
+    SetFlags(String, FlagChange, SyncSender<Result<String, Refused>>),
     /// Change the bounds of the rate of background work, or none; answered with those of now.
     Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
@@ -72,8 +81,8 @@ pub(crate) struct Refused {
     pub(crate) passes: bool,
 }
 
-/// Why a leg is not replaced, with the new one where that may be possible in a moment.
-pub(crate) type NotReplaced = (String, Option<Box<NewLeg>>);
+/// Why a leg is not taken, with it where that may be possible in a moment.
+pub(crate) type NotTaken = (String, Option<Box<NewLeg>>);
 
 impl From<String> for Refused {
     fn from(why: String) -> Self {
@@ -193,14 +202,14 @@ impl Handle {
             .map_err(RuntimeError)
     }
 
-    /// Makes a leg part of the array: one that was away, or a new one. What became of it, in a
-    /// sentence.
+    /// Makes a leg part of the array, which these flags are set of: one that was away, or a new
+    /// one. What became of it, in a sentence.
     ///
     /// # Errors
     /// Where it cannot be a leg of this array, or holds something that is not to be lost, or no leg
     /// is missing.
-    pub fn add(&self, leg: &str, force: bool) -> Result<String, RuntimeError> {
-        self.add_if(leg, force, |_, _| Ok(()))
+    pub fn add(&self, leg: &str, force: bool, flags: DeviceFlags) -> Result<String, RuntimeError> {
+        self.add_if(leg, force, flags, |_, _| Ok(()))
     }
 
     /// Makes a leg that was away part of the array again, where the bitmap knows what it missed.
@@ -209,13 +218,14 @@ impl Handle {
     /// # Errors
     /// As [`Self::add`], or where all of the array would have to be copied.
     pub fn re_add(&self, leg: &str) -> Result<String, RuntimeError> {
-        self.add_if(leg, false, Addition::expect_known)
+        self.add_if(leg, false, DeviceFlags::default(), Addition::expect_known)
     }
 
     fn add_if(
         &self,
         leg: &str,
         force: bool,
+        flags: DeviceFlags,
         expect: impl FnOnce(&Addition, &Wanted) -> Result<(), String>,
     ) -> Result<String, RuntimeError> {
         let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
@@ -228,23 +238,57 @@ impl Handle {
         wanted.expect_absent(leg).map_err(RuntimeError)?;
         // It may be one of ours that was faulted and is still open.
         let _ = self.release(leg);
-        let addition = Addition::open(leg, force)?;
+        let addition = Addition::open(leg, force)?.with_flags(flags);
         let expected = expect(&addition, &wanted);
         let ready = expected.and_then(|()| addition.prepare(&wanted));
-        let ready = Box::new(ready.map_err(RuntimeError)?);
-        let uuid = ready.superblock.set_uuid;
-        let told = self.ask(|reply| Command::Add(ready, reply))?;
-        let told = told.map_err(RuntimeError)?;
+        let ready = ready.map_err(RuntimeError)?;
+        self.have_taken(ready, Command::Add)
+    }
+
+    /// Hands a leg in, again where it is refused for the moment. What became of it.
+    fn have_taken(
+        &self,
+        new: NewLeg,
+        command: impl Fn(Box<NewLeg>, SyncSender<Result<String, NotTaken>>) -> Command,
+    ) -> Result<String, RuntimeError> {
+        let uuid = new.superblock.set_uuid;
+        let mut new = Box::new(new);
+        let patient_until = Instant::now() + REFUSED_MAX;
+        let told = loop {
+            match self.ask(|reply| command(new, reply))? {
+                Ok(told) => break told,
+                Err((_, Some(back))) if Instant::now() < patient_until => {
+                    std::thread::sleep(TRY_EVERY);
+                    new = back;
+                }
+                Err((why, _)) => return Err(RuntimeError(why)),
+            }
+        };
         self.remember(uuid)?;
         Ok(told)
     }
 
-    /// Has a leg replaced by a new one, while both serve. What became of it, in a sentence.
+    /// Says something else of a leg, named by its role or as it was written, and keeps it on the
+    /// leg. What is said of it then, in a sentence.
     ///
     /// # Errors
-    /// Where the leg is not in sync, or cannot be replaced now, or the new one cannot be a leg of
-    /// this array, or holds something that is not to be lost.
-    pub fn replace(&self, leg: &str, by: &str, force: bool) -> Result<String, RuntimeError> {
+    /// Where there is no such leg, or it cannot be told now.
+    pub fn set_flags(&self, leg: &str, change: FlagChange) -> Result<String, RuntimeError> {
+        self.ask_patiently(|reply| Command::SetFlags(leg.to_owned(), change, reply))
+    }
+
+    /// Has a leg replaced, while both serve: by a spare, the one that is named or any, or by a new
+    /// leg. What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where the leg is not in sync, or cannot be replaced now, or there is no spare that fits, or
+    /// the new one cannot be a leg of this array, or holds something that is not to be lost.
+    pub fn replace(
+        &self,
+        leg: &str,
+        by: Option<&str>,
+        force: bool,
+    ) -> Result<String, RuntimeError> {
         let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
             RuntimeError(
                 "the legs of this array are raw, and only those with md metadata can be replaced \
@@ -252,28 +296,34 @@ impl Handle {
                     .to_owned(),
             )
         })?;
-        self.ask_patiently(|reply| Command::MayReplace(leg.to_owned(), by.to_owned(), reply))?;
+        let told = self.ask_patiently(|reply| {
+            Command::ReplaceBySpare(leg.to_owned(), by.map(str::to_owned), reply)
+        })?;
+        let told = match (told, by) {
+            (None, Some(by)) => return self.replace_by_new(leg, by, force, &wanted),
+            (told, _) => told.expect("without a name it is a spare or an error"),
+        };
+        self.remember(wanted.like.set_uuid)?;
+        Ok(told)
+    }
+
+    fn replace_by_new(
+        &self,
+        leg: &str,
+        by: &str,
+        force: bool,
+        wanted: &Wanted,
+    ) -> Result<String, RuntimeError> {
         wanted.expect_absent(by).map_err(RuntimeError)?;
         wanted.expect_whole(by).map_err(RuntimeError)?;
         // It may be one of ours that was replaced and is still open.
         let _ = self.release(by);
         let addition = Addition::open(by, force)?;
-        let ready = addition.prepare_replacement(&wanted);
-        let mut ready = Box::new(ready.map_err(RuntimeError)?);
-        let uuid = ready.superblock.set_uuid;
-        let patient_until = Instant::now() + REFUSED_MAX;
-        let told = loop {
-            match self.ask(|reply| Command::Replace(leg.to_owned(), ready, reply))? {
-                Ok(told) => break told,
-                Err((_, Some(back))) if Instant::now() < patient_until => {
-                    std::thread::sleep(TRY_EVERY);
-                    ready = back;
-                }
-                Err((why, _)) => return Err(RuntimeError(why)),
-            }
-        };
-        self.remember(uuid)?;
-        Ok(told)
+        let ready = addition.prepare_replacement(wanted);
+        let ready = ready.map_err(RuntimeError)?;
+        self.have_taken(ready, |new, reply| {
+            Command::Replace(leg.to_owned(), new, reply)
+        })
     }
 
     /// Remembers where the legs are now, for the next time that the array is named; where it still

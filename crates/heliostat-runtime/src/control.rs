@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
+use heliostat_format::DeviceFlags;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use crate::RuntimeError;
 use crate::commands::Handle;
 use crate::rates::{RateChange, Rates};
 use crate::stats::ArrayStats;
-use crate::status::{ArrayStatus, ScrubAction};
+use crate::status::{ArrayStatus, FlagChange, ScrubAction};
 use crate::work::ScrubRun;
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
@@ -74,6 +75,12 @@ pub enum ControlRequest {
         /// Whether what lies on it may be destroyed.
         #[serde(default)]
         force: bool,
+        /// Whether it is write-mostly from then on, whatever it says of itself.
+        #[serde(default)]
+        write_mostly: bool,
+        /// The same, of failing fast.
+        #[serde(default)]
+        failfast: bool,
     },
     /// Make a leg that was away part of the array again, where the bitmap knows what it missed.
     ReAdd {
@@ -84,11 +91,23 @@ pub enum ControlRequest {
     Replace {
         /// Its role, or how it was written.
         leg: String,
-        /// The new one, as for `serve`.
-        by: String,
+        /// The new one, as for `serve`, or a spare; any spare where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
         /// Whether what lies on that may be destroyed.
         #[serde(default)]
         force: bool,
+    },
+    /// Say something else of a leg.
+    Set {
+        /// Its role, or how it was written.
+        leg: String,
+        /// Whether it is read only where nothing else is left; as it is where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        write_mostly: Option<bool>,
+        /// Whether it is out at its first error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failfast: Option<bool>,
     },
     /// Begin, pause or end a scrub.
     Scrub {
@@ -254,10 +273,29 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
             .map(|status| ControlResponse::Status(Box::new(status))),
         ControlRequest::Fail { leg } => handle.fail(&leg).map(ControlResponse::Done),
         ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
-        ControlRequest::Add { leg, force } => handle.add(&leg, force).map(ControlResponse::Done),
+        ControlRequest::Add {
+            leg,
+            force,
+            write_mostly,
+            failfast,
+        } => {
+            let flags = flags_of(write_mostly, failfast);
+            handle.add(&leg, force, flags).map(ControlResponse::Done)
+        }
         ControlRequest::ReAdd { leg } => handle.re_add(&leg).map(ControlResponse::Done),
-        ControlRequest::Replace { leg, by, force } => {
-            handle.replace(&leg, &by, force).map(ControlResponse::Done)
+        ControlRequest::Replace { leg, by, force } => handle
+            .replace(&leg, by.as_deref(), force)
+            .map(ControlResponse::Done),
+        ControlRequest::Set {
+            leg,
+            write_mostly,
+            failfast,
+        } => {
+            let change = FlagChange {
+                write_mostly,
+                failfast,
+            };
+            handle.set_flags(&leg, change).map(ControlResponse::Done)
         }
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
@@ -267,6 +305,17 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         }
     };
     told.unwrap_or_else(|error| ControlResponse::Error(error.to_string()))
+}
+
+fn flags_of(write_mostly: bool, failfast: bool) -> DeviceFlags {
+    let mut flags = DeviceFlags::default();
+    if write_mostly {
+        flags = flags.with(DeviceFlags::WRITE_MOSTLY);
+    }
+    if failfast {
+        flags = flags.with(DeviceFlags::FAIL_FAST);
+    }
+    flags
 }
 
 fn respond(mut stream: &UnixStream, response: &ControlResponse) -> io::Result<()> {

@@ -157,6 +157,12 @@ impl Core {
         &self.leg_names
     }
 
+    /// What a leg is called in sentences: `leg ROLE (NAME)`.
+    pub(crate) fn leg_title(&self, leg: LegId) -> String {
+        let role = self.engine.map().role_of(leg);
+        events::title(role, &self.leg_names[leg.index()])
+    }
+
     /// A device takes the place of a leg that is out.
     ///
     /// # Errors
@@ -208,7 +214,9 @@ impl Core {
                     self.keeper.note_event(&event);
                     self.work.note_event(self.now, &event);
                     if !self.log.shows(&event) {
-                        self.log.line(events::describe(&event, &self.leg_names));
+                        let name = |leg| self.leg_title(leg);
+                        let line = events::describe(&event, &name, &self.leg_names);
+                        self.log.line(line);
                     }
                 }
                 Output::UseSpare { spare, leg } => self.spares.call(spare, leg),
@@ -307,8 +315,8 @@ impl Core {
         let mut done = std::mem::take(&mut self.done);
         self.hub.reap(self.now, &mut done);
         for (leg, note) in self.hub.take_notes() {
-            let name = &self.leg_names[leg.index()];
-            self.log.line(format!("{leg} ({name}): {note}"));
+            let title = self.leg_title(leg);
+            self.log.line(format!("{title}: {note}"));
         }
         let has_any = !done.is_empty();
         for LegDone { leg, op, outcome } in done.drain(..) {

@@ -1,14 +1,19 @@
 //! The engine's events in words, for the log and for what is remembered.
 
 use heliostat_engine::{
-    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, Mismatches, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, FlagsRefusal, LegFlags,
+    Mismatches, RepairSource,
 };
 use heliostat_types::LegId;
 use stdx::units::format_size;
 
-/// A line for people.
-pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
-    let name = |leg: LegId| format!("{leg} ({})", leg_names[leg.index()]);
+/// What a leg is called, with its role where it has one.
+pub(crate) fn title(role: Option<usize>, name: &str) -> String {
+    role.map_or_else(|| name.to_owned(), |role| format!("leg {role} ({name})"))
+}
+
+/// A line for people. `name` has a leg's role as well, and `names` are by number.
+pub(crate) fn describe(event: &Event, name: &dyn Fn(LegId) -> String, names: &[String]) -> String {
     match *event {
         Event::LegFaulted { leg, reason } => {
             let (name, why) = (name(leg), why(reason));
@@ -43,13 +48,13 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
             "{} has bad blocks no more at {extent} of its data: they were written",
             name(leg)
         ),
-        Event::LegAdded { leg } => format!("{} is back and is being rebuilt", name(leg)),
+        Event::LegAdded { leg } => format!("{} was added and is being rebuilt", name(leg)),
         Event::ReplaceBegun { leg, by } => {
-            format!("{} is being replaced by {}", name(leg), name(by))
+            format!("{} is being replaced by {}", name(leg), names[by.index()])
         }
         Event::LegReplaced { leg, by } => format!(
             "{} was replaced by {}, and can be taken away",
-            name(leg),
+            names[leg.index()],
             name(by)
         ),
         Event::AddRefused { leg, refusal } => {
@@ -59,7 +64,8 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
             "none of the spares is large enough to take the place of {}",
             name(leg)
         ),
-        Event::LegInSync { leg } => format!("{} is in sync again", name(leg)),
+        Event::FlagsSet { leg, flags } => format!("{} is {}", name(leg), words_of(flags)),
+        Event::LegInSync { leg } => format!("{} is in sync", name(leg)),
         Event::BackgroundStarted { .. }
         | Event::BackgroundProgress { .. }
         | Event::BackgroundEnded { .. }
@@ -69,7 +75,7 @@ pub(crate) fn describe(event: &Event, leg_names: &[String]) -> String {
 }
 
 /// What is said of background work.
-fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String {
+fn describe_background(event: &Event, name: &dyn Fn(LegId) -> String) -> String {
     match *event {
         Event::BackgroundStarted { kind, total_bytes } => {
             format!("{} of {} begins", work(kind), format_size(total_bytes))
@@ -91,17 +97,7 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
             mismatches,
             ..
         } => {
-            let end = match end {
-                BackgroundEnd::Done => "done".to_owned(),
-                BackgroundEnd::Stopped => "stopped".to_owned(),
-                BackgroundEnd::Incomplete(first) => {
-                    format!("incomplete, the first bytes that could not be done are {first}")
-                }
-                BackgroundEnd::LegsFaulted => "ended, its legs are faulted".to_owned(),
-                BackgroundEnd::NotRecorded => {
-                    "done, but that cannot be put on record: the last good leg fails".to_owned()
-                }
-            };
+            let end = word_of_end(end);
             let found = match kind {
                 BackgroundKind::Scrub { .. } => found(mismatches) + ", ",
                 BackgroundKind::Resync | BackgroundKind::Rebuild => String::new(),
@@ -137,8 +133,49 @@ fn describe_background(event: &Event, name: impl Fn(LegId) -> String) -> String 
         | Event::ReplaceBegun { .. }
         | Event::LegReplaced { .. }
         | Event::AddRefused { .. }
+        | Event::FlagsSet { .. }
         | Event::NoSpareFits { .. }
         | Event::LegInSync { .. } => unreachable!("told by the caller"),
+    }
+}
+
+/// How background work has ended.
+fn word_of_end(end: BackgroundEnd) -> String {
+    match end {
+        BackgroundEnd::Done => "done".to_owned(),
+        BackgroundEnd::Stopped => "stopped".to_owned(),
+        BackgroundEnd::Incomplete(first) => {
+            format!("incomplete, the first bytes that could not be done are {first}")
+        }
+        BackgroundEnd::LegsFaulted => "ended, its legs are faulted".to_owned(),
+        BackgroundEnd::NotRecorded => {
+            "done, but that cannot be put on record: the last good leg fails".to_owned()
+        }
+    }
+}
+
+/// What is said of a leg, as `write-mostly, not failfast`.
+pub(crate) fn words_of(flags: LegFlags) -> String {
+    let word = |is_set| if is_set { "" } else { "not " };
+    format!(
+        "{}write-mostly, {}failfast",
+        word(flags.write_mostly),
+        word(flags.failfast)
+    )
+}
+
+/// Why something cannot be said of a leg, as a sentence without its beginning.
+pub(crate) const fn why_not_told(refusal: FlagsRefusal) -> &'static str {
+    match refusal {
+        FlagsRefusal::NoSuperblock => {
+            "the legs of this array are raw, and such things are kept in md metadata"
+        }
+        FlagsRefusal::Out => "it is out, and nothing can be written to it",
+        FlagsRefusal::Unequal => {
+            "legs may differ, and which leg is read there must not change; it can be when a resync \
+             has made them equal"
+        }
+        FlagsRefusal::Unrecorded => "the last change is not on record yet; try again",
     }
 }
 
@@ -188,7 +225,10 @@ pub(crate) fn why_not_added(refusal: AddRefusal) -> String {
              add the new one in its place"
                 .to_owned()
         }
-        AddRefusal::Replacing => "a leg is being replaced already".to_owned(),
+        AddRefusal::Replacing => {
+            "a leg is being replaced already; to give that up, fail the leg that is to replace it"
+                .to_owned()
+        }
         AddRefusal::NoRoom => "the array has as many legs as can be served".to_owned(),
         AddRefusal::NoRole => "another leg has taken its role".to_owned(),
         AddRefusal::Outstanding(count) => format!(
@@ -196,6 +236,11 @@ pub(crate) fn why_not_added(refusal: AddRefusal) -> String {
              again"
         ),
     }
+}
+
+/// Whether a leg may be added or replaced in a moment.
+pub(crate) const fn passes(refusal: AddRefusal) -> bool {
+    matches!(refusal, AddRefusal::Unrecorded | AddRefusal::Outstanding(_))
 }
 
 /// Why a leg was faulted, as a sentence without its end.

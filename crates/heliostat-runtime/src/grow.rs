@@ -5,8 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use heliostat_engine::Lineage;
-use heliostat_format::assembly::{Assembly, Candidate, Member};
+use heliostat_format::assembly::{Assembly, Candidate};
 use heliostat_format::{
     BITMAP_PAGE_BYTES, Growth, GrowthPlan, GrowthWrite, Role, Stamp, Superblock,
 };
@@ -95,7 +94,8 @@ pub fn grow(
     let _lock = lock.map_err(|error| {
         RuntimeError(format!(
             "{error}. An array grows while it is not served: stop it first ('heliostat stop \
-             {name}'), and serve it again afterwards"
+             {name}{}'), and serve it again afterwards",
+            options.places.option()
         ))
     })?;
     let known = Registered::load(&options.places, name)?;
@@ -211,14 +211,16 @@ fn additions(
     let assembly = Assembly::of(candidates).map_err(|error| RuntimeError(error.to_string()))?;
     let wanted = Wanted {
         name: options.name.clone(),
+        option: options.places.option(),
         // Whoever is one was found above.
         present: Vec::new(),
+        spares: Vec::new(),
         like: plan.before.clone(),
         out: assembly.roles_lacking().map(LegId::new).collect(),
         known_since: None,
         bitmap: None,
         spare_numbers: Vec::new(),
-        lineage: lineage(plan, &assembly, candidates)?,
+        lineage: md::lineage(&assembly, candidates)?,
     };
     let mut additions = Vec::new();
     for text in new {
@@ -227,26 +229,6 @@ fn additions(
         additions.push(addition);
     }
     Ok(additions)
-}
-
-/// Which legs may have been written to without those that are there.
-fn lineage(
-    plan: &GrowthPlan,
-    assembly: &Assembly,
-    candidates: &[Candidate],
-) -> Result<Lineage, RuntimeError> {
-    let shape = heliostat_engine::shape_of(&plan.before);
-    let (map, _) = shape.map_err(|error| RuntimeError(error.to_string()))?;
-    let members = assembly.members.iter().enumerate();
-    let in_sync = members.filter_map(|(role, member)| match *member {
-        Member::InSync(at) => Some((LegId::new(role), candidates[at].superblock.dev_number)),
-        Member::Rebuilding { .. } | Member::Returning { .. } | Member::Missing => None,
-    });
-    Ok(Lineage::new(
-        &map,
-        &plan.before,
-        &in_sync.collect::<Vec<_>>(),
-    ))
 }
 
 /// Carries out writes, one after the other.

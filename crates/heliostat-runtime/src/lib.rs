@@ -59,7 +59,7 @@ pub use create::{CreateLeg, CreateOptions, Created, create};
 pub use grow::{GrowOptions, GrowWhat, GrownArray, grow};
 pub use host_config::{HostConfig, HostConfigChange, ignore_line};
 pub use options::{ArrayOptions, Trust};
-pub use places::{Places, check_name};
+pub use places::{Places, check_name, shell_word};
 pub use progress_line::ProgressLine;
 pub use rates::{RateChange, Rates};
 pub use registry::{Registered, registered_names};
@@ -69,7 +69,8 @@ pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{ArrayStats, Distribution, LegFigures};
 pub use status::{
-    ArrayStatus, BehindStatus, BitmapStatus, LegStatus, ScrubAction, WorkStatus, clock_time,
+    ArrayStatus, BehindStatus, BitmapStatus, FlagChange, LegStatus, ScrubAction, WorkStatus,
+    clock_time,
 };
 pub use work::{EndedWork, ScrubRun};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.

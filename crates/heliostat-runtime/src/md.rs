@@ -5,11 +5,11 @@
 
 use std::time::SystemTime;
 
-use heliostat_engine::Assembled;
+use heliostat_engine::{Assembled, Lineage, shape_of};
 use heliostat_format::assembly::{Assembly, AssemblyError, Candidate, LeftOut, Member, Resync};
 use heliostat_format::{BadBlocks, BitmapBits, DeviceFlags, Search, Superblock, Uuid};
 use heliostat_leg::{LegError, OpenedLeg};
-use heliostat_types::{Duration, LEGS_MAX, SECTOR_BYTES};
+use heliostat_types::{Duration, LEGS_MAX, LegId, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::RuntimeError;
@@ -117,6 +117,8 @@ pub(crate) fn write_superblock(leg: &OpenedLeg, superblock: &Superblock) -> Resu
 pub(crate) struct Choice<'a> {
     /// What it is called here.
     pub(crate) name: &'a str,
+    /// What a command has to be told besides to find it.
+    pub(crate) option: &'a str,
     /// Whether it may lack legs that it counts on.
     pub(crate) degraded_ok: bool,
     /// Whether legs that were away are given back what they missed.
@@ -144,7 +146,7 @@ pub(crate) fn describe(
     };
     let assembled = Assembled::of(&assembly, candidates, unix_time());
     let assembled = assembled.map_err(|error| {
-        let left_out = left_out_lines(&assembly, candidates, choice.name);
+        let left_out = left_out_lines(&assembly, candidates, choice);
         let lines: Vec<String> = left_out.map(|line| format!(";\n  {line}")).collect();
         RuntimeError(format!(
             "the array {} cannot be served: {error}{}",
@@ -156,7 +158,7 @@ pub(crate) fn describe(
     let rebuilt = rebuilt_lines(&assembly, candidates);
     let left_out: Vec<String> = rebuilt
         .chain(replacement_line(&assembly, candidates))
-        .chain(left_out_lines(&assembly, candidates, choice.name))
+        .chain(left_out_lines(&assembly, candidates, choice))
         .collect();
     if !lost.is_empty() && !choice.degraded_ok {
         return Err(lacks_legs(&assembly, candidates, &lost, &left_out));
@@ -328,23 +330,66 @@ fn replacement_line(assembly: &Assembly, candidates: &[Candidate]) -> Option<Str
     ))
 }
 
+/// Which legs may have been written to without those in sync.
+///
+/// # Errors
+/// Where the array is none that can be served.
+pub(crate) fn lineage(
+    assembly: &Assembly,
+    candidates: &[Candidate],
+) -> Result<Lineage, RuntimeError> {
+    let fresh = &candidates[assembly.freshest].superblock;
+    let (map, _) = shape_of(fresh).map_err(|error| RuntimeError(error.to_string()))?;
+    let members = assembly.members.iter().enumerate();
+    let in_sync = members.filter_map(|(role, member)| match *member {
+        Member::InSync(at) => Some((LegId::new(role), candidates[at].superblock.dev_number)),
+        Member::Rebuilding { .. } | Member::Returning { .. } | Member::Missing => None,
+    });
+    let in_sync: Vec<(LegId, u32)> = in_sync.collect();
+    Ok(Lineage::new(&map, fresh, &in_sync))
+}
+
+/// Why a leg is left out. One that calls others out that are in sync need not have gone on alone:
+/// they may be back since.
+fn with_lineage(
+    why: LeftOut,
+    lineage: Option<&Lineage>,
+    assembly: &Assembly,
+    own: &Superblock,
+) -> LeftOut {
+    let bits = assembly.bitmap.as_ref();
+    let by_bitmap = bits.is_some_and(|bits| own.events >= bits.super_block().events_cleared);
+    if why == LeftOut::WentAlone && lineage.is_some_and(|known| known.vouches_for(own)) {
+        return LeftOut::Failed { by_bitmap };
+    }
+    why
+}
+
 /// Why each leg that is not used is not, and what can be done about it.
 fn left_out_lines<'a>(
     assembly: &'a Assembly,
     candidates: &'a [Candidate],
-    array: &'a str,
+    choice: Choice<'a>,
 ) -> impl Iterator<Item = String> + 'a {
     let fresh = candidates[assembly.freshest].name.clone();
+    let (array, option) = (choice.name, choice.option);
     let is_complete = assembly.roles_lacking().next().is_none();
+    let lineage = lineage(assembly, candidates).ok();
     assembly.left_out.iter().map(move |&(index, why)| {
         let name = &candidates[index].name;
+        let why = with_lineage(
+            why,
+            lineage.as_ref(),
+            assembly,
+            &candidates[index].superblock,
+        );
         let comes_back = |by_bitmap: bool| {
             let what = if by_bitmap {
                 "the bitmap knows what it missed"
             } else {
                 "all of it is copied then"
             };
-            format!("'heliostat add {array} {name}' brings it back; {what}")
+            format!("'heliostat add {array} {name}{option}' brings it back; {what}")
         };
         match why {
             LeftOut::Stale {
@@ -371,7 +416,7 @@ fn left_out_lines<'a>(
             LeftOut::WentAlone => format!(
                 "{name} is left out: it and {fresh} say of each other that they failed, so each \
                  may hold changes that the other lacks; if those of {name} may be lost, 'heliostat \
-                 add {array} {name} --force' copies all of the array over them"
+                 add {array} {name}{option} --force' copies all of the array over them"
             ),
             LeftOut::Bitmap { is_there } => {
                 let [own, other] = if is_there {

@@ -73,6 +73,22 @@ impl Places {
         })
     }
 
+    /// What a command has to be told besides to find an array here: nothing, or
+    /// ` --control-dir DIR`.
+    #[must_use]
+    pub fn option(&self) -> String {
+        // Only who names a directory gets one for both.
+        if self.control != self.state {
+            return String::new();
+        }
+        let directory = std::path::absolute(&self.control);
+        let directory = directory.as_ref().unwrap_or(&self.control);
+        format!(
+            " --control-dir {}",
+            shell_word(&directory.display().to_string())
+        )
+    }
+
     /// Makes both directories, for their owner alone, where they are not there yet.
     ///
     /// # Errors
@@ -125,6 +141,16 @@ impl Places {
     }
 }
 
+/// A word as a shell takes it for one.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Whether `name` may be the name of an array.
 ///
 /// # Errors
@@ -154,8 +180,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use super::{Places, check_name};
+    use super::{Places, check_name, shell_word};
     use crate::scratch::Scratch;
+
+    #[test]
+    fn a_shell_reads_one_word() {
+        assert_eq!(shell_word("/run/a-b_1.d"), "/run/a-b_1.d");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("two words"), "'two words'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn whoever_named_a_directory_is_told_to_name_it_again() {
+        let given = Places::choose(Some(Path::new("/a b"))).unwrap();
+        assert_eq!(given.option(), " --control-dir '/a b'");
+        let root = Places::for_user(true, |_| None).unwrap();
+        assert_eq!(root.option(), "");
+    }
 
     #[test]
     fn defaults_follow_the_user() {

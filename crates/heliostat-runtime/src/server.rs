@@ -52,6 +52,8 @@ pub struct Server {
     core: Core,
     exports: Vec<Box<dyn Export>>,
     name: String,
+    /// What a command has to be told besides to find it.
+    option: String,
     /// What it is made of, in words.
     shape: String,
     uuid: Option<String>,
@@ -127,6 +129,7 @@ impl Server {
             core,
             exports,
             name: options.name.clone(),
+            option: options.places.option(),
             shape,
             uuid,
             block_bytes,
@@ -362,9 +365,12 @@ impl Server {
                 Command::Fail(leg, reply) => drop(reply.try_send(self.fail(&leg))),
                 Command::Release(leg, reply) => drop(reply.try_send(self.release(&leg))),
                 Command::Wanted(reply) => drop(reply.try_send(self.wanted().map(Box::new))),
-                Command::Add(leg, reply) => drop(reply.try_send(self.add(*leg))),
-                Command::MayReplace(leg, by, reply) => {
-                    drop(reply.try_send(self.may_replace(&leg, &by)));
+                Command::Add(leg, reply) => drop(reply.try_send(self.add(leg))),
+                Command::ReplaceBySpare(leg, by, reply) => {
+                    drop(reply.try_send(self.replace_by_spare(&leg, by.as_deref())));
+                }
+                Command::SetFlags(leg, change, reply) => {
+                    drop(reply.try_send(self.set_leg_flags(&leg, change)));
                 }
                 Command::Replace(leg, by, reply) => drop(reply.try_send(self.replace(&leg, by))),
                 Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
@@ -760,6 +766,7 @@ pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
 }
 
 mod background;
+mod flags;
 mod manage;
 mod replace;
 #[cfg(test)]

@@ -319,6 +319,7 @@ fn prepare_described(
     unfit::leave_out(&unfit, &candidates, may_lack, progress)?;
     let choice = md::Choice {
         name: &options.name,
+        option: &options.places.option(),
         degraded_ok: options.degraded_ok,
         takes_back: options.takes_back && !options.read_only,
     };
@@ -386,11 +387,11 @@ fn expected_leg(options: &ArrayOptions, error: &LegError) -> RuntimeError {
     let LegError::Unfit { leg, problem, .. } = error else {
         return RuntimeError(error.to_string());
     };
-    let name = &options.name;
+    let (name, option) = (&options.name, options.places.option());
     RuntimeError(format!(
         "{leg}, where {name} has a leg, cannot be one: {problem}. If the leg is elsewhere now, \
-         name all legs ('heliostat serve LEG... --name {name} --export URI'); --degraded-ok serves \
-         {name} without it: then what is written is not on it"
+         name all legs ('heliostat serve LEG... --name {name} --export URI{option}'); \
+         --degraded-ok serves {name} without it: then what is written is not on it"
     ))
 }
 

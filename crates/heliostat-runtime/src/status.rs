@@ -90,6 +90,15 @@ pub struct LegStatus {
     pub recent_read_errors: u32,
 }
 
+/// What is to be said of a leg; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlagChange {
+    /// That it is read only where nothing else is left.
+    pub write_mostly: Option<bool>,
+    /// That it is out at its first error.
+    pub failfast: Option<bool>,
+}
+
 /// How far write-mostly legs are behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BehindStatus {

@@ -202,7 +202,7 @@ impl WorkLog {
                 kind: events::work(kind).to_owned(),
                 end: word_of(end).to_owned(),
                 mismatch_sectors,
-                text: events::describe(event, &[]),
+                text: events::describe(event, &|leg| leg.to_string(), &[]),
             });
             if self.ended.len() > ENDED_MAX {
                 self.ended.pop_front();

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use heliostat_runtime::{ControlRequest, ControlResponse, Places, RuntimeError, UsageError};
+use heliostat_runtime::{
+    ControlRequest, ControlResponse, Places, RuntimeError, UsageError, shell_word,
+};
 
-use crate::console::shell_word;
 use crate::{
     create, demo, examine, grow, host_config, model, policy, rate, scrub, serve, sim, stats,
     status, tune, wait,
@@ -81,11 +82,15 @@ enum Command {
     ///
     /// Refuses it where all of the array would have to be copied: 'add' does that.
     ReAdd(status::ReAddArgs),
-    /// Have a leg replaced by a new one, which is filled while the old one still serves.
+    /// Have a leg replaced by a new one or a spare, which is filled while the old one still serves.
     ///
     /// The old leg is out when the new one has everything, and not before: no copy is missing
     /// meanwhile. 'fail' with the new leg gives it up.
     Replace(status::ReplaceArgs),
+    /// Say of a leg that it is write-mostly or failfast, or that it is not, while it serves.
+    ///
+    /// That is kept on the leg, as 'mdadm --examine' shows it, and answered when it is durable.
+    Set(status::SetArgs),
     /// Compare the legs of an array, and make them equal where they differ.
     Scrub(scrub::ScrubArgs),
     /// Wait until resync, rebuild and scrub of an array have ended.
@@ -167,7 +172,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Wait(args) => return end(wait::run(&args)),
         Command::Rate(args) => rate::run(&args),
         Command::ReAdd(args) => return end(status::re_add(&args)),
-        Command::Replace(args) => status::replace(&args),
+        Command::Replace(args) => return end(status::replace(&args)),
+        Command::Set(args) => status::set(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

@@ -17,25 +17,3 @@ impl Progress for Lines {
         true
     }
 }
-
-/// A word as a shell takes it for one.
-pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_word;
-
-    #[test]
-    fn a_shell_reads_one_word() {
-        assert_eq!(shell_word("/run/a-b_1.d"), "/run/a-b_1.d");
-        assert_eq!(shell_word(""), "''");
-        assert_eq!(shell_word("two words"), "'two words'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-    }
-}

@@ -4,10 +4,9 @@
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
-use heliostat_runtime::{HostConfig, HostConfigChange, Registered, check_name};
+use heliostat_runtime::{HostConfig, HostConfigChange, Registered, check_name, shell_word};
 
 use crate::cli::ControlArgs;
-use crate::console::shell_word;
 
 /// What `heliostat host-config` is told.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,5 +1,5 @@
-//! `heliostat status`, `fail`, `remove`, `add`, `replace` and `stop`: how an array is, and what is
-//! done to it by hand.
+//! `heliostat status`, `fail`, `remove`, `add`, `replace`, `set` and `stop`: how an array is, and
+//! what is done to it by hand.
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -49,6 +49,12 @@ pub(crate) struct AddArgs {
     /// Destroy what lies on it.
     #[arg(long)]
     force: bool,
+    /// Read it only where nothing else is left, from now on.
+    #[arg(long)]
+    write_mostly: bool,
+    /// Have it out at its first error, from now on.
+    #[arg(long)]
+    failfast: bool,
     /// Wait until it is in sync.
     #[arg(long)]
     wait: bool,
@@ -77,14 +83,42 @@ pub(crate) struct ReplaceArgs {
     name: String,
     /// The leg that is to be replaced: its number, or as it was written.
     leg: String,
-    /// The new leg.
+    /// The new leg, or a spare; without it, any spare.
     #[arg(long, value_name = "NEW")]
-    with: String,
+    with: Option<String>,
     /// Destroy what lies on the new leg.
-    #[arg(long)]
+    #[arg(long, requires = "with")]
     force: bool,
+    /// Wait until the new leg is in sync.
+    #[arg(long)]
+    wait: bool,
     #[command(flatten)]
     control: ControlArgs,
+}
+
+/// What `heliostat set` is told.
+#[derive(Clone, Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("said").required(true).multiple(true))]
+pub(crate) struct SetArgs {
+    /// The array.
+    name: String,
+    /// The leg: its number, or as it was written.
+    leg: String,
+    /// Whether it is read only where nothing else is left.
+    #[arg(long, value_name = "on|off", group = "said")]
+    write_mostly: Option<OnOff>,
+    /// Whether it is out at its first error.
+    #[arg(long, value_name = "on|off", group = "said")]
+    failfast: Option<OnOff>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// Whether something is so.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnOff {
+    On,
+    Off,
 }
 
 /// What `heliostat stop` is told.
@@ -302,8 +336,12 @@ pub(crate) fn remove(args: &FailArgs) -> anyhow::Result<()> {
 /// Makes a leg part of an array. The exit code says whether that is done, where it was waited for.
 pub(crate) fn add(args: &AddArgs) -> anyhow::Result<ExitCode> {
     let leg = absolute(&args.leg);
-    let force = args.force;
-    let request = ControlRequest::Add { leg, force };
+    let request = ControlRequest::Add {
+        leg,
+        force: args.force,
+        write_mostly: args.write_mostly,
+        failfast: args.failfast,
+    };
     add_by(&args.control, &args.name, &request, args.wait)
 }
 
@@ -314,12 +352,24 @@ pub(crate) fn re_add(args: &ReAddArgs) -> anyhow::Result<ExitCode> {
     add_by(&args.control, &args.name, &request, args.wait)
 }
 
-/// Has a leg replaced by a new one while both serve.
-pub(crate) fn replace(args: &ReplaceArgs) -> anyhow::Result<()> {
+/// Has a leg replaced by a new one while both serve. The exit code says whether that is done, where
+/// it was waited for.
+pub(crate) fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
     let request = ControlRequest::Replace {
         leg: args.leg.clone(),
-        by: absolute(&args.with),
+        by: args.with.as_deref().map(absolute),
         force: args.force,
+    };
+    add_by(&args.control, &args.name, &request, args.wait)
+}
+
+/// Says something else of a leg.
+pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
+    let is_on = |flag: OnOff| matches!(flag, OnOff::On);
+    let request = ControlRequest::Set {
+        leg: args.leg.clone(),
+        write_mostly: args.write_mostly.map(is_on),
+        failfast: args.failfast.map(is_on),
     };
     tell(args.control.ask(&args.name, &request)?)
 }

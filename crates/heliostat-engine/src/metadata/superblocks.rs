@@ -1,11 +1,14 @@
 //! What superblocks say: of the array, to each leg, and from the legs that come and go.
 
-use heliostat_format::{BitmapBits, Features, RESYNC_DONE, Role, Stamp, Superblock, Uuid};
+use heliostat_format::{
+    BitmapBits, DeviceFlags, Features, RESYNC_DONE, Role, Stamp, Superblock, Uuid,
+};
 use heliostat_types::{Instant, LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 
 use crate::api::LegState;
 use crate::background::{Missed, Saved};
 use crate::engine::Engine;
+use crate::flags::LegFlags;
 use crate::lineage::Departures;
 
 use super::Word;
@@ -295,6 +298,26 @@ impl Engine {
         keeper.roles[own] = Role::Active(number);
         keeper.departures.forget(superblock.device_uuid);
         keeper.superblocks[leg.index()] = Some(superblock);
+    }
+
+    /// What a leg is to say of itself.
+    pub(crate) fn set_device_flags(&mut self, leg: LegId, flags: LegFlags) {
+        let known = self.keeper.as_mut();
+        let known = known.and_then(|keeper| keeper.superblocks[leg.index()].as_mut());
+        if let Some(superblock) = known {
+            let mut told = superblock.device_flags;
+            for (flag, is_set) in [
+                (DeviceFlags::WRITE_MOSTLY, flags.write_mostly),
+                (DeviceFlags::FAIL_FAST, flags.failfast),
+            ] {
+                told = if is_set {
+                    told.with(flag)
+                } else {
+                    told.without(flag)
+                };
+            }
+            superblock.device_flags = told;
+        }
     }
 
     /// The number of a leg in the table of roles.

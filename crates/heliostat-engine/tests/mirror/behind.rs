@@ -2,6 +2,7 @@
 //! much, and until when, as it is seen from outside.
 
 use heliostat_engine::LegOp;
+use heliostat_format::{DeviceFlags, Superblock};
 use heliostat_types::{Extent, LegId, OpKind};
 
 use crate::checker::index;
@@ -29,6 +30,13 @@ impl World {
     pub(crate) fn may_be_behind(&self, leg: LegId) -> bool {
         let is_write_mostly = self.legs[leg.index()].config.write_mostly;
         self.setup.write_behind > 0 && self.map.is_mirror() && is_write_mostly
+    }
+
+    /// Whether a leg says itself that it may be behind, as a start goes by.
+    pub(crate) fn says_behind(&self, leg: LegId) -> bool {
+        let says = |own: Superblock| own.device_flags.contains(DeviceFlags::WRITE_MOSTLY);
+        let is_allowed = self.setup.write_behind > 0 && self.map.is_mirror();
+        is_allowed && self.superblock_on(leg).is_some_and(says)
     }
 
     /// A leg has ended an operation well: which of the clients' writes it was for.
@@ -78,6 +86,13 @@ impl World {
         self.may_be_behind(leg) && is_written && !has(leg) && others.any(has)
     }
 
+    /// Whether a leg in sync is behind.
+    pub(crate) fn lags(&self, leg: LegId) -> bool {
+        let mut behind = self.behind.iter();
+        let lags = |write: &Behind| write.leg == leg && write.counts && !self.has(leg, write.write);
+        behind.any(lags)
+    }
+
     /// Remembers who is behind with a write that is answered now.
     pub(crate) fn note_behind(&mut self, asked: &Asked) {
         let Wanted::Write { extent, write, .. } = asked.wanted else {
@@ -94,6 +109,13 @@ impl World {
                 counts: self.legs[leg.index()].is_in_sync(),
             })
             .collect();
+        for leg in behind.iter().map(|behind| behind.leg) {
+            let says = |own: Superblock| own.device_flags.contains(DeviceFlags::WRITE_MOSTLY);
+            let superblock = self.superblock_on(leg);
+            self.check(superblock.is_none_or(says), || {
+                format!("{leg} is behind, and does not say that it may be")
+            });
+        }
         self.behind.extend(behind);
     }
 

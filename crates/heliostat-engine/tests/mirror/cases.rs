@@ -11,6 +11,7 @@ mod background;
 mod bad_blocks;
 mod failfast;
 mod failing;
+mod flags;
 mod layouts;
 mod metadata;
 mod replace;

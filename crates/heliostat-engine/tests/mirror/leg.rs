@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use heliostat_engine::{LegConfig, LegState};
+use heliostat_engine::{LegConfig, LegFlags, LegState};
 use heliostat_types::{ErrorKind, Extent, Instant, OpKind, Prng, RandomStream, SECTOR_BYTES};
 
 use crate::checker::{Fill, Tick, index};
@@ -85,6 +85,12 @@ impl Leg {
             told: false,
             quiet_since: Instant::ZERO,
         }
+    }
+
+    /// Something else is said of it.
+    pub(crate) fn heed(&mut self, flags: LegFlags) {
+        self.config.write_mostly = flags.write_mostly;
+        self.config.failfast = flags.failfast;
     }
 
     /// It is another device with other bytes on it, or the same one as the world left it. What it

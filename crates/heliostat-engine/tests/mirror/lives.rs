@@ -124,7 +124,7 @@ impl World {
             let places = self.map.places(part.offset());
             let sources = places.iter().map(|place| place.leg);
             let mut sources: Vec<LegId> = sources.filter(|leg| trusted.contains(*leg)).collect();
-            sources.sort_by_key(|leg| self.may_be_behind(*leg));
+            sources.sort_by_key(|leg| self.says_behind(*leg));
             let first = sources
                 .first()
                 .expect("every byte has a leg that is trusted");

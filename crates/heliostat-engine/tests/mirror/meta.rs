@@ -14,7 +14,8 @@ use std::rc::Rc;
 use heliostat_engine::{LegOp, LegState, Map, Metadata, Missed, Unequal};
 use heliostat_format::assembly::{Assembly, Candidate, Member};
 use heliostat_format::{
-    BadBlocks, BitmapBits, BitmapState, BitmapSuper, Features, RESYNC_DONE, Role, Superblock, Uuid,
+    BadBlocks, BitmapBits, BitmapState, BitmapSuper, DeviceFlags, Features, RESYNC_DONE, Role,
+    Superblock, Uuid,
 };
 use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
 
@@ -126,6 +127,14 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
         resync_offset_sectors: RESYNC_DONE,
         ..Superblock::default()
     };
+    for (flag, is_set) in [
+        (DeviceFlags::WRITE_MOSTLY, leg.config.write_mostly),
+        (DeviceFlags::FAIL_FAST, leg.config.failfast),
+    ] {
+        if is_set {
+            superblock.device_flags = superblock.device_flags.with(flag);
+        }
+    }
     if meta.has_log {
         let offset = (meta.log_at(setup.size_bytes) - SUPER_AT) / SECTOR_BYTES;
         superblock.bad_blocks_offset_sectors = i32::try_from(offset).unwrap();
@@ -577,7 +586,12 @@ impl World {
         }
         let rebuilding = found.rebuilding();
         for leg in LegSet::first(self.legs.len()) {
+            let superblock = self.superblock_on(leg);
             let config = &mut self.legs[leg.index()].config;
+            if let Some(flags) = superblock.map(|superblock| superblock.device_flags) {
+                config.write_mostly = flags.contains(DeviceFlags::WRITE_MOSTLY);
+                config.failfast = flags.contains(DeviceFlags::FAIL_FAST);
+            }
             if found.trusted.contains(leg) {
                 config.state = LegState::InSync;
             } else if config.state == LegState::InSync {

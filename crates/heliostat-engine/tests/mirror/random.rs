@@ -9,7 +9,7 @@ mod write_behind;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use heliostat_engine::{FaultReason, Input, Missed, RequestKind};
+use heliostat_engine::{FaultReason, Input, LegFlags, Missed, RequestKind};
 use heliostat_types::{
     Duration, ErrorKind, Extent, LegId, OpKind, Prng, RandomStream, SECTOR_BYTES,
 };
@@ -31,8 +31,9 @@ struct Odds {
     by_hand: u64,
     /// How many spares there are.
     spares: u64,
-    /// Chances that a leg is to be replaced.
+    /// Chances that a leg is to be replaced, and that something else is said of one.
     replace: u64,
+    flags: u64,
     silence: u64,
     /// Chances that a leg cannot do a trim, write-zeroes or FUA, though it says so.
     unsupported: u64,
@@ -61,6 +62,7 @@ const CALM: Odds = Odds {
     by_hand: 0,
     spares: 0,
     replace: 0,
+    flags: 0,
     silence: 0,
     unsupported: 0,
     full: 0,
@@ -353,6 +355,13 @@ impl Run {
             7 if self.chance(self.odds.background) => self.meddle(),
             _ if self.chance(self.odds.replace) => {
                 self.world.replace(LegId::new(leg));
+            }
+            _ if self.odds.flags > 0 && self.chance(self.odds.flags) => {
+                let flags = LegFlags {
+                    write_mostly: self.dice.below(2) == 0,
+                    failfast: self.dice.below(4) == 0,
+                };
+                self.world.set_flags(LegId::new(leg), flags);
             }
             _ if self.odds.stuck > 0 && self.chance(self.odds.stuck) => self.wear_out(leg),
             _ => {}

@@ -611,6 +611,7 @@ impl World {
                 let now = self.tick;
                 self.legs[leg.index()].healed.push((extent, now));
             }
+            Event::FlagsSet { leg, flags } => self.legs[leg.index()].heed(flags),
             Event::LegAdded { leg } => {
                 self.legs[leg.index()].faulted = false;
                 self.legs[leg.index()].rebuilding = true;

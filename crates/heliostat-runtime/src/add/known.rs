@@ -12,14 +12,9 @@ impl Addition {
     /// The reason, and the way out. Nothing was written to the leg.
     pub(crate) fn expect_known(&self, wanted: &Wanted) -> Result<(), String> {
         let name = self.leg.name();
-        let array = &wanted.name;
-        let add = format!(
-            "'heliostat add {array} {name}' makes it a leg by copying all of the array to it"
-        );
-        let forced = format!(
-            "'heliostat add {array} {name} --force' makes it a leg by copying all of the array \
-             over it"
-        );
+        let add = format!("heliostat add {} {name}{}", wanted.name, wanted.option);
+        let forced = format!("'{add} --force' makes it a leg by copying all of the array over it");
+        let add = format!("'{add}' makes it a leg by copying all of the array to it");
         let own = self.candidate.as_ref();
         let Some(own) = own.map(|candidate| &candidate.superblock) else {
             let what = self.found.as_deref().map_or_else(

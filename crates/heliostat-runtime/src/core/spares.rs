@@ -6,7 +6,7 @@ use heliostat_leg::OpenedLeg;
 use heliostat_types::{LegId, SECTOR_BYTES};
 
 use super::Core;
-use crate::add::is_same_leg;
+use crate::add::{NewLeg, is_same_leg};
 use crate::server::{leg_config, set_flags};
 use crate::source::Source;
 
@@ -27,6 +27,20 @@ pub(crate) struct Spares {
     count: u32,
     /// The one that the engine wants in the place of a leg.
     called: Option<(SpareId, LegId)>,
+}
+
+impl SpareLeg {
+    /// It as a new leg of an array like that.
+    pub(crate) fn into_new(self, like: &Superblock) -> NewLeg {
+        NewLeg {
+            superblock: member_superblock(&self.superblock, like),
+            leg: self.leg,
+            bad_blocks: None,
+            is_new: true,
+            was_leg: false,
+            is_spare: false,
+        }
+    }
 }
 
 impl Spares {
@@ -61,13 +75,17 @@ impl Core {
 
     /// Lets go of the spare that is called so. Whether there was one.
     pub(crate) fn remove_spare(&mut self, name: &str) -> bool {
+        let is_it = |spare: &SpareLeg| is_same_leg(spare.leg.name(), name);
+        self.take_spare(is_it).is_some()
+    }
+
+    /// The first spare that is so, which is none any more.
+    pub(crate) fn take_spare(&mut self, is_so: impl Fn(&SpareLeg) -> bool) -> Option<SpareLeg> {
         let mut all = self.spares.all.iter();
-        let Some(at) = all.position(|(_, spare)| is_same_leg(spare.leg.name(), name)) else {
-            return false;
-        };
-        let (id, _) = self.spares.all.remove(at);
+        let at = all.position(|(_, spare)| is_so(spare))?;
+        let (id, spare) = self.spares.all.remove(at);
         self.input(Input::RemoveSpare(id));
-        true
+        Some(spare)
     }
 
     /// Puts the spare that was called for in its place.
@@ -79,12 +97,10 @@ impl Core {
         let at = all.position(|(known, _)| *known == id);
         let at = at.expect("what the engine knows is here");
         let (_, spare) = self.spares.all.remove(at);
-        let (new, old) = (
-            spare.leg.name().to_owned(),
-            self.leg_names[leg.index()].clone(),
-        );
+        let new = spare.leg.name().to_owned();
+        let old = self.leg_title(leg);
         self.log
-            .line(format!("the spare {new} takes the place of {leg} ({old})"));
+            .line(format!("the spare {new} takes the place of {old}"));
         if let Err(error) = self.try_put_in_place(spare, leg) {
             self.log
                 .line(format!("the spare {new} cannot be used: {error}"));

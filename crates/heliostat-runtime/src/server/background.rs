@@ -75,17 +75,18 @@ impl Server {
         let work = engine.background();
         let is_scrub = work.is_some_and(|work| matches!(work.kind, BackgroundKind::Scrub { .. }));
         let waits = engine.waiting_scrub().is_some();
-        let name = &self.name;
+        let (name, option) = (&self.name, &self.option);
         let work = work.map(WorkStatus::from);
         if let Some(work) = work.as_ref().filter(|work| action.begins(&work.kind)) {
             return Err(format!(
-                "a {} is under way already ({} %{}); 'heliostat scrub {name} cancel' gives it up",
+                "a {} is under way already ({} %{}); 'heliostat scrub {name} cancel{option}' gives \
+                 it up",
                 work.kind,
                 work.percent(),
                 if work.paused { ", paused" } else { "" }
             ));
         }
-        let shows = format!("'heliostat status {name}' shows how far it is");
+        let shows = format!("'heliostat status {name}{option}' shows how far it is");
         let begins = match &work {
             Some(work) if is_scrub => format!("begins in the place of the {}; {shows}", work.kind),
             Some(work) => format!("waits until the {} is done", work.kind),
@@ -106,7 +107,8 @@ impl Server {
             ScrubAction::Pause => (
                 Input::PauseBackground,
                 format!(
-                    "no more is begun in the background; 'heliostat scrub {name} resume' goes on"
+                    "no more is begun in the background; 'heliostat scrub {name} resume{option}' \
+                     goes on"
                 ),
             ),
             ScrubAction::Resume if work.is_none() => {

@@ -8,7 +8,7 @@ use stdx::units::format_size;
 
 use super::{Server, leg_config, set_flags};
 use crate::add::{NewLeg, Wanted, is_same_leg};
-use crate::commands::Refused;
+use crate::commands::{NotTaken, Refused};
 use crate::core::SpareLeg;
 use crate::events;
 use crate::source::Source;
@@ -70,8 +70,8 @@ impl Server {
             None | Some(AddRefusal::NoRole) => {}
             Some(AddRefusal::Present) => {
                 return Err(Refused::from(format!(
-                    "{name} is in use; 'heliostat fail {} {name}' takes it out first",
-                    self.name
+                    "{name} is in use; 'heliostat fail {} {name}{}' takes it out first",
+                    self.name, self.option
                 )));
             }
             Some(refusal) => {
@@ -104,7 +104,9 @@ impl Server {
         let out = engine.map().all().difference(engine.writable());
         Some(Wanted {
             name: self.name.clone(),
+            option: self.option.clone(),
             present: present.collect(),
+            spares: self.core.spare_names().map(str::to_owned).collect(),
             like: engine.array_superblock()?,
             out: out.iter().filter_map(role_of).map(LegId::new).collect(),
             known_since: engine.known_since(),
@@ -116,50 +118,56 @@ impl Server {
 
     /// Makes a leg part of the array. One that was away gets what it missed, as far as the bitmap
     /// knows, and a new one everything.
-    pub(super) fn add(&mut self, new: NewLeg) -> Result<String, String> {
+    pub(super) fn add(&mut self, new: Box<NewLeg>) -> Result<String, NotTaken> {
+        let name = new.leg.name();
+        let block_bytes = new.leg.info().logical_block_bytes;
+        if block_bytes > self.block_bytes {
+            return Err((
+                format!(
+                    "{name} has blocks of {block_bytes} bytes, and the array is used in blocks of \
+                     {}",
+                    self.block_bytes
+                ),
+                None,
+            ));
+        }
+        if new.is_spare {
+            return Ok(self.add_spare(new.leg, new.superblock));
+        }
+        let engine = self.core.engine();
+        let out = |leg: &LegId| !engine.writable().contains(*leg);
+        let map = engine.map();
+        let own = match new.superblock.role() {
+            Some(Role::Active(role)) if !new.is_new => map.legs_of(usize::from(role)).lowest(),
+            _ => None,
+        };
+        let leg = own.or_else(|| map.all().iter().find(out));
+        let Some(leg) = leg.filter(out) else {
+            let why = format!("{name} is not needed: no leg of the array is missing");
+            return Err((why, None));
+        };
+        if let Some(refusal) = engine.add_refusal(leg) {
+            let why = events::why_not_added(refusal);
+            let why = format!("{name} cannot be added: {why}");
+            return Err((why, events::passes(refusal).then_some(new)));
+        }
+        self.take_in(leg, *new).map_err(|why| (why, None))
+    }
+
+    fn take_in(&mut self, leg: LegId, new: NewLeg) -> Result<String, String> {
         let NewLeg {
             leg: opened,
             superblock,
             bad_blocks,
             is_new,
             was_leg,
-            is_spare,
+            ..
         } = new;
-        if opened.info().logical_block_bytes > self.block_bytes {
-            return Err(format!(
-                "{} has blocks of {} bytes, and the array is used in blocks of {}",
-                opened.name(),
-                opened.info().logical_block_bytes,
-                self.block_bytes
-            ));
-        }
-        if is_spare {
-            return Ok(self.add_spare(opened, superblock));
-        }
-        let engine = self.core.engine();
-        let out = |leg: &LegId| !engine.writable().contains(*leg);
-        let map = engine.map();
-        let own = match superblock.role() {
-            Some(Role::Active(role)) if !is_new => map.legs_of(usize::from(role)).lowest(),
-            _ => None,
-        };
-        let leg = own.or_else(|| map.all().iter().find(out));
         let name = opened.name().to_owned();
-        let Some(leg) = leg.filter(out) else {
-            return Err(format!(
-                "{name} is not needed: no leg of the array is missing"
-            ));
-        };
-        if let Some(refusal) = engine.add_refusal(leg) {
-            return Err(format!(
-                "{name} cannot be added: {}",
-                events::why_not_added(refusal)
-            ));
-        }
         let missed = if is_new {
             Missed::From(0)
         } else {
-            engine.missed_by(&superblock)
+            self.core.engine().missed_by(&superblock)
         };
         let is_all = matches!(missed, Missed::From(_));
         let mut config = LegConfig {
@@ -177,13 +185,15 @@ impl Server {
             superblock: Some(Box::new(superblock.incomplete())),
             bad_blocks: bad_blocks.map(Box::new),
         });
-        let told = match self.core.engine().missing_bytes(leg) {
+        let engine = self.core.engine();
+        let told = match engine.missing_bytes(leg) {
             Some(bytes) if !is_all => format!("{} that it missed are copied", format_size(bytes)),
             _ if !was_leg => "all of it is copied".to_owned(),
             _ if is_new => "as a new one, so that all of it is copied".to_owned(),
             _ => "what it missed is not known, so that all of it is copied".to_owned(),
         };
-        Ok(format!("{name} is leg {} now: {told}", leg.index()))
+        let role = engine.map().role_of(leg).expect("it was given one");
+        Ok(format!("{name} is leg {role} now: {told}"))
     }
 
     /// A leg that waits to be needed.

@@ -4,9 +4,12 @@ use heliostat_engine::{AddRefusal, Input, LegConfig};
 use heliostat_format::Role;
 use heliostat_types::{LegId, SECTOR_BYTES};
 
+use stdx::units::format_size;
+
 use super::{Server, leg_config, set_flags};
 use crate::add::{NewLeg, is_same_leg};
-use crate::commands::{NotReplaced, Refused};
+use crate::commands::{NotTaken, Refused};
+use crate::core::SpareLeg;
 use crate::events;
 use crate::source::Source;
 
@@ -40,15 +43,48 @@ impl Server {
             .filter(|name| !name.is_empty())
     }
 
-    /// Whether a leg can be replaced now, by what is called so.
-    pub(super) fn may_replace(&self, leg: &str, by: &str) -> Result<(), Refused> {
-        if let Some(spare) = self.core.spare_names().find(|spare| is_same_leg(spare, by)) {
-            let name = &self.name;
+    /// Has a leg replaced by the spare that is called so, or by any. Nothing where no spare is
+    /// called so, and the leg can be replaced.
+    pub(super) fn replace_by_spare(
+        &mut self,
+        text: &str,
+        by: Option<&str>,
+    ) -> Result<Option<String>, Refused> {
+        let (leg, free) = self.replaceable(text)?;
+        let is_meant = |spare: &str| by.is_none_or(|by| is_same_leg(spare, by));
+        let (name, option) = (&self.name, &self.option);
+        if !self.core.spare_names().any(is_meant) {
+            return match by {
+                Some(_) => Ok(None),
+                None => Err(Refused::from(format!(
+                    "{name} has no spare; name the leg that is to replace it ('--with NEW'), or \
+                     add a spare first ('heliostat add {name} NEW{option}')"
+                ))),
+            };
+        }
+        let engine = self.core.engine();
+        let out = engine.map().all().difference(engine.writable()).lowest();
+        if let Some(role) = out.and_then(|out| engine.map().role_of(out)) {
             return Err(Refused::from(format!(
-                "{spare} is a spare of {name}: 'heliostat remove {name} {spare}' lets go of it"
+                "leg {role} of {name} is out, and a spare is needed more in its place"
             )));
         }
-        self.replaceable(leg).map(drop)
+        let like = engine.array_superblock();
+        let like = like.expect("spares are of arrays with metadata");
+        let needed = engine.map().leg_bytes(leg);
+        let has_room = |spare: &SpareLeg| {
+            is_meant(spare.leg.name())
+                && spare.superblock.data_size_sectors * SECTOR_BYTES >= needed
+        };
+        let Some(spare) = self.core.take_spare(has_room) else {
+            return Err(Refused::from(format!(
+                "{} not large enough to replace a leg of {name}, which has {} of data",
+                by.map_or_else(|| "the spares are".to_owned(), |by| format!("{by} is")),
+                format_size(needed)
+            )));
+        };
+        let begun = self.begin_to_replace(leg, free, spare.into_new(&like));
+        Ok(Some(begun?))
     }
 
     /// The leg that is called so, and where the new one would be.
@@ -64,12 +100,12 @@ impl Server {
                 self.core.leg_names()[leg.index()],
                 events::why_not_added(refusal)
             ),
-            passes: matches!(refusal, AddRefusal::Unrecorded | AddRefusal::Outstanding(_)),
+            passes: events::passes(refusal),
         })
     }
 
     /// Has a leg replaced.
-    pub(super) fn replace(&mut self, text: &str, new: Box<NewLeg>) -> Result<String, NotReplaced> {
+    pub(super) fn replace(&mut self, text: &str, new: Box<NewLeg>) -> Result<String, NotTaken> {
         match self.replaceable(text) {
             Ok((leg, by)) => {
                 let begun = self.begin_to_replace(leg, by, *new);

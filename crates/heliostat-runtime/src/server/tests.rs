@@ -1,3 +1,4 @@
+use heliostat_format::DeviceFlags;
 use heliostat_types::{ErrorKind, Extent};
 
 use crate::rig::{
@@ -7,6 +8,7 @@ use crate::scratch::Scratch;
 use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trust};
 
 mod returning;
+mod spares;
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 
@@ -189,7 +191,10 @@ fn a_scrub_is_not_begun_anew_by_asking_twice() {
     // So slow that it is under way for as long as this takes.
     rig.handle.change_rates(rates(Some(0), Some(1))).unwrap();
     let told = rig.handle.scrub(ScrubAction::Check).unwrap();
-    assert!(told.contains("'heliostat status disk'"), "{told}");
+    assert!(
+        told.contains("'heliostat status disk --control-dir "),
+        "{told}"
+    );
     let error = rig.handle.scrub(ScrubAction::Check).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("a check is under way already"), "{error}");
@@ -215,7 +220,9 @@ fn a_leg_that_was_removed_is_not_looked_for_again() {
     assert_eq!(legs(), [0, 2].map(|leg| file(&scratch, leg)));
     // One that was not removed is looked for, whatever becomes of others.
     rig.handle.fail("2").unwrap();
-    rig.handle.add(&file(&scratch, 1), true).unwrap();
+    rig.handle
+        .add(&file(&scratch, 1), true, DeviceFlags::default())
+        .unwrap();
     let mut known = legs();
     known.sort();
     assert_eq!(known, [0, 1, 2].map(|leg| file(&scratch, leg)));
@@ -238,7 +245,7 @@ fn legs_are_replaced_in_turn_and_called_by_their_roles() {
         .collect()
     };
     assert_eq!(rig.handle.stats().unwrap().legs.len(), 2);
-    rig.handle.replace("1", &second, false).unwrap();
+    rig.handle.replace("1", Some(&second), false).unwrap();
     let status = loop {
         let status = rig.handle.status().unwrap();
         if status.replacement.is_none() {
@@ -249,7 +256,7 @@ fn legs_are_replaced_in_turn_and_called_by_their_roles() {
     assert_eq!(status.former, std::slice::from_ref(&first));
     // So slow that it is under way for as long as this takes, with what was the second number.
     rig.handle.change_rates(rates(Some(0), Some(1))).unwrap();
-    rig.handle.replace("1", &third, false).unwrap();
+    rig.handle.replace("1", Some(&third), false).unwrap();
     let status = rig.handle.status().unwrap();
     assert_eq!(names(&status), [kept.clone(), second.clone()]);
     assert_eq!(status.legs[1].replaced_by, Some(third.clone()));
@@ -258,7 +265,7 @@ fn legs_are_replaced_in_turn_and_called_by_their_roles() {
     assert_eq!(rig.handle.stats().unwrap().legs.len(), 3);
     let known = Registered::load(&options.places, &options.name).unwrap();
     assert_eq!(known.legs, [&kept, &second, &third].map(String::clone));
-    let error = rig.handle.replace("0", &first, true).unwrap_err();
+    let error = rig.handle.replace("0", Some(&first), true).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("is being replaced already"), "{error}");
     // The one that has the role, and not the one that is to have it, which goes on instead.
@@ -278,7 +285,7 @@ fn raw_legs_are_not_replaced() {
     let scratch = Scratch::new();
     let options = trusting(&file_options(&scratch, 2), Trust::AssumeClean);
     let rig = Rig::start(&options).unwrap();
-    let error = rig.handle.replace("1", &file(&scratch, 2), false);
+    let error = rig.handle.replace("1", Some(&file(&scratch, 2)), false);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("the legs of this array are raw"), "{error}");
     rig.stop();

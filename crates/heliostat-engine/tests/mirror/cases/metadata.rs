@@ -48,7 +48,7 @@ pub(super) fn world(legs: usize) -> World {
 }
 
 /// The first block of a chunk.
-fn chunk(number: u64) -> Extent {
+pub(super) fn chunk(number: u64) -> Extent {
     Extent::new(number * CHUNK, 512)
 }
 
@@ -62,7 +62,7 @@ fn metadata_at(world: &World, leg: usize) -> Vec<usize> {
 }
 
 /// Legs end what they were sent of metadata, step by step, and nothing else.
-fn end_commits(world: &mut World) {
+pub(super) fn end_commits(world: &mut World) {
     loop {
         let found = world.find(|pending| world.is_metadata(&pending.op));
         let Some(&at) = found.first() else { break };

@@ -4,8 +4,8 @@
 use heliostat_engine::LegOp;
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
-    BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapState, BitmapSuper, Features, RESYNC_DONE,
-    Role, Superblock,
+    BITMAP_PAGE_BYTES, BadBlocks, BitmapBits, BitmapState, BitmapSuper, DeviceFlags, Features,
+    RESYNC_DONE, Role, Superblock,
 };
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
 
@@ -294,6 +294,7 @@ impl World {
             features: old.features.without(own).with(now),
             recovery_offset_sectors: superblock.recovery_offset_sectors,
             corrected_reads: superblock.corrected_reads,
+            device_flags: superblock.device_flags,
             events: superblock.events,
             utime: superblock.utime,
             resync_offset_sectors: superblock.resync_offset_sectors,
@@ -301,6 +302,8 @@ impl World {
             ..old.clone()
         };
         rule(superblock == rest, "something else of it changes");
+        let may_lag = superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY);
+        rule(may_lag || !self.lags(leg), "it is behind, and may not be");
         rule(superblock.events >= old.events, "events go back");
         rule(
             superblock.corrected_reads >= old.corrected_reads,

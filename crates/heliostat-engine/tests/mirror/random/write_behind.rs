@@ -68,3 +68,20 @@ fn legs_with_metadata_are_behind_and_come_back() {
     let kind = "legs_with_metadata_are_behind_and_come_back";
     attack(kind, 60, odds, FULL);
 }
+
+#[test]
+fn legs_are_told_that_they_may_be_behind_and_that_they_may_not() {
+    let odds = Odds {
+        metadata: true,
+        flags: 400,
+        power_cuts: 6,
+        comes_back: 700,
+        background: 300,
+        by_hand: 100,
+        write_error: 2,
+        replace: 20,
+        ..BEHIND
+    };
+    let kind = "legs_are_told_that_they_may_be_behind_and_that_they_may_not";
+    attack(kind, 60, odds, FULL);
+}

@@ -1,7 +1,7 @@
 //! What legs do, and what is done to them.
 
 use heliostat_engine::{
-    AddRefusal, Event, FaultReason, Input, LegConfig, LegState, Missed, Spare, SpareId,
+    AddRefusal, Event, FaultReason, Input, LegConfig, LegFlags, LegState, Missed, Spare, SpareId,
 };
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng, StatusRun};
 
@@ -263,6 +263,12 @@ impl World {
         let is_begun = self.events[before..].contains(&begun);
         self.check(is_begun == may, || format!("{leg}: begun {is_begun}"));
         is_begun
+    }
+
+    /// Something else is said of a leg. It may be behind until that it is not is durable.
+    pub(crate) fn set_flags(&mut self, leg: LegId, flags: LegFlags) {
+        self.say(|| format!("{leg} is {flags:?}"));
+        self.input(Input::SetFlags { leg, flags });
     }
 
     /// There is one more spare.

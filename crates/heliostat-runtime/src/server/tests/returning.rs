@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heliostat_format::NewBitmap;
+use heliostat_format::{DeviceFlags, NewBitmap};
 use heliostat_types::Extent;
 
 use crate::rig::{Job, Notes, Rig, file, file_options, new_array};
@@ -13,7 +13,7 @@ use crate::{ArrayOptions, ArrayStatus, CreateOptions, RateChange};
 const REBUILD_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A served mirror of so many legs, and their files.
-fn mirror(scratch: &Scratch, count: usize) -> (Rig, ArrayOptions, Vec<String>) {
+pub(super) fn mirror(scratch: &Scratch, count: usize) -> (Rig, ArrayOptions, Vec<String>) {
     let options = file_options(scratch, count);
     let array = CreateOptions {
         bitmap: Some(NewBitmap {
@@ -46,27 +46,44 @@ fn fail(rig: &Rig, legs: &[&str]) {
     }
 }
 
-fn when_done(rig: &Rig) -> ArrayStatus {
+/// How the array is when it is so.
+pub(super) fn when(rig: &Rig, is_so: impl Fn(&ArrayStatus) -> bool) -> ArrayStatus {
     let start = Instant::now();
     loop {
         let status = rig.handle.status().unwrap();
-        let mut legs = status.legs.iter();
-        if status.background.is_none() && legs.all(|leg| leg.state != "rebuilding") {
+        if is_so(&status) {
             return status;
         }
         assert!(start.elapsed() < REBUILD_TIME_MAX, "{status:?}");
     }
 }
 
+fn when_done(rig: &Rig) -> ArrayStatus {
+    when(rig, |status| {
+        let mut legs = status.legs.iter();
+        status.background.is_none() && legs.all(|leg| leg.state != "rebuilding")
+    })
+}
+
+/// How the array is when it lacks nothing.
+pub(super) fn when_whole(rig: &Rig) -> ArrayStatus {
+    when(rig, |status| {
+        status.replacement.is_none() && status.legs_in_sync == status.legs_wanted
+    })
+}
+
 /// Adds a leg, which has to be said in these words, and waits until it is filled.
 fn add(rig: &Rig, leg: &str, words: &str) {
-    let told = rig.handle.add(leg, false).unwrap();
+    let told = rig.handle.add(leg, false, DeviceFlags::default()).unwrap();
     assert!(told.contains(words), "{told}");
     when_done(rig);
 }
 
 fn refusal(rig: &Rig, leg: &str) -> String {
-    rig.handle.add(leg, false).unwrap_err().to_string()
+    rig.handle
+        .add(leg, false, DeviceFlags::default())
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -90,6 +107,14 @@ fn legs_that_failed_in_turn_come_back_in_any_order() {
     rig.stop();
     let rig = Rig::start(&options).unwrap();
     add(&rig, &files[0], by_bits);
+    rig.stop();
+    let rig = Rig::start(&options).unwrap();
+    let note = rig.notes.iter().find(|note| note.contains(&files[1]));
+    let note = note.expect("leg 1 is out");
+    assert!(
+        note.contains("brings it back") && !note.contains("--force"),
+        "{note}"
+    );
     add(&rig, &files[1], by_bits);
     assert_eq!(rig.handle.status().unwrap().legs_in_sync, 3);
     rig.stop();
@@ -116,17 +141,23 @@ fn a_leg_whose_place_was_taken_comes_back_as_a_new_one() {
     add(&rig, &files[1], "leg 0 now: as a new one");
     assert_eq!(when_done(&rig).legs_in_sync, 2);
     // Where nobody is missing it waits for that.
-    let told = rig.handle.add(&files[2], false).unwrap();
+    let told = rig
+        .handle
+        .add(&files[2], false, DeviceFlags::default())
+        .unwrap();
     assert!(told.contains("is a spare now"), "{told}");
     // It has no data of the array any more that could be newer.
     rig.handle.remove(&files[2]).unwrap();
     fail(&rig, &["0"]);
     add(&rig, &files[2], "leg 0 now: all of it is copied");
     // A leg that was replaced, likewise.
-    rig.handle.replace("1", &files[3], false).unwrap();
-    when_done(&rig);
+    rig.handle.replace("1", Some(&files[3]), false).unwrap();
+    when_whole(&rig);
     rig.handle.remove(&files[0]).unwrap();
-    let told = rig.handle.add(&files[0], false).unwrap();
+    let told = rig
+        .handle
+        .add(&files[0], false, DeviceFlags::default())
+        .unwrap();
     assert!(told.contains("is a spare now"), "{told}");
     rig.stop();
 }
@@ -175,7 +206,10 @@ fn a_leg_that_may_know_more_comes_back_by_force_only() {
     }
     let error = refusal(&rig, &files[1]);
     assert!(error.contains("is newer than disk"), "{error}");
-    let told = rig.handle.add(&files[1], true).unwrap();
+    let told = rig
+        .handle
+        .add(&files[1], true, DeviceFlags::default())
+        .unwrap();
     assert!(told.contains("all of it is copied"), "{told}");
     when_done(&rig);
     rig.stop();

@@ -1,0 +1,121 @@
+//! Spares that take the place of a leg that still serves.
+
+use heliostat_format::DeviceFlags;
+use heliostat_leg::LegSpec;
+
+use super::returning::{mirror, when_whole};
+use crate::rig::Rig;
+use crate::scratch::Scratch;
+use crate::{ArrayOptions, FlagChange, RateChange};
+
+fn refusal(rig: &Rig, leg: &str, by: Option<&str>) -> String {
+    let error = rig.handle.replace(leg, by, false);
+    error.unwrap_err().to_string()
+}
+
+fn add(rig: &Rig, spare: &str) {
+    let told = rig.handle.add(spare, false, DeviceFlags::default());
+    assert!(told.unwrap().contains("is a spare now"));
+}
+
+#[test]
+fn a_spare_replaces_a_leg_that_serves() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 2);
+    let error = refusal(&rig, "0", None);
+    assert!(error.contains("has no spare; name the leg"), "{error}");
+    add(&rig, &files[2]);
+    add(&rig, &files[3]);
+    let twice = rig.handle.add(&files[3], true, DeviceFlags::default());
+    let error = twice.unwrap_err().to_string();
+    assert!(error.contains("is a spare of disk already"), "{error}");
+    let error = refusal(&rig, "7", None);
+    assert!(error.contains("is none of the legs"), "{error}");
+    // The one that is named, and then any.
+    let told = rig.handle.replace("0", Some(&files[3]), false).unwrap();
+    assert!(told.contains("leg3 replaces"), "{told}");
+    let error = refusal(&rig, "1", None);
+    assert!(error.contains("is being replaced already"), "{error}");
+    let status = when_whole(&rig);
+    assert_eq!(
+        (&status.legs[0].leg, &status.spares[..]),
+        (&files[3], &files[2..3])
+    );
+    let told = rig.handle.replace("1", None, false).unwrap();
+    assert!(told.contains("leg2 replaces"), "{told}");
+    let status = when_whole(&rig);
+    assert_eq!((&status.legs[1].leg, status.spares.len()), (&files[2], 0));
+    assert_eq!(status.legs_in_sync, 2);
+    rig.stop();
+    let legs = [&files[3], &files[2]].map(|leg| LegSpec::parse(leg).unwrap());
+    let legs = legs.to_vec();
+    let rig = Rig::start(&ArrayOptions { legs, ..options }).unwrap();
+    assert_eq!(rig.handle.status().unwrap().legs_in_sync, 2);
+    rig.stop();
+}
+
+#[test]
+fn a_spare_that_is_needed_more_or_too_small_replaces_nothing() {
+    let scratch = Scratch::new();
+    let (rig, _, files) = mirror(&scratch, 3);
+    add(&rig, &files[3]);
+    // So slow that it is under way for as long as this takes.
+    let slow = RateChange {
+        min_bytes_per_s: Some(0),
+        max_bytes_per_s: Some(1),
+    };
+    rig.handle.change_rates(slow).unwrap();
+    rig.handle.fail("0").unwrap();
+    rig.handle.fail("1").unwrap();
+    let error = refusal(&rig, "2", None);
+    assert!(error.contains("has no spare"), "it took the place: {error}");
+    let error = refusal(&rig, "2", Some(&files[4]));
+    assert!(error.contains("leg 1 of disk is out"), "{error}");
+    assert!(error.contains(" --control-dir /"), "{error}");
+    rig.stop();
+}
+
+#[test]
+fn what_is_said_of_a_leg_is_kept_on_it() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 2);
+    let change = |write_mostly, failfast| FlagChange {
+        write_mostly,
+        failfast,
+    };
+    let told = rig.handle.set_flags("1", change(Some(true), None)).unwrap();
+    assert!(told.ends_with("is write-mostly, not failfast"), "{told}");
+    let told = rig.handle.set_flags(&files[1], change(None, Some(true)));
+    assert!(told.unwrap().ends_with("is write-mostly, failfast"));
+    let error = rig.handle.set_flags("2", change(None, Some(true)));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("is none of the legs"), "{error}");
+    rig.crash();
+    let rig = Rig::start(&options).unwrap();
+    let leg = rig.handle.status().unwrap().legs.remove(1);
+    assert!(leg.write_mostly && leg.failfast);
+    rig.handle
+        .set_flags("1", change(Some(false), None))
+        .unwrap();
+    // A leg that is out cannot be told, and is told when it is added.
+    rig.handle.fail("1").unwrap();
+    let error = rig.handle.set_flags("1", change(Some(true), None));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it is out"), "{error}");
+    let flags = DeviceFlags::WRITE_MOSTLY;
+    rig.handle.add(&files[1], false, flags).unwrap();
+    let leg = when_whole(&rig).legs.remove(1);
+    assert!(leg.write_mostly && leg.failfast);
+    // So is a spare.
+    rig.handle.add(&files[2], false, flags).unwrap();
+    let error = rig.handle.set_flags(&files[2], change(Some(false), None));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("is a spare"), "{error}");
+    rig.handle.fail("0").unwrap();
+    let leg = when_whole(&rig).legs.remove(0);
+    assert_eq!(
+        (&leg.leg, leg.write_mostly, leg.failfast),
+        (&files[2], true, false)
+    );
+    rig.stop();
+}
