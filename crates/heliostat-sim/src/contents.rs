@@ -84,6 +84,16 @@ pub(crate) fn version_of_sector(bytes: &[u8], sector: u64) -> Option<u64> {
     (!differs).then_some(version)
 }
 
+/// What is told of bytes that are zeros: which write put them there, they do not say.
+pub(crate) const ZEROS: u64 = u64::MAX - 1;
+
+/// The version whose bytes these are, or [`ZEROS`]; `None` where they are no write's bytes of this
+/// sector, nor zeros.
+pub(crate) fn held_in_sector(bytes: &[u8], sector: u64) -> Option<u64> {
+    let version = version_of_sector(bytes, sector);
+    version.or_else(|| bytes.iter().all(|byte| *byte == 0).then_some(ZEROS))
+}
+
 /// 2^64 over the golden ratio: consecutive words differ in about half of their bits.
 const FILLER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 

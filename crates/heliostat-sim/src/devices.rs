@@ -47,6 +47,8 @@ pub(crate) fn build_legs(scenario: &Scenario, map: &Map) -> Vec<SimLeg> {
         );
         let mut leg = SimLeg::new(model, store, luck, &spec.model);
         leg.device = index;
+        let luck = RandomStream::new(scenario.seed, "trims", index as u64).below(4);
+        leg.trims_to_zeros = !array.trims || luck > 0;
         leg.made = made;
         leg.medium = medium.map(Box::new);
         leg.is_shared = !spec.device.is_empty();

@@ -29,6 +29,8 @@ pub(crate) struct SimLeg {
     pub(crate) forgets_flushes: bool,
     /// The same, of data alone.
     pub(crate) forgets_data: bool,
+    /// Whether what is trimmed reads as zeros; otherwise it stays as it is.
+    pub(crate) trims_to_zeros: bool,
     /// Whether other legs lie on the device, so that what they do changes what comes of it.
     pub(crate) is_shared: bool,
     /// The device's luck.
@@ -115,6 +117,7 @@ impl SimLeg {
             medium: None,
             forgets_flushes: false,
             forgets_data: false,
+            trims_to_zeros: true,
             is_shared: false,
             luck,
             samples: false,
@@ -404,6 +407,7 @@ impl SimLeg {
                         let store = &mut self.store;
                         medium.write(&op, in_flight.fate, sector, (bytes, is_tainted), store);
                     }
+                    OpKind::Trim if !self.trims_to_zeros => {}
                     OpKind::Trim | OpKind::WriteZeroes => {
                         let zeros = (&[0; SECTOR][..], false);
                         let store = &mut self.store;

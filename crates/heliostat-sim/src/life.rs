@@ -12,6 +12,8 @@ mod places;
 mod scrub;
 mod spoil;
 mod start;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +42,8 @@ pub(crate) struct Lives {
     /// Those of them that were written since, and when that was answered: until it is flushed, the
     /// next power cut may bring them back.
     rewritten: BTreeMap<u64, Moment>,
+    /// Whether a leg has fallen out since the start.
+    has_lost_legs: bool,
     /// The legs in sync that the array was started on, while clients are not served yet.
     waits_for: Option<LegSet>,
     /// Whether legs in sync are equal but for what is being written: they were at the start, or the
@@ -91,6 +95,12 @@ impl Simulation {
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.seen.cut += u64::from(is_replacing);
         lives.current = in_sync;
+        if lives.has_lost_legs {
+            // What was written since and not flushed is gone again, and so is who was read.
+            let unequal: Vec<u64> = lives.unequal.keys().copied().collect();
+            self.allow_versions_of(in_sync, &unequal);
+        }
+        let lives = self.lives.as_mut().expect("the array has metadata");
         lives.out = lives.out.difference(in_sync);
         lives.distrusted = lives.distrusted.difference(in_sync);
         if self.is_metadata_damaged() {
@@ -140,6 +150,7 @@ impl Simulation {
         let all = LegSet::first(self.legs.len());
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.waits_for = Some(in_sync);
+        lives.has_lost_legs = false;
         lives.out = all.difference(in_sync);
     }
 
@@ -186,6 +197,7 @@ impl Simulation {
             return;
         }
         lives.out.insert(leg);
+        lives.has_lost_legs = true;
         let all = Extent::new(0, self.engine.map().size_bytes());
         self.read_elsewhere(leg, all);
     }
@@ -228,10 +240,10 @@ impl Simulation {
             return;
         };
         let map = self.engine.map();
-        for sector in sectors
-            .iter()
-            .filter(|sector| !lives.rewritten.contains_key(sector))
-        {
+        for sector in sectors {
+            if lives.rewritten.contains_key(sector) && !self.power.is_off() {
+                continue;
+            }
             let versions = &lives.unequal[sector];
             for leg in map.holders(sector * SECTOR_BYTES).intersection(legs) {
                 let version = self.legs[leg.index()].store.version(*sector);

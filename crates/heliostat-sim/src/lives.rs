@@ -33,6 +33,8 @@ const LEG_TIMEOUT: Duration = Duration::from_ms(400);
 
 /// The seeds below follow from other rules, and stay.
 const FIRST_WITH_HARM: u64 = 1_000;
+/// The same.
+const FIRST_WITH_TRIMS: u64 = 1_795_345_000_000;
 
 /// From when to when clients ask.
 type Burst = (Duration, Duration);
@@ -70,6 +72,7 @@ impl Trial {
         if seed >= FIRST_WITH_HARM && harm.below(6) == 0 {
             faults.push(random_harm(harm, leg_count, at));
         }
+        array.trims = seed >= FIRST_WITH_TRIMS && seed.is_multiple_of(3);
         let policy = random_policy(prng);
         let scenario = Scenario {
             name: "life".to_owned(),
@@ -154,6 +157,7 @@ impl Trial {
         let end = scenario.seconds;
         let roles = scenario.array.legs.len();
         let block_bytes = pick(prng, &[512, 4096]);
+        scenario.array.trims = prng.below(2) == 0;
         let mut faults = Vec::new();
         for extra in 0..1 + small(prng.below(2)) {
             let mut leg = life_leg(prng, block_bytes);
@@ -252,6 +256,7 @@ fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
         leg_timeout: LEG_TIMEOUT,
         write_behind: 0,
         hbas: Vec::new(),
+        trims: false,
         metadata: Some(MetadataSpec {
             data_offset_bytes: 65_536 << prng.below(5),
             bitmap_chunk_bytes: if no_bitmap { 0 } else { 4096 << prng.below(6) },

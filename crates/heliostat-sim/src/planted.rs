@@ -70,6 +70,8 @@ pub(crate) enum Planted {
     HandoverNotDurable,
     /// A leg that is to replace another one says that it is whole while it is being filled.
     ReplacementWhole,
+    /// Legs are trimmed that do not read zeros afterwards.
+    TrimAnywhere,
     /// A spare that takes a place is copied nothing.
     SpareNotFilled,
     /// A scrub sees no difference.
@@ -148,7 +150,7 @@ impl Row {
 }
 
 /// All of them.
-const PLANTED: [Row; 39] = [
+const PLANTED: [Row; 41] = [
     Row::of_all("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
     Row::of_all(
         "stale-read",
@@ -307,6 +309,15 @@ const PLANTED: [Row; 39] = [
         Planted::SpareNotFilled,
         "differ in sector",
     ),
+    Row::supplied("trim-anywhere", Planted::TrimAnywhere, "differ in sector"),
+    Row {
+        is_watched: true,
+        ..Row::supplied(
+            "trim-anywhere-watched",
+            Planted::TrimAnywhere,
+            "does not read zeros afterwards",
+        )
+    },
     Row::tended("scrub-blind", Planted::ScrubBlind, "a check has counted"),
     Row::tended("repair-blind", Planted::ScrubBlind, "a repair has left"),
     Row::of_all(

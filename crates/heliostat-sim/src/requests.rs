@@ -6,7 +6,7 @@ use heliostat_types::{
 };
 use heliostat_workload::{Ask, Step};
 
-use crate::contents::{SECTOR, fill_sector, sampled_sectors, version_of_sector};
+use crate::contents::{SECTOR, fill_sector, held_in_sector, sampled_sectors};
 use crate::planted::Planted;
 use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
@@ -34,6 +34,19 @@ pub(crate) struct Pending {
     pub(crate) arrived_at: Instant,
     /// When it went into the engine, in the order of events; of a write, its version.
     began: Moment,
+    /// What a write is.
+    change: Change,
+}
+
+/// What a client's write is to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Bytes.
+    Bytes,
+    /// Zeros, without sending them.
+    Zeroes,
+    /// A trim.
+    Trim,
 }
 
 impl Requests {
@@ -109,6 +122,7 @@ impl Simulation {
             since,
             arrived_at: self.now,
             began: 0,
+            change: Change::Bytes,
         };
         self.begin_request(pending);
     }
@@ -146,12 +160,30 @@ impl Simulation {
     fn submit(&mut self, number: u64) -> bool {
         let pending = *self.requests.pending_mut(number);
         let mut began = 0;
+        let mut change = Change::Bytes;
         let kind = match pending.ask {
             Ask::Read(extent) => {
                 if let Some(shadow) = &mut self.shadow {
                     began = shadow.begin_read();
                 }
                 RequestKind::Read { extent }
+            }
+            Ask::Write(extent) if self.next_change() != Change::Bytes => {
+                change = self.next_change();
+                let shadow = self.shadow.as_mut();
+                began = shadow
+                    .expect("kept where there are writes")
+                    .begin_zeros(extent);
+                let fua = self.is_durable_write(began);
+                match change {
+                    Change::Trim => RequestKind::Trim { extent, fua },
+                    Change::Bytes | Change::Zeroes => RequestKind::WriteZeroes {
+                        extent,
+                        fua,
+                        may_trim: began.is_multiple_of(3),
+                        fast_only: false,
+                    },
+                }
             }
             Ask::Write(extent) => {
                 let Some(buffer) = self.engine.alloc_write(extent) else {
@@ -175,7 +207,8 @@ impl Simulation {
                 RequestKind::Flush
             }
         };
-        self.requests.pending_mut(number).began = began;
+        let slot = self.requests.pending_mut(number);
+        (slot.began, slot.change) = (began, change);
         let client = self.clients.client(pending.client).id;
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
@@ -260,6 +293,12 @@ impl Simulation {
             Ask::Write(extent) => {
                 let lost_leg = self.engine.in_sync().count() < self.engine.map().legs();
                 let (version, ok) = (pending.began, result.is_ok());
+                if ok && pending.change == Change::Trim {
+                    // It has left zeros, or all as it was: who reads it, knows.
+                    shadow.end_write(extent, version, false, false);
+                    self.change_was_answered();
+                    return;
+                }
                 if ok && is_durable {
                     shadow.end_durable_write(extent, version);
                 } else {
@@ -276,6 +315,16 @@ impl Simulation {
                 self.note_flush(pending.began);
             }
             Ask::Flush => {}
+        }
+    }
+
+    /// What the next write of a client is.
+    fn next_change(&self) -> Change {
+        let shadow = self.shadow.as_ref().filter(|_| self.scenario.array.trims);
+        match shadow.map(|shadow| shadow.now() % 11) {
+            Some(3) => Change::Zeroes,
+            Some(7) => Change::Trim,
+            _ => Change::Bytes,
         }
     }
 
@@ -361,7 +410,7 @@ impl Simulation {
         let place_of = |sector| memory.start + index(sector - first) * SECTOR;
         let version_of = |sector| {
             let start = place_of(sector);
-            version_of_sector(&arena.bytes[start..start + kept_bytes], sector)
+            held_in_sector(&arena.bytes[start..start + kept_bytes], sector)
         };
         let is_damaged = |sector| !arena.is_clean() && arena.is_tainted(place_of(sector));
         let checked = match &mut self.shadow {

@@ -90,6 +90,9 @@ pub struct ArraySpec {
     pub hbas: Vec<HbaSpec>,
     /// The metadata that its legs carry; `None`: they hold data and nothing else.
     pub metadata: Option<MetadataSpec>,
+    /// Whether clients also trim, and write zeroes: what of their writes is which, is chance. Of
+    /// arrays with metadata.
+    pub trims: bool,
     /// What it does beside serving clients; of raw legs only.
     pub background: Option<BackgroundSpec>,
 }
@@ -231,6 +234,7 @@ impl ArraySpec {
             write_behind: 0,
             hbas: Vec::new(),
             metadata: None,
+            trims: false,
             background: None,
         }
     }
@@ -299,6 +303,9 @@ impl ArraySpec {
         if behind.count() > 0 && !has_metadata {
             let text = "part: only an array with metadata can be given legs";
             return Err(error("array", text));
+        }
+        if self.trims && !has_metadata {
+            return Err(error("array", "trims: of arrays with metadata alone"));
         }
         Ok(())
     }

@@ -67,6 +67,9 @@ impl ArraySpec {
             keys.push(("data_offset", exact_size(metadata.data_offset_bytes)));
             keys.push(("bitmap_chunk", exact_size(metadata.bitmap_chunk_bytes)));
         }
+        if self.trims {
+            keys.push(("trims", "true".to_owned()));
+        }
         if let Some(spec) = self.background {
             keys.push(("background", spec.work.name().to_owned()));
             keys.push(("resync_min", exact_rate(spec.rate_min)));

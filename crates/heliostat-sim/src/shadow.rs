@@ -21,6 +21,8 @@ use std::fmt;
 
 use heliostat_types::{Extent, SECTOR_BYTES};
 
+use crate::contents::ZEROS;
+
 /// A moment in the order of events: what begins or ends gets the next number. Also the version of
 /// the write that begins then.
 pub(crate) type Moment = u64;
@@ -59,6 +61,19 @@ struct Version {
     /// The write, not ended, that a read has shown in its place, where it is overwritten for that
     /// alone; otherwise [`NEVER`].
     seen_instead: Moment,
+    /// Its bytes are zeros, which do not say which write put them there.
+    is_zeros: bool,
+}
+
+impl Version {
+    /// Whether bytes that tell of `version` may be those of this one.
+    const fn is_told_by(&self, version: Moment) -> bool {
+        if self.is_zeros {
+            version == ZEROS
+        } else {
+            version == self.version
+        }
+    }
 }
 
 /// What is wrong with the bytes of a sector.
@@ -117,6 +132,15 @@ impl Shadow {
 
     /// A write begins; its version.
     pub(crate) fn begin_write(&mut self, extent: Extent) -> Moment {
+        self.begin_change(extent, false)
+    }
+
+    /// A write of zeros begins, or a trim, which leaves zeros or nothing changed; its version.
+    pub(crate) fn begin_zeros(&mut self, extent: Extent) -> Moment {
+        self.begin_change(extent, true)
+    }
+
+    fn begin_change(&mut self, extent: Extent, is_zeros: bool) -> Moment {
         let version = self.tick();
         let oldest_read = self.reads.first().copied().unwrap_or(NOT_YET);
         for granule in self.granules_of(extent) {
@@ -127,6 +151,7 @@ impl Shadow {
                     overwritten: NOT_YET,
                     superseded: NOT_YET,
                     seen_instead: NEVER,
+                    is_zeros: false,
                 }]
             });
             // What was overwritten before every read in flight began can be no one's answer, unless
@@ -150,6 +175,7 @@ impl Shadow {
                 overwritten: NOT_YET,
                 superseded: NOT_YET,
                 seen_instead: NEVER,
+                is_zeros,
             });
         }
         version
@@ -287,18 +313,19 @@ impl Shadow {
     /// Whether a read that began at `began` may return `version` for a part of the granule.
     fn check_version(&self, granule: u64, began: Moment, version: Moment) -> Result<(), Wrong> {
         let Some(versions) = self.granules.get(&granule) else {
-            return if version == NEVER {
-                Ok(())
-            } else {
-                Err(Wrong::NeverWritten)
+            return match version {
+                NEVER => Ok(()),
+                ZEROS => Err(Wrong::Damaged),
+                _ => Err(Wrong::NeverWritten),
             };
         };
-        let mut versions = versions.iter();
-        match versions.find(|known| known.version == version) {
-            Some(known) if known.overwritten <= began => Err(Wrong::Overwritten),
+        let mut told = versions.iter().filter(|known| known.is_told_by(version));
+        match told.clone().next() {
+            Some(_) if told.all(|known| known.overwritten <= began) => Err(Wrong::Overwritten),
             Some(_) => Ok(()),
             // Forgotten, as all reads in flight began after it was overwritten, or never known.
             None if version < self.clock => Err(Wrong::Overwritten),
+            None if version == ZEROS => Err(Wrong::Damaged),
             None => Err(Wrong::NeverWritten),
         }
     }
@@ -323,9 +350,17 @@ impl Shadow {
             overwritten: NOT_YET,
             superseded: NOT_YET,
             seen_instead: NEVER,
+            is_zeros: version == ZEROS,
         };
-        match versions.iter_mut().find(|known| known.version == version) {
-            Some(known) if known.overwritten < NOT_YET => *known = again,
+        // Of zeros, the newest.
+        let known = versions.iter_mut().rfind(|known| known.is_told_by(version));
+        match known {
+            Some(known) if known.overwritten < NOT_YET => {
+                *known = Version {
+                    version: known.version,
+                    ..again
+                };
+            }
             Some(_) => {}
             None => versions.push(again),
         }
@@ -336,13 +371,16 @@ impl Shadow {
     fn observe(&mut self, granule: u64, began: Moment, version: Moment) {
         let now = self.tick();
         if let Some(versions) = self.granules.get_mut(&granule) {
-            let read = versions.iter().find(|known| known.version == version);
+            // Where several may have been, the one that says least.
+            let read = versions.iter().filter(|known| known.is_told_by(version));
+            let read = read.max_by_key(|known| known.ended);
             let ended = read.map_or(NOT_YET, |known| known.ended);
+            let seen = read.map_or(version, |known| known.version);
             for other in versions {
-                if other.version != version && other.ended <= began {
+                if !other.is_told_by(version) && other.ended <= began {
                     let is_known = other.overwritten < NOT_YET && other.seen_instead == NEVER;
                     if ended == NOT_YET && !is_known {
-                        other.seen_instead = version;
+                        other.seen_instead = seen;
                     }
                     other.overwritten = other.overwritten.min(now);
                     other.superseded = other.superseded.min(ended);
@@ -361,7 +399,7 @@ impl Shadow {
 mod tests {
     use heliostat_types::Extent;
 
-    use super::{Moment, Shadow, Wrong};
+    use super::{Moment, Shadow, Wrong, ZEROS};
 
     const GRANULE: Extent = Extent::new(4096, 4096);
 
@@ -546,6 +584,32 @@ mod tests {
             Ok(()),
             "the flush covers no write in flight"
         );
+    }
+
+    /// Zeros do not say whose they are, and a trim may have left what was there: whichever is read
+    /// first stays.
+    #[test]
+    fn what_was_trimmed_reads_as_zeros_or_as_before_for_good() {
+        for (first, other) in [(true, false), (false, true)] {
+            let mut shadow = Shadow::new(4096, true);
+            let old = write(&mut shadow);
+            assert_eq!(read_now(&mut shadow, ZEROS), Err(Wrong::Damaged));
+            let trim = shadow.begin_zeros(GRANULE);
+            shadow.end_write(GRANULE, trim, false, false);
+            let told = |is_zeros: bool| if is_zeros { ZEROS } else { old };
+            assert_eq!(read_now(&mut shadow, told(first)), Ok(()));
+            assert_eq!(read_now(&mut shadow, told(other)), Err(Wrong::Overwritten));
+            flush(&mut shadow);
+            shadow.cut_power();
+            assert!(read_now(&mut shadow, told(other)).is_err());
+            assert_eq!(read_now(&mut shadow, told(first)), Ok(()));
+        }
+        let mut shadow = Shadow::new(4096, false);
+        let old = write(&mut shadow);
+        let zeros = shadow.begin_zeros(GRANULE);
+        shadow.end_write(GRANULE, zeros, true, false);
+        assert_eq!(read_now(&mut shadow, old), Err(Wrong::Overwritten));
+        assert_eq!(read_now(&mut shadow, ZEROS), Ok(()));
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::ops::{Deref, DerefMut, Range};
 use heliostat_engine::Map;
 use heliostat_types::{Extent, LegId, SECTOR_BYTES};
 
-use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
+use crate::contents::{
+    Fidelity, SECTOR, fill_sector, held_in_sector, sampled_sectors, version_of_sector,
+};
 
 /// Sectors of a page: the unit in which memory is taken.
 const PAGE_SECTORS: usize = 8;
@@ -302,12 +304,12 @@ impl Store {
         });
     }
 
-    /// The version of a sector of the array, which this leg holds; `None` where its bytes are no
-    /// write's.
+    /// The version of a sector of the array, which this leg holds, or that it is zeros; `None`
+    /// where its bytes are no write's.
     pub(crate) fn version(&self, sector: u64) -> Option<u64> {
         let place = self.place_of(sector);
         let whole = self.version_of_whole(place);
-        whole.or_else(|| version_of_sector(&self.sector(place), sector))
+        whole.or_else(|| held_in_sector(&self.sector(place), sector))
     }
 
     /// Whether a sector of this leg and one of another, which hold the same one of the array, hold
@@ -424,7 +426,9 @@ mod tests {
     use heliostat_types::{Extent, LegId};
 
     use super::{Store, as_index};
-    use crate::contents::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
+    use crate::contents::{
+        Fidelity, SECTOR, ZEROS, fill_sector, sampled_sectors, version_of_sector,
+    };
 
     fn mirrored(size_bytes: u64, fidelity: Fidelity) -> Store {
         Store::new(Map::mirror(1, size_bytes), LegId::new(0), fidelity)
@@ -451,7 +455,7 @@ mod tests {
             assert_eq!(store.version(31), Some(0));
             assert_eq!(store.version((1 << 31) - 1), Some(0));
             store.zero(Extent::new(14 * 512, 512), |_| true);
-            assert_eq!(store.version(14), None);
+            assert_eq!(store.version(14), Some(ZEROS));
         }
     }
 

@@ -14,7 +14,7 @@ use super::unknown_key;
 use crate::contender::Contender;
 
 /// The keys of `[array]`.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 19] = [
     "level",
     "layout",
     "chunk",
@@ -30,6 +30,7 @@ pub(super) const KEYS: [&str; 18] = [
     "write_behind",
     "data_offset",
     "bitmap_chunk",
+    "trims",
     "background",
     "resync_min",
     "resync_max",
@@ -259,6 +260,10 @@ fn set(
                 return Err(wrong("no leg answers in no time".to_owned()));
             }
             array.leg_timeout = Duration::from_ns(ns);
+        }
+        "trims" => {
+            let trims = stdx::settings::parse_bool(key, &text);
+            array.trims = trims.map_err(|error| section.error(entry, error))?;
         }
         "write_behind" => {
             let writes = parse_count(key, &text, 0, u64::from(ArraySpec::WRITE_BEHIND_MAX));

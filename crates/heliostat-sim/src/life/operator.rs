@@ -359,11 +359,13 @@ impl Simulation {
     /// What an engine is told of a leg.
     pub(super) fn leg_config(&self, leg: LegId, state: LegState) -> LegConfig {
         let config = engine_config(&self.scenario, self.engine.map().clone(), &self.legs);
-        let made = self.legs[leg.index()].made.as_ref();
+        let sim_leg = &self.legs[leg.index()];
+        let made = sim_leg.made.as_ref();
         let flags = made.expect("the array has metadata").device_flags;
         LegConfig {
             state,
             write_mostly: flags.contains(DeviceFlags::WRITE_MOSTLY),
+            trim_reads_zeros: sim_leg.trims_to_zeros || self.has(Planted::TrimAnywhere),
             // Some devices flush instead.
             fua: self.scenario.seed >> self.device(leg) & 1 == 0,
             ..config.legs[leg.index()]

@@ -41,7 +41,13 @@ impl Simulation {
         }
         let data_offset_bytes = self.scenario.array.data_offset_bytes();
         let at = op.extent.offset();
-        let watched = if at >= data_offset_bytes {
+        let reads_zeros = op.kind != OpKind::Trim || self.legs[op.leg.index()].trims_to_zeros;
+        let watched = if !reads_zeros {
+            let leg = op.leg;
+            Err(format!(
+                "{leg} is trimmed, and does not read zeros afterwards"
+            ))
+        } else if at >= data_offset_bytes {
             self.watch_data(op, memory)
         } else if at == SUPERBLOCK_AT {
             self.watch_superblock(op, memory)

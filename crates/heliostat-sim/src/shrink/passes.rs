@@ -118,13 +118,17 @@ fn remove_leg(scenario: &mut Scenario, gone: usize) {
 }
 
 fn plainer_array(trial: &Trial, _failure: &CheckFailure) -> Vec<Trial> {
-    let changes: [fn(&mut Scenario); 12] = [
+    let changes: [fn(&mut Scenario); 13] = [
         |scenario| {
             scenario.array.layout = Layout::Mirror;
             scenario.array.copies = 0;
         },
         |scenario| scenario.array.write_behind = 0,
-        |scenario| scenario.array.metadata = None,
+        |scenario| scenario.array.trims = false,
+        |scenario| {
+            scenario.array.metadata = None;
+            scenario.array.trims = false;
+        },
         |scenario| {
             if let Some(metadata) = &mut scenario.array.metadata {
                 metadata.data_offset_bytes = 64 << 10;
