@@ -276,10 +276,10 @@ const PLANTED: [Row; 41] = [
         Planted::ClearedWhileOut,
         "would not be copied it",
     ),
-    Row::tended(
+    Row::supplied(
         "cleared-untold",
         Planted::ClearedUntold,
-        "a version that was overwritten",
+        "would not be copied it",
     ),
     Row::supplied(
         "replaced-unflushed",
