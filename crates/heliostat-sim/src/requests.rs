@@ -6,7 +6,7 @@ use heliostat_types::{
 };
 use heliostat_workload::{Ask, Step};
 
-use crate::contents::{SECTOR, fill_sector, held_in_sector, sampled_sectors};
+use crate::contents::{SECTOR, fill_sector, held_in_sector, sampled_sectors, version_of_sector};
 use crate::planted::Planted;
 use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
@@ -408,9 +408,15 @@ impl Simulation {
         let kept_bytes = self.scenario.fidelity.kept_bytes();
         let first = extent.offset() / SECTOR_BYTES;
         let place_of = |sector| memory.start + index(sector - first) * SECTOR;
+        let may_be_zeros = self.scenario.array.trims;
         let version_of = |sector| {
             let start = place_of(sector);
-            held_in_sector(&arena.bytes[start..start + kept_bytes], sector)
+            let bytes = &arena.bytes[start..start + kept_bytes];
+            if may_be_zeros {
+                held_in_sector(bytes, sector)
+            } else {
+                version_of_sector(bytes, sector)
+            }
         };
         let is_damaged = |sector| !arena.is_clean() && arena.is_tainted(place_of(sector));
         let checked = match &mut self.shadow {
