@@ -560,6 +560,7 @@ impl Engine {
         }
         if is_in_sync {
             self.copy_unequal_again();
+            self.hold_readers_of_edges();
         }
         self.orphan_ops(leg);
     }

@@ -227,6 +227,12 @@ impl Locks {
         std::mem::take(&mut lock.readers)
     }
 
+    /// What these legs hold under a lock is not to be read before its release.
+    pub(crate) fn note_late(&mut self, lock: u32, legs: LegSet) {
+        let lock = &mut self.locks[lock];
+        lock.failed = lock.failed.union(legs);
+    }
+
     /// A leg has failed a write under a lock.
     pub(crate) fn note_failed(&mut self, lock: u32, leg: LegId) {
         self.locks[lock].failed.insert(leg);

@@ -109,6 +109,21 @@ impl Engine {
         }
     }
 
+    /// A leg is out that the edges of writes may have been read from, where legs differ since an
+    /// unclean stop. What it held is what reads have seen, and gets to the other legs with those
+    /// writes: until then nobody is shown what they hold instead.
+    pub(crate) fn hold_readers_of_edges(&mut self) {
+        if self.needed.is_empty() {
+            return;
+        }
+        let writable = self.legs.writable();
+        for (_, write) in self.writes.iter() {
+            if write.has_edge_in(&self.needed) {
+                self.locks.note_late(write.lock, writable);
+            }
+        }
+    }
+
     /// The lock is held.
     pub(crate) fn moved_granted(&mut self, turn: &mut Turn<'_>, at: u32) {
         let moved = &mut self.moved[at];

@@ -23,6 +23,7 @@ use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
 use crate::locks::LockOwner;
+use crate::needed::Needed;
 use crate::read::{Piece, PieceOwner};
 use crate::write_behind::Lead;
 
@@ -106,11 +107,7 @@ impl Engine {
         self.writes[index].edges_outstanding = u32::try_from(count).expect("at most two");
         let own_lock = Some(self.writes[index].lock);
         let holders = self.config.map.holders(aligned.offset());
-        if edges
-            .into_iter()
-            .flatten()
-            .any(|edge| self.needed.overlaps(edge.block))
-        {
+        if self.writes[index].has_edge_in(&self.needed) {
             self.make_durable(index);
         }
         for edge in edges.into_iter().flatten() {
@@ -735,6 +732,12 @@ impl Write {
     pub(crate) fn buffers(&self) -> [Option<BufferId>; 3] {
         let [first, second] = scratch_of(&self.edges);
         [self.data.map(|data| data.buffer), first, second]
+    }
+
+    /// Whether what it does not cover of a block lies where legs may differ.
+    pub(crate) fn has_edge_in(&self, needed: &Needed) -> bool {
+        let mut edges = self.edges.iter().flatten();
+        edges.any(|edge| needed.overlaps(edge.block))
     }
 
     /// It has failed, if it had not before.

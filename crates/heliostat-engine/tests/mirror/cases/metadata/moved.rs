@@ -267,3 +267,24 @@ fn what_was_copied_from_a_leg_that_is_lost_is_copied_again_from_the_one_that_is_
     assert_eq!(durable(&world, 0), seen);
     world.settle();
 }
+
+#[test]
+fn what_is_beside_a_write_is_what_was_read_before_its_leg_was_lost() {
+    let mut world = torn();
+    let before = world.read(chunk(5));
+    world.pump();
+    let before = data(&world, before).expect("leg 0 is believed");
+    world.write(Extent::new(chunk(5).offset() + 100, 10));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert_eq!(at_leg(&world, 1, OpKind::Write).len(), 1);
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    end_commits(&mut world);
+    // Leg 1 has something else there until the write has ended.
+    let beside = world.read(chunk(5));
+    assert!(at_leg(&world, 1, OpKind::Read).is_empty());
+    world.pump();
+    let beside = data(&world, beside).expect("leg 1 has it");
+    assert_eq!(beside[..100], before[..100]);
+    assert_eq!(beside[110..], before[110..]);
+    world.settle();
+}
