@@ -227,10 +227,12 @@ impl Locks {
         std::mem::take(&mut lock.readers)
     }
 
-    /// What these legs hold under a lock is not to be read before its release.
-    pub(crate) fn note_late(&mut self, lock: u32, legs: LegSet) {
-        let lock = &mut self.locks[lock];
-        lock.failed = lock.failed.union(legs);
+    /// What these legs hold under the locks of some owners is not to be read before their release.
+    pub(crate) fn note_late(&mut self, legs: LegSet, is_one: impl Fn(LockOwner) -> bool) {
+        let held = self.locks.iter_mut().filter(|lock| lock.blockers == 0);
+        for lock in held.filter(|lock| is_one(lock.owner)) {
+            lock.failed = lock.failed.union(legs);
+        }
     }
 
     /// A leg has failed a write under a lock.

@@ -116,12 +116,15 @@ impl Engine {
         if self.needed.is_empty() {
             return;
         }
-        let writable = self.legs.writable();
-        for (_, write) in self.writes.iter() {
-            if write.has_edge_in(&self.needed) {
-                self.locks.note_late(write.lock, writable);
+        let (writes, needed) = (&self.writes, &self.needed);
+        let has_edge = |owner| match owner {
+            LockOwner::Write(index) => {
+                let write = writes.get(index);
+                write.is_some_and(|write| write.has_edge_in(needed))
             }
-        }
+            LockOwner::Background(_) | LockOwner::Moved(_) | LockOwner::Repair(_) => false,
+        };
+        self.locks.note_late(self.legs.writable(), has_edge);
     }
 
     /// The lock is held.

@@ -37,7 +37,8 @@ fn torn_with_logs() -> World {
 /// The power fails, and all legs are there again.
 fn restart(world: &mut World) {
     world.fail_power();
-    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    let all = LegSet::first(world.legs.len());
+    world.take_up_with(all, 0, Box::new(First));
     world.tell_deadline();
     world.pump();
 }
@@ -286,5 +287,21 @@ fn what_is_beside_a_write_is_what_was_read_before_its_leg_was_lost() {
     let beside = data(&world, beside).expect("leg 1 has it");
     assert_eq!(beside[..100], before[..100]);
     assert_eq!(beside[110..], before[110..]);
+    world.settle();
+}
+
+#[test]
+fn a_write_that_has_ended_holds_no_reader() {
+    let mut world = torn_of(setup(3, 128));
+    let write = world.write(Extent::new(chunk(5).offset() + 100, 10));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    for (leg, outcome) in [(0, Outcome::Good), (1, IO), (2, Outcome::Good)] {
+        end(&mut world, leg, OpKind::Write, outcome);
+    }
+    assert_eq!(answer(&world, write), None, "the fault is not on record");
+    world.fail_leg(LegId::new(2), FaultReason::ByHand);
+    let read = world.read(chunk(5));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(data(&world, read).is_some());
     world.settle();
 }
