@@ -294,9 +294,9 @@ impl Simulation {
                 let lost_leg = self.engine.in_sync().count() < self.engine.map().legs();
                 let (version, ok) = (pending.began, result.is_ok());
                 if ok && pending.change == Change::Trim {
-                    // It has left zeros, or all as it was: who reads it, knows.
+                    // It has left zeros, or all as it was: who reads it, knows. Nothing was
+                    // promised that a leg could lack.
                     shadow.end_write(extent, version, false, false);
-                    self.change_was_answered();
                     return;
                 }
                 if ok && is_durable {
