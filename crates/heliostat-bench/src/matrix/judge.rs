@@ -188,10 +188,15 @@ impl Row {
     }
 
     /// How much of the other policy's work this one does, by the job that comes off worst: the
-    /// median of the ratios of the seeds that both were run with.
+    /// median of the seeds' ratios. Where one was run with fewer seeds, the ratio of the medians:
+    /// seeds may differ a lot, as where streams fall into step.
     pub(super) fn ratio_to(&self, other: &Self) -> f64 {
         let jobs = self.scores.iter().zip(&other.scores);
         let ratios = jobs.map(|(mine, theirs)| {
+            if mine.len() != theirs.len() {
+                let median_of = |scores: &[f64]| median(scores.iter().copied());
+                return ratio(median_of(mine), median_of(theirs));
+            }
             let seeds = mine.iter().zip(theirs);
             median(seeds.map(|(&mine, &theirs)| ratio(mine, theirs)))
         });
@@ -213,4 +218,40 @@ fn ratio(a: f64, b: f64) -> f64 {
     /// A ratio to next to nothing says no more than this.
     const MOST: f64 = 1e6;
     if a == b { 1.0 } else { (a / b).min(MOST) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    /// A policy with these scores by job and seed.
+    fn row(scores: &[&[f64]]) -> Row {
+        Row {
+            policy: String::new(),
+            jobs: Vec::new(),
+            extra: 0.0,
+            shares: Vec::new(),
+            precision: 0.0,
+            rehabilitation: None,
+            during: None,
+            errors: 0,
+            scores: scores.iter().map(|seeds| seeds.to_vec()).collect(),
+        }
+    }
+
+    #[test]
+    fn seeds_are_compared_one_by_one_where_both_have_them() {
+        // A tenth more with each seed, whatever seeds differ by.
+        let (a, b) = (row(&[&[110.0, 220.0, 55.0]]), row(&[&[100.0, 200.0, 50.0]]));
+        assert!((a.ratio_to(&b) - 1.1).abs() < 1e-12);
+        // The first seed alone would say 0.2.
+        let (a, one) = (row(&[&[20.0, 105.0, 110.0]]), row(&[&[100.0]]));
+        assert!((a.ratio_to(&one) - 1.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_worst_job_counts() {
+        let (a, b) = (row(&[&[300.0], &[20.0]]), row(&[&[100.0], &[40.0]]));
+        assert_eq!((a.ratio_to(&b), b.ratio_to(&a)), (0.5, 1.0 / 3.0));
+    }
 }
