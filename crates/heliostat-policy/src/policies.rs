@@ -1,6 +1,7 @@
 //! The policies, one file each. A file holds its tunables, its entry of the registry, and the
 //! policy; `docs/policies/NAME.md` tells people what it does and where it is from.
 
+pub(crate) mod adaptive;
 pub(crate) mod bcachefs;
 pub(crate) mod device;
 pub(crate) mod devid;

@@ -40,7 +40,7 @@ pub enum BareValue {
 }
 
 /// btrfs's own come in btrfs's order, with what others add between its second and its last.
-static POLICIES: [&PolicyInfo; 25] = [
+static POLICIES: [&PolicyInfo; 26] = [
     &policies::pid::INFO,
     &policies::round_robin::INFO,
     &policies::latency::INFO,
@@ -65,6 +65,7 @@ static POLICIES: [&PolicyInfo; 25] = [
     &policies::bcachefs::INFO,
     &policies::p2c::INFO,
     &policies::prequal::INFO,
+    &policies::adaptive::INFO,
     &policies::devid::INFO,
 ];
 

@@ -1,7 +1,6 @@
 //! The section `[array]`: what serves.
 
 use heliostat_engine::{Layout, Map, Raid10};
-use heliostat_policy::find_policy;
 use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
@@ -366,10 +365,13 @@ fn parse_policies(
     Ok(policies)
 }
 
-/// Whether a policy is announced and not there: scenarios that are written for a later version run
-/// under the others meanwhile.
+/// Whether parts of a policy are set that are announced and not there: scenarios that are written
+/// for a later version run under the others meanwhile.
 fn is_to_come(policy: &str) -> bool {
-    const ANNOUNCED: &str = "adaptive";
-    let name = policy.split(':').next().unwrap_or_default();
-    name == ANNOUNCED && find_policy(ANNOUNCED).is_none()
+    const ANNOUNCED: [&str; 2] = ["hedge", "streams"];
+    let Some(("adaptive", values)) = policy.split_once(':') else {
+        return false;
+    };
+    let mut keys = values.split(',').filter_map(|value| value.split_once('='));
+    keys.any(|(key, _)| ANNOUNCED.contains(&key))
 }

@@ -252,7 +252,7 @@ fn values_that_make_no_sense_are_named_with_their_line() {
             pid, round-robin, latency, latency-rr, queue, queue-adaptive, device, roundrobin,
             roundrobin-jain, latency-lifetime, stripe, zol-load, zfs-bonus, zfs, md,
             gmirror-load, gmirror-split, spdk, drbd-least-pending, hst, service-time, bcachefs,
-            p2c, prequal, devid
+            p2c, prequal, adaptive, devid
             dir/mixed.toml:6: array: policies: the array has no leg number 3; counted from 1, it
             has 1, 2
             dir/mixed.toml:6: array: policies: a list is wanted, as in policies = ["pid",

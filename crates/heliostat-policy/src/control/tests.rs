@@ -19,7 +19,7 @@ fn all_policies_are_shown_with_the_active_one_in_brackets() {
         shown.starts_with("[pid] round-robin:262144 latency latency-rr queue "),
         "{shown}"
     );
-    assert!(shown.ends_with(" prequal devid:1"), "{shown}");
+    assert!(shown.ends_with(" prequal adaptive devid:1"), "{shown}");
     assert_eq!(shown.split(' ').count(), all_policies().len());
     store(&mut control, "latency");
     let shown = control.show();
@@ -105,5 +105,5 @@ fn names_alone_are_shown_as_in_2021() {
             .starts_with("[pid] round-robin latency ")
     );
     store(&mut control, "devid:2");
-    assert!(control.show_names().ends_with(" prequal [devid]"));
+    assert!(control.show_names().ends_with(" prequal adaptive [devid]"));
 }

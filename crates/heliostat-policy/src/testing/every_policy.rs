@@ -225,7 +225,7 @@ fn policies_know_their_names_and_say_what_they_watch() {
                 dispatch: true,
                 complete: false,
             },
-            "latency-rr" => Observes::ALL,
+            "latency-rr" | "adaptive" => Observes::ALL,
             "latency" | "queue-adaptive" | "md" | "hst" | "bcachefs" | "prequal" => Observes {
                 dispatch: false,
                 complete: true,

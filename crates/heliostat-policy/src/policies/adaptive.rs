@@ -1,0 +1,202 @@
+//! `adaptive`: each read to the leg that is predicted to end it first. Ours.
+//!
+//! What a leg does is learned from its answers alone: how long a read takes by the load that it
+//! meets (`curve`), whether that depends on where the arm stands (`arm`), and whether the leg is
+//! slower just now than it is known to be (`health`). `choice` is the rule; docs/policies has it
+//! on a page.
+
+mod arm;
+mod choice;
+mod curve;
+mod health;
+mod leg;
+mod streams;
+
+#[cfg(test)]
+mod tests;
+
+use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
+
+use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::registry::{BareValue, PolicyInfo};
+use crate::spec::PolicySpec;
+use crate::tunable::{Tunable, TunableKind};
+use choice::Choice;
+use leg::Leg;
+use streams::{Stream, Streams};
+
+/// Without it a slow leg is left only as fast as its curve is learned.
+const HEALTH: Tunable = Tunable {
+    name: "health",
+    kind: TunableKind::Flag,
+    default: 1,
+    unit: "",
+    description: "whether a leg that turns slow is left at once, and tried again",
+};
+/// Without it hard disks are chosen among as flash is.
+const LOCALITY: Tunable = Tunable {
+    name: "locality",
+    kind: TunableKind::Flag,
+    default: 1,
+    unit: "",
+    description: "whether arms and streams count: the nearest arm, and streams that stay",
+};
+/// 4: a network disk (0.6 ms) takes over where an NVMe drive is saturated (0.25 ms), and a hard
+/// disk (13 ms) never where a SATA drive is (0.4 ms): one read in a thousand that takes 30 times
+/// as long is no gain.
+const SPILL_TIMES: Tunable = Tunable::number(
+    "spill_times",
+    4,
+    (1, 1_000),
+    "times",
+    "how much longer a read may take on an idle leg where the best one is saturated",
+);
+
+pub(crate) static INFO: PolicyInfo = PolicyInfo {
+    name: "adaptive",
+    summary: "the leg that is predicted to end the read first, as it has learned from answers",
+    bare_value: BareValue::Refused,
+    tunables: &[HEALTH, LOCALITY, SPILL_TIMES],
+    build: |spec| Box::new(Adaptive::new(Settings::new(spec))),
+};
+
+/// What people can set.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    health: bool,
+    locality: bool,
+    spill_times: f32,
+}
+
+impl Settings {
+    fn new(spec: &PolicySpec) -> Self {
+        Self {
+            health: spec.value(&HEALTH) == 1,
+            locality: spec.value(&LOCALITY) == 1,
+            spill_times: spec.value(&SPILL_TIMES) as f32,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Adaptive {
+    settings: Settings,
+    legs: Vec<Leg>,
+    streams: Streams,
+    /// The read that was planned last, until it is handed to its leg.
+    planned: Option<Planned>,
+}
+
+/// A read between its plan and its dispatch.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    leg: LegId,
+    address: u64,
+    way: Way,
+}
+
+/// What is known of the way that an arm has to a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It may be any.
+    Any,
+    /// The read before may still be on its way.
+    Unknown,
+    /// None: the arm has come there with the reads before.
+    None,
+}
+
+impl Way {
+    fn of(stream: Option<Stream>, leg: LegId) -> Self {
+        match stream {
+            Some(stream) if stream.is_run_on(leg) => Self::None,
+            Some(stream) if stream.leg == leg => Self::Unknown,
+            _ => Self::Any,
+        }
+    }
+}
+
+impl Adaptive {
+    fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            legs: vec![Leg::default(); LEGS_MAX],
+            streams: Streams::default(),
+            planned: None,
+        }
+    }
+}
+
+impl ReadPolicy for Adaptive {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn observes(&self) -> Observes {
+        Observes::ALL
+    }
+
+    fn configure(&mut self, spec: &PolicySpec) {
+        self.settings = Settings::new(spec);
+    }
+
+    fn plan_read(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        for view in legs {
+            self.legs[view.leg.index()].see(view);
+        }
+        let extent = request.extent;
+        let stream = self.streams.find(extent.offset());
+        let choice = Choice::new(
+            now,
+            extent,
+            stream,
+            legs,
+            &self.legs,
+            &self.streams,
+            self.settings,
+        );
+        let view = &legs[choice.place()];
+        self.planned = Some(Planned {
+            leg: view.leg,
+            address: view.address,
+            way: Way::of(stream, view.leg),
+        });
+        self.streams.note(now, extent, view.leg);
+        ReadPlan::Leg(view.leg)
+    }
+
+    fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+        let planned = self.planned.take();
+        let is_planned =
+            |planned: &Planned| planned.leg == op.leg && planned.address == op.extent.offset();
+        let way = planned
+            .filter(is_planned)
+            .map_or(Way::Any, |planned| planned.way);
+        let leg = &mut self.legs[op.leg.index()];
+        if op.kind == OpKind::Read {
+            leg.read_dispatched(now, op.extent, way);
+        }
+        leg.dispatched(now, op.extent);
+    }
+
+    fn on_complete(&mut self, now: Instant, op: &OpView, _service_time: Duration, ok: bool) {
+        let leg = &mut self.legs[op.leg.index()];
+        if op.kind == OpKind::Read {
+            leg.read_completed(now, op.extent, ok);
+        }
+        leg.completed(now, op.extent);
+    }
+
+    fn reset(&mut self, leg: Option<LegId>) {
+        match leg {
+            Some(leg) => self.legs[leg.index()] = Leg::default(),
+            None => *self = Self::new(self.settings),
+        }
+    }
+}

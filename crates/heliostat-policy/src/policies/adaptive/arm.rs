@@ -1,0 +1,91 @@
+//! How the time of a read grows with the way from where the leg's last one ended: by its root, as
+//! short seeks do. A line through the reads that met an idle leg, by least squares.
+
+/// How many reads a line is of, about: enough that the turning of the platter evens out.
+const READS: f32 = 1_024.0;
+/// A line is drawn anew after so many: it moves slowly, and costs two divisions.
+const READS_PER_LINE: u32 = 16;
+/// The way says something about the time if its mean part is a tenth of the rest at least.
+const TELLS: f32 = 0.1;
+/// Before so many there is no line.
+const READS_MIN: f32 = 32.0;
+
+/// Sums over reads, the older the less weight; roots in those of 10^9 bytes, times in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Arm {
+    weight: f32,
+    root: f32,
+    root_root: f32,
+    time: f32,
+    root_time: f32,
+    /// Reads since the line was drawn, and that line.
+    reads: u32,
+    line: Option<Line>,
+    tells: Option<bool>,
+}
+
+/// Time in ns: `base`, and `slope` for each root.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) base: f32,
+    pub(super) slope: f32,
+}
+
+/// The root of a distance in bytes.
+pub(super) fn root_of(distance: u64) -> f32 {
+    (distance as f32 / 1e9).sqrt()
+}
+
+impl Arm {
+    /// Says whether the line was drawn anew.
+    pub(super) fn learn(&mut self, root: f32, time_ns: f32) -> bool {
+        let keep = 1.0 - 1.0 / READS;
+        let add = |sum: &mut f32, value: f32| *sum = *sum * keep + value;
+        add(&mut self.weight, 1.0);
+        add(&mut self.root, root);
+        add(&mut self.root_root, root * root);
+        add(&mut self.time, time_ns);
+        add(&mut self.root_time, root * time_ns);
+        self.reads += 1;
+        let is_drawn = self.reads == READS_PER_LINE;
+        if is_drawn {
+            self.reads = 0;
+            self.line = self.draw();
+            let share = |line: Line| line.slope * self.root / self.weight;
+            self.tells = self.line.map(|line| share(line) > TELLS * line.base);
+        }
+        is_drawn
+    }
+
+    pub(super) const fn line(&self) -> Option<Line> {
+        self.line
+    }
+
+    fn draw(&self) -> Option<Line> {
+        let spread = self.root_root * self.weight - self.root * self.root;
+        if self.weight < READS_MIN || spread <= 0.0 {
+            return None;
+        }
+        let slope = (self.root_time * self.weight - self.root * self.time) / spread;
+        let slope = slope.max(0.0);
+        let base = (self.time - slope * self.root) / self.weight;
+        Some(Line { base, slope })
+    }
+
+    /// The mean time of a read.
+    pub(super) fn mean(&self) -> Option<f32> {
+        (self.weight >= READS_MIN).then(|| self.time / self.weight)
+    }
+
+    /// How many times as long reads take here as that line says.
+    pub(super) fn ratio_to(&self, base: f32, slope: f32) -> Option<f32> {
+        let mean = self.mean()?;
+        let said = base + slope * self.root / self.weight;
+        (said > 0.0).then(|| mean / said)
+    }
+
+    /// Whether the way says anything about the time; `None` before that is known.
+    pub(super) const fn tells(&self) -> Option<bool> {
+        self.tells
+    }
+}

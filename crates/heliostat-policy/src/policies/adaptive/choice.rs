@@ -1,0 +1,255 @@
+//! The rule: which of the candidates serves this read.
+
+use heliostat_types::{Extent, Instant, LEGS_MAX};
+
+use super::Settings;
+use super::leg::{Forecast, Leg};
+use super::streams::{RUN_BYTES_MIN, Stream, Streams};
+use crate::api::LegView;
+use crate::choice::{STRIPE_BYTES, modulo};
+
+/// Costs within 5 % and 2 us are equal: curves are not known better than that, and where nothing is
+/// lost a read goes where its neighbours went.
+const BAND: f32 = 1.05;
+const BAND_NS: f32 = 2_000.0;
+
+/// A stream moves to a disk only where it leaves one with a fourth more to do, so that streams that
+/// are spread evenly stay where they are: 3 to 2 is no reason, 4 to 2 is one.
+const STREAMS_GAIN: f32 = 0.8;
+/// Between a disk and a leg of another kind it moves only if it takes 0.6 times as long there.
+const STREAM_GAIN: f32 = 0.6;
+/// What a move costs, a seek, is spread over a fourth of the least run.
+const STREAM_MOVE_BYTES: u64 = RUN_BYTES_MIN / 4;
+
+/// Disks that an idle read takes twice as long on are no alternative however near their arm is.
+const GROUP: f32 = 2.0;
+/// Idle ways that differ by 2 % are equal, and the leg that was idle for longest gets the read.
+const WAY_TIE: f32 = 0.02;
+/// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
+const ALIKE: f32 = 1.15;
+/// A busy arm that is near may have twice the queue of the least busy one, and six reads more, so
+/// that no arm is left without work by that.
+const SPILL_READS: u32 = 6;
+
+/// One read and its candidates.
+pub(super) struct Choice<'a> {
+    now: Instant,
+    extent: Extent,
+    stream: Option<Stream>,
+    views: &'a [LegView],
+    legs: &'a [Leg],
+    streams: &'a Streams,
+    settings: Settings,
+    forecasts: [Forecast; LEGS_MAX],
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn new(
+        now: Instant,
+        extent: Extent,
+        stream: Option<Stream>,
+        views: &'a [LegView],
+        legs: &'a [Leg],
+        streams: &'a Streams,
+        settings: Settings,
+    ) -> Self {
+        let mut forecasts = [Forecast::default(); LEGS_MAX];
+        for (forecast, view) in forecasts.iter_mut().zip(views) {
+            let continues = stream.is_some_and(|stream| stream.is_run_on(view.leg));
+            let leg = &legs[view.leg.index()];
+            *forecast = leg.forecast(now, extent.len(), continues, settings.health);
+        }
+        Self {
+            now,
+            extent,
+            stream,
+            views,
+            legs,
+            streams,
+            settings,
+            forecasts,
+        }
+    }
+
+    fn leg(&self, place: usize) -> &Leg {
+        &self.legs[self.views[place].leg.index()]
+    }
+
+    fn places(&self) -> std::ops::Range<usize> {
+        0..self.views.len()
+    }
+
+    /// The place of the leg that serves the read.
+    pub(super) fn place(&self) -> usize {
+        let best = self.lowest(f32::INFINITY, |_| true).unwrap_or(0);
+        if self.forecasts[best].is_trial {
+            return best;
+        }
+        if let Some(stream) = self.stream
+            && self.settings.locality
+            && let Some(home) = self.places().find(|at| self.views[*at].leg == stream.leg)
+            && self.places().any(|at| self.leg(at).turns())
+        {
+            return self.place_of_stream(best, home, &stream);
+        }
+        let best = self.beside_saturated(best);
+        if self.settings.locality && self.leg(best).turns() {
+            return self.nearest(best);
+        }
+        self.among_equals(best)
+    }
+
+    /// The cheapest place below `limit`.
+    fn lowest(&self, limit: f32, may: impl Fn(&Forecast) -> bool) -> Option<usize> {
+        let mut lowest = limit;
+        let mut place = None;
+        for (at, forecast) in self.forecasts[..self.views.len()].iter().enumerate() {
+            if forecast.cost < lowest && may(forecast) {
+                lowest = forecast.cost;
+                place = Some(at);
+            }
+        }
+        place
+    }
+
+    /// A saturated leg does no more for a further read, it only takes longer. An idle one that is
+    /// slower does more, and its read takes longer than the others: no more than `spill_times`.
+    fn beside_saturated(&self, best: usize) -> usize {
+        let forecast = &self.forecasts[best];
+        if !forecast.is_saturated {
+            return best;
+        }
+        let limit = forecast.cost * self.settings.spill_times;
+        self.lowest(limit, |forecast| forecast.has_room)
+            .unwrap_or(best)
+    }
+
+    /// Among equal costs and the fewest in flight: where the stream is, else by offset, so that
+    /// neighbours merge and caches below hold different things.
+    fn among_equals(&self, best: usize) -> usize {
+        let limit = self.forecasts[best].cost * BAND + BAND_NS;
+        let equals = |at: &usize| self.forecasts[*at].cost <= limit;
+        let in_flight = |at: &usize| self.views[*at].in_flight();
+        let least = self.places().filter(equals).map(|at| in_flight(&at)).min();
+        let may = |at: &usize| equals(at) && Some(in_flight(at)) == least;
+        let home = self.stream.map(|stream| stream.leg);
+        let by_offset = modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
+        let mut places = self.places().filter(may);
+        places
+            .clone()
+            .find(|at| Some(self.views[*at].leg) == home)
+            .or_else(|| places.clone().find(|at| *at == by_offset))
+            .or_else(|| places.next())
+            .unwrap_or(best)
+    }
+
+    /// Fewer streams than legs: each read by itself, so that a deep stream runs on several arms in
+    /// turns. Otherwise a stream stays, unless it gains by moving for good.
+    fn place_of_stream(&self, best: usize, home: usize, stream: &Stream) -> usize {
+        let forecast = &self.forecasts[home];
+        let is_alone = self.streams.active(self.now) < self.views.len();
+        if is_alone || !forecast.is_well || stream.run_bytes == 0 {
+            return best;
+        }
+        if stream.run_bytes < RUN_BYTES_MIN {
+            return home;
+        }
+        let mut here = [0u32; LEGS_MAX];
+        self.streams.count(self.now, &mut here);
+        let streams = |at: usize| here[self.views[at].leg.index()];
+        let work = |at: usize, count: u32| count as f32 * self.forecasts[at].random_cost;
+        let mut place = home;
+        let mut lowest = work(home, streams(home)) * STREAMS_GAIN;
+        for at in self.places().filter(|at| self.are_disks(*at, home)) {
+            let cost = work(at, streams(at) + 1);
+            if cost <= lowest {
+                lowest = cost;
+                place = at;
+            }
+        }
+        if place != home {
+            return place;
+        }
+        let size = self.extent.len();
+        let own = self.leg(home).run_in_flight(self.views[home].address, size);
+        let mut lowest = forecast.cost * STREAM_GAIN;
+        for at in self.places() {
+            let cost = self.leg(at).stream_cost(size, own, STREAM_MOVE_BYTES);
+            let may = at != home && !self.are_disks(at, home);
+            if may && self.forecasts[at].is_well && cost < lowest {
+                lowest = cost;
+                place = at;
+            }
+        }
+        place
+    }
+
+    /// Whether both are disks. Between those the number of streams counts, by how slow the disk
+    /// is, and not what other reads between them cost.
+    fn are_disks(&self, at: usize, home: usize) -> bool {
+        let turn = self.leg(at).turns() && self.leg(home).turns();
+        at != home && turn && self.forecasts[at].is_well
+    }
+
+    /// Whether the leg at a place turns as the best one does.
+    fn is_in_group(&self, at: usize, best: usize) -> bool {
+        let forecast = &self.forecasts[at];
+        let limit = GROUP * self.forecasts[best].idle_cost;
+        self.leg(at).turns() && forecast.is_well && forecast.idle_cost <= limit
+    }
+
+    /// Among hard disks: the nearest arm, first of all of those that are idle.
+    fn nearest(&self, best: usize) -> usize {
+        let group = || self.places().filter(|at| self.is_in_group(*at, best));
+        let in_flight = |at: &usize| self.views[*at].in_flight();
+        let least = group().map(|at| in_flight(&at)).min().unwrap_or(0);
+        if !group().any(|at| self.leg(at).distance_tells()) {
+            // Writes move all arms, unseen: turns are left.
+            return group()
+                .filter(|at| in_flight(at) <= least.saturating_add(1))
+                .min_by_key(|at| self.leg(*at).last_read_at())
+                .unwrap_or(best);
+        }
+        let most = match least {
+            0 => return self.nearest_idle(best),
+            1 => 2,
+            _ => least.saturating_add(least.max(SPILL_READS)),
+        };
+        group()
+            .filter(|at| in_flight(at) <= most)
+            .min_by_key(|at| self.leg(*at).way_bytes(self.views[*at].address))
+            .unwrap_or(best)
+    }
+
+    fn nearest_idle(&self, best: usize) -> usize {
+        let idle = || {
+            let in_group = |at: &usize| self.is_in_group(*at, best);
+            let is_idle = |at: &usize| self.views[*at].in_flight() == 0;
+            self.places().filter(in_group).filter(is_idle)
+        };
+        // One line for all: what each has learned alone differs by chance, and an arm that seems
+        // nearer by that would get all reads.
+        let lines = || idle().filter_map(|at| self.leg(at).arm().line());
+        let count = lines().count() as f32;
+        let base = lines().map(|line| line.base).sum::<f32>() / count.max(1.0);
+        let slope = lines().map(|line| line.slope).sum::<f32>() / count.max(1.0);
+        let slope = if count > 0.0 { slope } else { 1.0 };
+        let mut place = best;
+        let mut lowest = f32::INFINITY;
+        let mut idle_since = Instant::MAX;
+        for at in idle() {
+            let leg = self.leg(at);
+            let ratio = leg.arm().ratio_to(base, slope).unwrap_or(1.0);
+            let is_alike = ratio < ALIKE && ratio * ALIKE > 1.0;
+            let scale = if is_alike { 1.0 } else { ratio };
+            let way = scale * (base + slope * leg.way_root(self.views[at].address));
+            let tie = WAY_TIE * base;
+            if way < lowest - tie || way < lowest + tie && leg.progress_at() < idle_since {
+                lowest = way;
+                place = at;
+                idle_since = leg.progress_at();
+            }
+        }
+        place
+    }
+}

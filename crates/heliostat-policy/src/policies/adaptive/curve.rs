@@ -1,0 +1,103 @@
+//! How long a read takes by the load that it meets: straight lines between powers of two.
+
+/// Loads of 1, 2, 4 ... 2048: deeper than any queue of a device.
+const KNOTS: usize = 12;
+/// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a change
+/// of the workload within some hundred reads, and leaves 1 to 2 % of the chance in single reads.
+const WEIGHT_MIN: f32 = 1.0 / 64.0;
+/// A deeper queue takes at least nine tenths as long (chance apart it never takes less), and never
+/// more than twice as long per doubling: throughput does not fall with depth. So what is learned at
+/// one depth corrects all others.
+const LESS: f32 = 0.9;
+const MORE: f32 = 2.0;
+
+/// Times in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Curve {
+    mean: [f32; KNOTS],
+    count: [f32; KNOTS],
+}
+
+/// The knot below a load, and how far it is to the next one.
+fn place(load: f32) -> (usize, f32) {
+    let mut at = 0;
+    let mut part = load.max(1.0);
+    while part >= 2.0 && at < KNOTS - 2 {
+        part /= 2.0;
+        at += 1;
+    }
+    (at, (part - 1.0).min(1.0))
+}
+
+impl Curve {
+    pub(super) fn is_known(&self) -> bool {
+        self.mean[0] > 0.0
+    }
+
+    /// The mean time at a load.
+    pub(super) fn at(&self, load: f32) -> f32 {
+        let (at, part) = place(load);
+        self.mean[at] + (self.mean[at + 1] - self.mean[at]) * part
+    }
+
+    /// Which share of a further read is gained in throughput: 1 where reads take no longer with
+    /// it, 0 where they only wait longer.
+    pub(super) fn gain(&self, load: f32) -> f32 {
+        let (at, part) = place(load);
+        let rise = self.mean[at + 1] - self.mean[at];
+        let time = self.mean[at] + rise * part;
+        1.0 - rise * (1.0 + part) / time.max(1.0)
+    }
+
+    /// A read that met `load` took `time_ns`.
+    pub(super) fn learn(&mut self, load: f32, time_ns: f32) {
+        let (at, part) = place(load);
+        let time_ns = time_ns.max(1.0);
+        if !self.is_known() {
+            // Deeper is as fast until it is seen (who expects the worst never tries), and less
+            // deep is as fast as it can be.
+            self.mean = [time_ns; KNOTS];
+            for knot in (0..at).rev() {
+                self.mean[knot] = self.mean[knot + 1] / MORE;
+            }
+        }
+        let error = time_ns - self.at(load);
+        for (knot, share) in [(at, 1.0 - part), (at + 1, part)] {
+            self.count[knot] += share;
+            let weight = (1.0 / (self.count[knot] + 1.0)).max(WEIGHT_MIN);
+            self.mean[knot] = (self.mean[knot] + error * weight * share).max(1.0);
+        }
+        self.straighten(at);
+    }
+
+    /// Makes the knots beside `at` and `at + 1` agree with them.
+    fn straighten(&mut self, at: usize) {
+        let low = self.mean[at];
+        let high = self.mean[at + 1];
+        if high > low * MORE && self.count[at] < self.count[at + 1] {
+            self.mean[at] = high / MORE;
+        } else {
+            self.mean[at + 1] = high.clamp(low * LESS, low * MORE);
+        }
+        for knot in at + 2..KNOTS {
+            let before = self.mean[knot - 1];
+            let now = if self.count[knot] > 0.0 {
+                self.mean[knot].clamp(before * LESS, before * MORE)
+            } else {
+                before
+            };
+            if self.mean[knot] == now {
+                break;
+            }
+            self.mean[knot] = now;
+        }
+        for knot in (0..at).rev() {
+            let next = self.mean[knot + 1];
+            let now = self.mean[knot].clamp(next * (1.0 / MORE), next * (1.0 / LESS));
+            if self.mean[knot] == now {
+                break;
+            }
+            self.mean[knot] = now;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether a leg is slower than it is known to be, and when it is tried again.
+//!
+//! Answers are counted by *rounds*: a slow answer begins one, and another counts only if it was
+//! asked for after that. So a pause of the device, which delays all that is in flight, is one slow
+//! round however deep the queue; a leg that has turned slow has two soon. One answer in time ends
+//! it.
+
+use heliostat_types::{Duration, Instant};
+
+/// So many slow rounds one after the other are no accident.
+const ROUNDS_MIN: u32 = 2;
+/// A slow leg is tried again after twice the time of its slow answer, then after twice as long each
+/// time: what trying costs halves with each.
+const PATIENCE_TIMES: u64 = 2;
+/// Up to a quarter of a second, so that a leg of flash is back half a second after its recovery at
+/// the latest; of a leg whose answers take long, eight times as long as they take, so that trying
+/// it costs a ninth of one reader's time, and two seconds at most.
+const PATIENCE_MAX_NS: (u64, u64) = (250_000_000, 2_000_000_000);
+const PATIENCE_MAX_TIMES: u64 = 8;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Health {
+    /// Slow rounds one after the other.
+    rounds: u32,
+    /// The least of how many times as long as predicted their answers took.
+    factor: f32,
+    /// Reads from before that do not count.
+    round_from: Instant,
+    patience: Duration,
+    forgiven_at: Instant,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            rounds: 0,
+            factor: 1.0,
+            round_from: Instant::ZERO,
+            patience: Duration::ZERO,
+            forgiven_at: Instant::ZERO,
+        }
+    }
+}
+
+impl Health {
+    pub(super) const fn is_well(&self) -> bool {
+        self.rounds < ROUNDS_MIN
+    }
+
+    /// How many times as long as it is known for the leg takes.
+    pub(super) const fn factor(&self) -> f32 {
+        if self.is_well() { 1.0 } else { self.factor }
+    }
+
+    /// Whether it is time to try the leg as if it were well.
+    pub(super) fn is_forgiven(&self, now: Instant) -> bool {
+        now >= self.forgiven_at
+    }
+
+    /// An answer came in time. Says how many times as long as predicted the one took that was
+    /// late just before, where it was a single one: a stall.
+    pub(super) fn note_in_time(&mut self) -> Option<f32> {
+        let stall = (self.rounds == 1).then_some(self.factor);
+        *self = Self {
+            round_from: self.round_from,
+            ..Self::default()
+        };
+        stall
+    }
+
+    /// An answer to what began at `began` took `ratio` times as long as predicted.
+    pub(super) fn note_slow(&mut self, now: Instant, began: Instant, ratio: f32) {
+        if began < self.round_from {
+            return;
+        }
+        let time_ns = now.saturating_since(began).as_ns();
+        self.rounds = self.rounds.saturating_add(1);
+        self.factor = if self.rounds == 1 {
+            ratio
+        } else {
+            self.factor.min(ratio)
+        };
+        self.round_from = now;
+        let (least, most) = PATIENCE_MAX_NS;
+        let limit = PATIENCE_MAX_TIMES.saturating_mul(time_ns);
+        let before = if self.rounds <= ROUNDS_MIN {
+            time_ns
+        } else {
+            self.patience.as_ns()
+        };
+        let patience = PATIENCE_TIMES.saturating_mul(before);
+        self.patience = Duration::from_ns(patience.min(limit.clamp(least, most)));
+        self.forgiven_at = now + self.patience;
+    }
+}

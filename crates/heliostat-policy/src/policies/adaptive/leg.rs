@@ -1,0 +1,475 @@
+//! What is known of one leg, and what it is predicted to take for a read.
+
+use heliostat_types::{Duration, Extent, Instant};
+
+use super::Way;
+use super::arm::{Arm, root_of};
+use super::curve::Curve;
+use super::health::Health;
+use super::streams::place_of;
+use crate::api::LegView;
+
+/// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
+/// first is not learned from.
+const FOLLOWED: usize = 256;
+/// Addresses that an arm is known to go to: what a drive sorts at once.
+const QUEUED: usize = 32;
+
+/// Sizes of reads that have curves of their own, in bytes up to which; one more for all above.
+/// Factors of four to eight, so that one curve's reads differ by no more than what chance does.
+const SIZES_BELOW: [u64; 3] = [16 << 10, 96 << 10, 512 << 10];
+const SIZES: usize = SIZES_BELOW.len() + 1;
+/// In place of an index of a curve, where none is known.
+const NONE: u8 = u8::MAX;
+/// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a command
+/// takes it, and a hard disk 1 MiB in the time of half a seek.
+const LOAD_BYTES_FLASH: u64 = 8 << 10;
+const LOAD_BYTES_TURNING: u64 = 1 << 20;
+
+/// What a leg is taken for that was never read: an ordinary disk, an ordinary SATA drive.
+const UNKNOWN_NS_TURNING: f32 = 12e6;
+const UNKNOWN_NS_FLASH: f32 = 1e5;
+/// A disk's streams are taken for so many times as fast as its random reads before it had one.
+const UNKNOWN_STREAM: f32 = 16.0;
+/// A leg that answers faster on average does not turn, whatever it says.
+const TURNING_NS_MIN: f32 = 1e6;
+
+/// From so many times its prediction on an answer is slow. On a hard disk it is the time since the
+/// answer before that counts, by the mean of that: a read may wait for others there, the arm not.
+const SLOW_FLASH: f32 = 2.0;
+const SLOW_TURNING: f32 = 3.0;
+/// An arm that is sorting what it has takes half of the time of a read by itself at least: the read
+/// of a stream may have waited for the seek of another.
+const USUAL_SHARE: f32 = 0.5;
+/// A slow leg is well again with an answer below that: between the two it may be either, and a disk
+/// that is eight times slower has a short way now and then.
+const WELL: f32 = 1.5;
+/// What a failed read counts as: slow, so that a leg that fails at once does not look fast.
+const FAILED_RATIO: f32 = 8.0;
+/// One answer teaches a curve no more than this, so that a stall does not look like a slow leg.
+const LEARNED_RATIO_MAX: f32 = 4.0;
+/// Nothing was answered for twice as long as a read takes: the next one takes that long, too.
+const SILENT: f32 = 2.0;
+
+/// Stalls are remembered by what they add to a read on average, over some hundred reads, up to a
+/// fifth of its time, for 20 s: enough to prefer the calm one of two equal legs.
+const STALL_READS: f32 = 512.0;
+const STALL_SHARE_MAX: f32 = 0.2;
+const STALL_NS: f32 = 2e10;
+
+/// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
+const FORGIVEN_READS: u32 = 64;
+/// A leg that is well and not chosen is read once a second, or once in a thousand times its time
+/// where that is longer, and for one of a thousand reads at most: it may have become better.
+const TRIAL_NS: f32 = 1e9;
+const TRIAL_READS: u32 = 1_000;
+
+/// A leg is saturated where 65 % of a further read would only wait, or where reads take three
+/// times as long as on the idle leg; with four in flight at least. It has room up to half of that.
+const SATURATED_GAIN: f32 = 0.35;
+const SATURATED_TIMES: f32 = 3.0;
+const SATURATED_READS: u32 = 4;
+const ROOM_GAIN: f32 = 0.35;
+const ROOM_TIMES: f32 = 2.0;
+
+/// A read that the leg has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Followed {
+    address: u64,
+    began: Instant,
+    predicted_ns: f32,
+    load: f32,
+    /// The root of the way to it, where it met an idle leg and continued nothing.
+    root: Option<f32>,
+    curve: u8,
+    is_used: bool,
+}
+
+/// What would become of a read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forecast {
+    /// Until it ends, in ns.
+    pub(super) cost: f32,
+    /// The same if the leg were idle and well.
+    pub(super) idle_cost: f32,
+    /// The same of a read that continues nothing.
+    pub(super) random_cost: f32,
+    /// Not slow, or it is time to try it.
+    pub(super) is_well: bool,
+    /// The cost is low because the leg has to be tried, whatever is known of it.
+    pub(super) is_trial: bool,
+    /// A further read would mostly wait.
+    pub(super) is_saturated: bool,
+    /// It would not.
+    pub(super) has_room: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Leg {
+    /// By size, first of reads that continue nothing, then of those that do.
+    curves: [Curve; 2 * SIZES],
+    /// For each the index of the curve to go by: itself once it is known.
+    like: [u8; 2 * SIZES],
+    health: Health,
+    arm: Arm,
+    says_turning: bool,
+    turns: bool,
+    in_flight: u32,
+    bytes_in_flight: u64,
+    last_end: u64,
+    /// When it last answered, or got something while idle.
+    progress_at: Instant,
+    last_read_at: Instant,
+    last_answer_at: Instant,
+    /// Reads that were planned since one came here.
+    passed_over: u32,
+    stall_ns: f32,
+    stalled_at: Instant,
+    followed: Vec<Followed>,
+    queued: Vec<u64>,
+}
+
+impl Default for Leg {
+    fn default() -> Self {
+        Self {
+            curves: [Curve::default(); 2 * SIZES],
+            like: [NONE; 2 * SIZES],
+            health: Health::default(),
+            arm: Arm::default(),
+            says_turning: false,
+            turns: false,
+            in_flight: 0,
+            bytes_in_flight: 0,
+            last_end: 0,
+            progress_at: Instant::ZERO,
+            last_read_at: Instant::ZERO,
+            last_answer_at: Instant::ZERO,
+            passed_over: 0,
+            stall_ns: 0.0,
+            stalled_at: Instant::ZERO,
+            followed: vec![Followed::default(); FOLLOWED],
+            queued: Vec::with_capacity(QUEUED),
+        }
+    }
+}
+
+fn size_index(bytes: u64) -> usize {
+    SIZES_BELOW.iter().filter(|below| bytes > **below).count()
+}
+
+fn curve_index(bytes: u64, continues: bool) -> usize {
+    size_index(bytes) + if continues { SIZES } else { 0 }
+}
+
+fn ns(length: Duration) -> f32 {
+    length.as_ns() as f32
+}
+
+impl Leg {
+    /// A read is planned, and this is how the leg looks from outside.
+    pub(super) fn see(&mut self, view: &LegView) {
+        self.in_flight = view.in_flight();
+        self.bytes_in_flight = view
+            .read_bytes_in_flight
+            .saturating_add(view.write_bytes_in_flight);
+        self.passed_over = self.passed_over.saturating_add(1);
+        if self.says_turning != view.rotational {
+            self.says_turning = view.rotational;
+            self.infer_turning();
+        }
+    }
+
+    /// A leg that says nothing, or the wrong thing, is known by its answers: one that takes
+    /// milliseconds, and longer the further apart they are, has an arm.
+    fn infer_turning(&mut self) {
+        self.turns = match self.arm.mean() {
+            Some(mean) if mean < TURNING_NS_MIN => false,
+            Some(_) if self.arm.tells() == Some(true) => true,
+            _ => self.says_turning,
+        };
+    }
+
+    pub(super) const fn turns(&self) -> bool {
+        self.turns
+    }
+
+    pub(super) const fn arm(&self) -> &Arm {
+        &self.arm
+    }
+
+    /// Whether the way says anything of the time, as far as is known.
+    pub(super) fn distance_tells(&self) -> bool {
+        self.arm.tells().unwrap_or(true)
+    }
+
+    pub(super) const fn progress_at(&self) -> Instant {
+        self.progress_at
+    }
+
+    pub(super) const fn last_read_at(&self) -> Instant {
+        self.last_read_at
+    }
+
+    /// The root of the way that an idle arm has to go.
+    pub(super) fn way_root(&self, address: u64) -> f32 {
+        root_of(self.last_end.abs_diff(address))
+    }
+
+    /// How far the arm has to go from where it will be anyway.
+    pub(super) fn way_bytes(&self, address: u64) -> u64 {
+        let last = self.last_end.abs_diff(address);
+        let queued = self.queued.iter().map(|queued| queued.abs_diff(address));
+        queued.min().map_or(last, |nearest| nearest.min(last))
+    }
+
+    /// How many reads of `size` right before `address` are in flight here.
+    pub(super) fn run_in_flight(&self, address: u64, size: u64) -> u32 {
+        let mut count = 0;
+        let mut before = address;
+        while count < 32 && before >= size {
+            before -= size;
+            let followed = &self.followed[place_of(before)];
+            if !followed.is_used || followed.address != before {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// What a read of so many bytes adds to the load.
+    fn load_of(&self, bytes: u64) -> f32 {
+        let unit = if self.turns {
+            LOAD_BYTES_TURNING
+        } else {
+            LOAD_BYTES_FLASH
+        };
+        1.0 + bytes as f32 / unit as f32
+    }
+
+    /// The load that a read meets, itself included.
+    fn load(&self) -> f32 {
+        self.in_flight as f32 + self.load_of(self.bytes_in_flight)
+    }
+
+    /// The curve at this index, or else the most alike.
+    fn curve(&self, index: usize) -> Option<&Curve> {
+        self.curves.get(usize::from(self.like[index]))
+    }
+
+    /// A curve is known from now on: finds for each the known one that is most alike, of another
+    /// size before one of the other kind.
+    fn find_like(&mut self) {
+        for (index, like) in self.like.iter_mut().enumerate() {
+            let unlike = |other: &usize| {
+                let is_other_kind = other / SIZES != index / SIZES;
+                let sizes = (other % SIZES).abs_diff(index % SIZES);
+                (is_other_kind, sizes)
+            };
+            let known = (0..self.curves.len()).filter(|other| self.curves[*other].is_known());
+            let best = known.min_by_key(unlike);
+            *like = best.map_or(NONE, |best| u8::try_from(best).expect("a few curves"));
+        }
+    }
+
+    const fn unknown_ns(&self) -> f32 {
+        if self.turns {
+            UNKNOWN_NS_TURNING
+        } else {
+            UNKNOWN_NS_FLASH
+        }
+    }
+
+    /// What becomes of a read of `size` bytes that is sent now. `continues`: the arm is there.
+    pub(super) fn forecast(
+        &self,
+        now: Instant,
+        size: u64,
+        continues: bool,
+        heeds_health: bool,
+    ) -> Forecast {
+        let load = self.load();
+        let is_idle = self.in_flight == 0;
+        let Some(curve) = self.curve(curve_index(size, continues)) else {
+            let unknown_ns = self.unknown_ns();
+            return Forecast {
+                cost: if is_idle { 0.0 } else { unknown_ns * load },
+                idle_cost: unknown_ns,
+                random_cost: unknown_ns,
+                is_well: true,
+                is_trial: is_idle,
+                is_saturated: false,
+                has_room: true,
+            };
+        };
+        let idle_cost = curve.at(1.0);
+        let gain = curve.gain(load);
+        let mut cost = curve.at(load);
+        let times = cost / idle_cost;
+        if !self.turns {
+            let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS;
+            let stall_ns = self.stall_ns * (1.0 - age).max(0.0);
+            cost += stall_ns.min(cost * STALL_SHARE_MAX);
+        }
+        if !is_idle {
+            let silence = ns(now.saturating_since(self.progress_at));
+            cost = if silence > SILENT * cost {
+                silence
+            } else {
+                cost
+            };
+        }
+        let is_forgiven =
+            is_idle && self.passed_over > FORGIVEN_READS && self.health.is_forgiven(now);
+        if heeds_health && !is_forgiven {
+            cost *= self.health.factor();
+        }
+        let is_trial = is_idle
+            && self.passed_over > TRIAL_READS
+            && self.health.is_well()
+            && ns(now.saturating_since(self.last_answer_at)) > TRIAL_NS.max(1e3 * idle_cost);
+        Forecast {
+            cost: if is_trial { 0.0 } else { cost },
+            idle_cost,
+            random_cost: if continues {
+                self.curve(curve_index(size, false))
+                    .map_or(idle_cost, |curve| curve.at(1.0))
+            } else {
+                idle_cost
+            },
+            is_well: !heeds_health || is_forgiven || self.health.is_well(),
+            is_trial,
+            is_saturated: self.in_flight >= SATURATED_READS
+                && (gain < SATURATED_GAIN || times > SATURATED_TIMES),
+            has_room: gain > ROOM_GAIN && times < ROOM_TIMES,
+        }
+    }
+
+    /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
+    /// and the seek of the move is spread over `run_bytes`.
+    pub(super) fn stream_cost(&self, size: u64, own: u32, run_bytes: u64) -> f32 {
+        let load = self.load() + own as f32 * self.load_of(size);
+        let random = self.curve(curve_index(size, false));
+        let random_ns = random.map_or_else(|| self.unknown_ns(), |curve| curve.at(1.0));
+        let streams = &self.curves[curve_index(size, true)];
+        let (cost, idle_cost) = if streams.is_known() {
+            (streams.at(load), streams.at(1.0))
+        } else if self.turns {
+            let idle_cost = random_ns / UNKNOWN_STREAM;
+            (idle_cost * load, idle_cost)
+        } else {
+            let cost = random.map_or(random_ns, |curve| curve.at(load));
+            (cost, random_ns)
+        };
+        cost + (random_ns - idle_cost).max(0.0) * (size as f32 / run_bytes as f32)
+    }
+
+    /// A read is handed to the leg; [`Leg::dispatched`] follows.
+    pub(super) fn read_dispatched(&mut self, now: Instant, extent: Extent, way: Way) {
+        let index = curve_index(extent.len(), way == Way::None);
+        let load = self.load();
+        let meets_idle = self.in_flight == 0 && way == Way::Any;
+        let address = extent.offset();
+        self.followed[place_of(address)] = Followed {
+            address,
+            began: now,
+            predicted_ns: self.curve(index).map_or(0.0, |curve| curve.at(load)),
+            load,
+            root: meets_idle.then(|| self.way_root(address)),
+            curve: u8::try_from(index).expect("a few curves"),
+            // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
+            is_used: !self.turns || way != Way::Unknown,
+        };
+        if self.turns && self.queued.len() < QUEUED {
+            self.queued.push(address);
+        }
+        self.passed_over = 0;
+        self.last_read_at = now;
+    }
+
+    /// An operation of any kind is handed to the leg.
+    pub(super) fn dispatched(&mut self, now: Instant, extent: Extent) {
+        if self.in_flight == 0 {
+            self.progress_at = now;
+        }
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.bytes_in_flight = self.bytes_in_flight.saturating_add(extent.len());
+        self.last_end = extent.end();
+    }
+
+    /// An operation of any kind has ended.
+    pub(super) fn completed(&mut self, now: Instant, extent: Extent) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(extent.len());
+        self.progress_at = now;
+    }
+
+    /// A read has ended; [`Leg::completed`] follows.
+    pub(super) fn read_completed(&mut self, now: Instant, extent: Extent, ok: bool) {
+        let address = extent.offset();
+        if let Some(at) = self.queued.iter().position(|queued| *queued == address) {
+            self.queued.swap_remove(at);
+        }
+        let followed = &mut self.followed[place_of(address)];
+        if !followed.is_used || followed.address != address {
+            return;
+        }
+        followed.is_used = false;
+        let followed = *followed;
+        self.last_answer_at = now;
+        if !ok {
+            self.health.note_slow(now, followed.began, FAILED_RATIO);
+            return;
+        }
+        let mut time_ns = ns(now.saturating_since(followed.began));
+        if followed.predicted_ns > 0.0 {
+            let was_well = self.health.is_well();
+            self.judge(now, &followed, time_ns);
+            if !was_well || !self.health.is_well() {
+                // What is learned from a slow leg would become what it is known for.
+                return;
+            }
+            time_ns = time_ns.min(LEARNED_RATIO_MAX * followed.predicted_ns);
+        }
+        let curve = &mut self.curves[usize::from(followed.curve)];
+        let is_new = !curve.is_known();
+        curve.learn(followed.load, time_ns);
+        if is_new {
+            self.find_like();
+        }
+        if let Some(root) = followed.root.filter(|_| self.in_flight == 1)
+            && self.arm.learn(root, time_ns)
+        {
+            self.infer_turning();
+        }
+    }
+
+    /// Whether an answer came in time.
+    fn judge(&mut self, now: Instant, followed: &Followed, time_ns: f32) {
+        let (ratio, began, slow) = if self.turns {
+            let gap = ns(now.saturating_since(self.progress_at));
+            let index = usize::from(followed.curve) % SIZES;
+            let random_ns = self.curve(index).map_or(0.0, |curve| curve.at(1.0));
+            let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE);
+            (gap / usual, self.progress_at, SLOW_TURNING)
+        } else {
+            (time_ns / followed.predicted_ns, followed.began, SLOW_FLASH)
+        };
+        if ratio >= slow {
+            self.health.note_slow(now, began, ratio);
+            return;
+        }
+        if !self.health.is_well() && ratio > WELL {
+            return;
+        }
+        let stall = self.health.note_in_time();
+        let extra = stall.map_or(0.0, |ratio| (ratio - LEARNED_RATIO_MAX).max(0.0));
+        if extra > 0.0 {
+            self.stalled_at = now;
+        }
+        let stall_ns =
+            self.stall_ns + (extra * followed.predicted_ns - self.stall_ns) / STALL_READS;
+        // Numbers that are too small to be normal take a processor a hundred times as long.
+        self.stall_ns = if stall_ns < 1e-3 { 0.0 } else { stall_ns };
+    }
+}

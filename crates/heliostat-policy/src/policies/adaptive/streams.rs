@@ -1,0 +1,124 @@
+//! Which leg has served the bytes right before these, and for how long.
+
+use heliostat_types::{Duration, Extent, Instant, LegId};
+
+/// A stream stays on its leg for so long at least: at 64 MiB a seek in between costs a hard disk a
+/// twentieth of its time.
+pub(super) const RUN_BYTES_MIN: u64 = 64 << 20;
+/// From so many bytes on the arm is where the stream is, and the first read's seek is over.
+const CONTINUES_BYTES: u64 = 1 << 20;
+/// Ends that are remembered until a read begins there. Those of random reads replace each other.
+const ENDS: usize = 256;
+/// Streams that are remembered: more than clients of a machine read at once.
+const STREAMS: usize = 32;
+/// A stream that was not read for so long does not count: half a second is a pause of its reader.
+const ACTIVE: Duration = Duration::from_ms(500);
+
+/// Reads that go on where the one before ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    next: u64,
+    /// Where its last read went.
+    pub(super) leg: LegId,
+    /// Bytes that it has read there without a break; 0 before the second read.
+    pub(super) run_bytes: u64,
+    read_at: Instant,
+}
+
+impl Stream {
+    /// Whether the arm of `leg` is where this stream is.
+    pub(super) fn is_run_on(&self, leg: LegId) -> bool {
+        self.leg == leg && self.run_bytes >= CONTINUES_BYTES
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// Ends of reads that went on from nothing, by a hash of theirs. They have a table of their
+    /// own, so that random reads drive no stream out.
+    ends: Vec<(u64, LegId)>,
+    streams: Vec<Stream>,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            ends: vec![(u64::MAX, LegId::new(0)); ENDS],
+            streams: Vec::with_capacity(STREAMS),
+        }
+    }
+}
+
+/// A place for a number in a table of 256.
+pub(super) fn place_of(number: u64) -> usize {
+    // The golden ratio spreads neighbours over all places (Knuth, 6.4).
+    usize::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
+}
+
+impl Streams {
+    /// The stream that a read at `offset` goes on with.
+    pub(super) fn find(&self, offset: u64) -> Option<Stream> {
+        let known = self.streams.iter().find(|stream| stream.next == offset);
+        known.copied().or_else(|| {
+            let (next, leg) = self.ends[place_of(offset)];
+            (next == offset).then_some(Stream {
+                next,
+                leg,
+                run_bytes: 0,
+                read_at: Instant::ZERO,
+            })
+        })
+    }
+
+    /// How many streams were read of late.
+    pub(super) fn active(&self, now: Instant) -> usize {
+        let is_active = |stream: &&Stream| now.saturating_since(stream.read_at) < ACTIVE;
+        self.streams.iter().filter(is_active).count()
+    }
+
+    /// Counts these by leg.
+    pub(super) fn count(&self, now: Instant, by_leg: &mut [u32]) {
+        for stream in &self.streams {
+            if now.saturating_since(stream.read_at) < ACTIVE {
+                by_leg[stream.leg.index()] += 1;
+            }
+        }
+    }
+
+    /// A read goes to `leg`.
+    pub(super) fn note(&mut self, now: Instant, extent: Extent, leg: LegId) {
+        let offset = extent.offset();
+        let mut known = self.streams.iter_mut();
+        if let Some(stream) = known.find(|stream| stream.next == offset) {
+            let before = if stream.leg == leg {
+                stream.run_bytes
+            } else {
+                0
+            };
+            *stream = Stream {
+                next: extent.end(),
+                leg,
+                run_bytes: before.saturating_add(extent.len()),
+                read_at: now,
+            };
+        } else if self.ends[place_of(offset)].0 == offset {
+            self.begin(Stream {
+                next: extent.end(),
+                leg,
+                run_bytes: extent.len(),
+                read_at: now,
+            });
+        } else {
+            self.ends[place_of(extent.end())] = (extent.end(), leg);
+        }
+    }
+
+    /// A second read goes on where the first ended.
+    fn begin(&mut self, stream: Stream) {
+        if self.streams.len() < STREAMS {
+            self.streams.push(stream);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.read_at) {
+            *oldest = stream;
+        }
+    }
+}
