@@ -242,3 +242,31 @@ fn what_is_to_be_on_record_waits_for_memory() {
     assert!(is_full);
     end(simulation);
 }
+
+/// Two of three legs have rotted in the same sector: that is one sector that differs.
+#[test]
+fn a_check_need_not_count_a_sector_for_each_leg_that_differs_in_it() {
+    let length = Duration::from_ms(400);
+    let at = Duration::from_ms;
+    let mut scenario = life(3, "mirror", length);
+    scenario.jobs[0].stop = Some(FromMeasuring(20_000_000));
+    let rot = |leg| Fault {
+        offset_bytes: Some(65_536 + 8192),
+        size_bytes: Some(512),
+        ..Fault::new(leg, Effect::BitRot).between(at(30), length)
+    };
+    let check = Fault {
+        leg: None,
+        ..Fault::new(0, Effect::Scrub { repair: false }).between(at(300), at(300))
+    };
+    let cut = power_cut(length - MS, length);
+    scenario.faults = vec![rot(0), rot(1), check, cut];
+    let mut simulation = begin(&scenario);
+    let mut told = BTreeSet::new();
+    while simulation.step() {
+        let lives = simulation.lives.as_ref().unwrap();
+        told.insert(lives.before_scrub.len());
+    }
+    assert_eq!(told, BTreeSet::from([0, 2]));
+    end(simulation);
+}
