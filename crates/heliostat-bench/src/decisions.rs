@@ -3,7 +3,9 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use heliostat_policy::{LegView, Observes, OpView, PolicySpec, ReadPlan, ReadPolicy, ReadRequest};
+use heliostat_policy::{
+    Late, LateRead, LegView, Observes, OpView, PolicySpec, ReadPlan, ReadPolicy, ReadRequest,
+};
 use heliostat_types::{Duration, Instant, LegId, Prng};
 use serde_json::{Value, json};
 
@@ -90,6 +92,25 @@ where
             }
         }
         plan
+    }
+
+    fn late_after(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        leg: &LegView,
+    ) -> Option<Duration> {
+        self.inner.late_after(now, request, leg)
+    }
+
+    fn on_late(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        late: LateRead,
+        legs: &[LegView],
+    ) -> Late {
+        self.inner.on_late(now, request, late, legs)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

@@ -131,6 +131,7 @@ impl Run {
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
             write_behind: 0,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
+            hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
             accounting: true,
             legs: vec![leg; 3],
             metadata: has_metadata.then(metadata),

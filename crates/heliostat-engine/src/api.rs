@@ -35,6 +35,9 @@ pub struct Config {
     pub clean_delay: Duration,
     /// Of a mirror, how many writes write-mostly legs may be behind; 0: none.
     pub write_behind: u32,
+    /// Of a thousand reads, and of a thousand bytes read, how many may be read from a second leg as
+    /// well because the first is late.
+    pub hedges_permille: u64,
     /// Whether the plain counters and histograms of the legs are kept.
     pub accounting: bool,
     /// The legs in role order, as many as `map` has; or one more, in whose place a leg can be made
@@ -55,6 +58,9 @@ impl Config {
     pub const LEG_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
     /// As md's safemode delay.
     pub const CLEAN_DELAY_DEFAULT: Duration = Duration::from_ms(200);
+    /// Hedges mend a few bad moments in a hundred; where more reads than that are late, more reads
+    /// would be what makes them so.
+    pub const HEDGES_PERMILLE_DEFAULT: u64 = 30;
     /// The floor and the ceiling of background work in bytes per second: md's.
     pub const BACKGROUND_RATES_DEFAULT: (u64, u64) = (1_000_000, 200_000_000);
 

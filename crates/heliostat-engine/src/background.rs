@@ -189,6 +189,7 @@ impl Background {
             | OpOwner::Repair(_)
             | OpOwner::Metadata => {}
             OpOwner::Piece(_)
+            | OpOwner::Hedge(_)
             | OpOwner::Write(_)
             | OpOwner::Narrow(_)
             | OpOwner::WriteFlush(_)

@@ -16,6 +16,7 @@ use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
 use crate::change::{Change, Unsubmitted};
 use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
+use crate::hedge::Hedges;
 use crate::intent::{BitmapFigures, Intent};
 use crate::legs::{Legs, Op, OpOwner, Orphans};
 use crate::locks::Locks;
@@ -69,6 +70,7 @@ pub struct Engine {
     pub(crate) pieces: Slab<Piece>,
     /// How many pieces there ever were.
     pub(crate) pieces_begun: u64,
+    pub(crate) hedges: Hedges,
     pub(crate) writes: Slab<Write>,
     pub(crate) behind: Behind,
     /// Changes that cross borders of chunks, each of several writes.
@@ -156,6 +158,7 @@ impl Engine {
             reads: Slab::new(),
             pieces: Slab::new(),
             pieces_begun: 0,
+            hedges: Hedges::new(config.hedges_permille),
             writes: Slab::new(),
             behind: Behind::new(&config),
             changes: Slab::new(),
@@ -272,6 +275,7 @@ impl Engine {
             Input::ResetStats(leg) => self.reset_stats(leg),
             Input::DeadlineReached => {
                 self.check_silence(turn);
+                self.check_late(turn);
                 self.check_clean(turn);
                 self.check_sweep(turn);
             }
@@ -331,6 +335,7 @@ impl Engine {
             self.sweep_at,
             commit,
             background,
+            self.hedges.next_at(),
         ];
         all.into_iter().flatten().min()
     }
@@ -566,6 +571,7 @@ impl Engine {
         let op = self.reap(turn, id, result);
         match op.owner {
             OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),
+            OpOwner::Hedge(hedge) => self.hedge_answered(turn, hedge, op.leg, result),
             OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
                 self.write_answered(turn, &op, result);
             }
@@ -606,6 +612,9 @@ impl Engine {
                 view.read_wait = Duration::ZERO;
             }
         }
+        if leg.is_none() {
+            self.hedges.reset_figures();
+        }
         self.policy.reset(leg);
     }
 
@@ -623,7 +632,9 @@ impl Engine {
     /// Whether all memory in use is kept by operations of legs that are out: then it may be kept
     /// for ever.
     fn is_kept_by_ghosts(&self) -> bool {
-        let ghosts = self.ops.iter().filter(|(_, op)| op.owner == OpOwner::Ghost);
+        let is_out = |leg| !self.legs.writable().contains(leg);
+        let is_kept = |op: &Op| op.owner == OpOwner::Ghost && is_out(op.leg);
+        let ghosts = self.ops.iter().filter(|(_, op)| is_kept(op));
         let kept: BTreeSet<BufferId> = ghosts
             .filter_map(|(_, op)| Some(op.memory?.buffer))
             .collect();

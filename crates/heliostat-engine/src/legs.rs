@@ -30,6 +30,8 @@ const LEGS_BYTES_SHARE: usize = 2;
 pub(crate) enum OpOwner {
     /// A piece of a read.
     Piece(u32),
+    /// The same piece, asked of a second leg because the first is late.
+    Hedge(u32),
     /// A stroke of a write.
     Write(u32),
     /// A part of a stroke that failed, by the number of its narrowing.
@@ -590,7 +592,7 @@ impl Engine {
             self.reads_lost(turn, &lost);
             for (leg, owner) in owners {
                 match owner {
-                    OpOwner::Piece(_) | OpOwner::Ghost => {}
+                    OpOwner::Piece(_) | OpOwner::Hedge(_) | OpOwner::Ghost => {}
                     OpOwner::Write(write)
                     | OpOwner::WriteFlush(write)
                     | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write, leg),
@@ -621,6 +623,11 @@ impl Engine {
                     in_device: op.dispatched.is_some(),
                 });
             }
+            if let OpOwner::Hedge(hedge) = op.owner {
+                self.hedge_lost(hedge);
+                continue;
+            }
+            let op = &self.ops[index];
             self.orphans.owners.push((leg, op.owner));
         }
         self.abandon_ops(&ops);

@@ -19,6 +19,7 @@ mod engine;
 mod failfast;
 mod flags;
 mod flush;
+mod hedge;
 mod intent;
 mod legs;
 mod lineage;
@@ -50,6 +51,7 @@ pub use background::{
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
 pub use flags::{FlagsRefusal, LegFlags};
+pub use hedge::HedgeFigures;
 pub use intent::BitmapFigures;
 pub use lineage::Lineage;
 pub use map::{CopyOrder, Layout, LayoutError, Map, Place, Raid10};

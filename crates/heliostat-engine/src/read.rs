@@ -7,13 +7,14 @@
 //! After silence it does not: the operation may still write into them, so a client's read begins
 //! anew in another buffer, an edge in other scratch, and a repair is given up.
 
-use heliostat_policy::{Piece as PlanPiece, ReadPlan, ReadRequest};
+use heliostat_policy::{Piece as PlanPiece, ReadPlan};
 use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
 
 use crate::api::{Answer, Event, Output, Request};
 use crate::buffer::BufferSlice;
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn, Waiting};
+use crate::hedge::{Watch, request_of};
 use crate::legs::{NewOp, OpOwner};
 use crate::locks::Pin;
 
@@ -28,7 +29,7 @@ pub(crate) struct Read {
     /// In whole blocks; what is read.
     aligned: Extent,
     /// Holds `aligned`.
-    memory: BufferSlice,
+    pub(crate) memory: BufferSlice,
     /// Pieces not answered yet.
     outstanding: u32,
     error: Option<ErrorKind>,
@@ -64,6 +65,42 @@ pub(crate) struct Piece {
     pub(crate) error: ErrorKind,
     /// Tells it from others that had or will have its index.
     pub(crate) serial: u64,
+    /// When to look whether it is late.
+    pub(crate) watch: Option<Watch>,
+    /// What a second leg was asked.
+    pub(crate) hedge: Option<u32>,
+}
+
+impl Piece {
+    /// One of the engine's own, that no leg has been asked for.
+    pub(crate) fn new(
+        owner: PieceOwner,
+        extent: Extent,
+        holders: LegSet,
+        memory: BufferSlice,
+    ) -> Self {
+        Self {
+            owner,
+            client: ClientId::default(),
+            stream: StreamId::default(),
+            extent,
+            holders,
+            memory,
+            tried: LegSet::EMPTY,
+            own_lock: None,
+            error: ErrorKind::Io,
+            serial: 0,
+            watch: None,
+            hedge: None,
+        }
+    }
+}
+
+impl Read {
+    /// Whether a piece is all that is left of it, and all there is of it.
+    pub(crate) fn is_all_of(&self, piece: &Piece) -> bool {
+        self.aligned == piece.extent
+    }
 }
 
 /// A piece that a leg which is out was asked for.
@@ -123,17 +160,11 @@ impl Engine {
     fn send_part(&mut self, turn: &mut Turn<'_>, index: u32, part: Extent, memory: BufferSlice) {
         let read = &mut self.reads[index];
         read.outstanding += 1;
+        let holders = self.config.map.holders(part.offset());
         let piece = Piece {
-            owner: PieceOwner::Read(index),
             client: read.client,
             stream: read.stream,
-            extent: part,
-            holders: self.config.map.holders(part.offset()),
-            memory,
-            tried: LegSet::EMPTY,
-            own_lock: None,
-            error: ErrorKind::Io,
-            serial: 0,
+            ..Piece::new(PieceOwner::Read(index), part, holders, memory)
         };
         if self.is_free(&piece) {
             let candidates = self.legs.readable(piece.holders, LegSet::EMPTY);
@@ -200,7 +231,7 @@ impl Engine {
     }
 
     /// Whether a piece is free to go to any leg.
-    fn is_free(&self, piece: &Piece) -> bool {
+    pub(crate) fn is_free(&self, piece: &Piece) -> bool {
         let is_unlocked = || self.pin_of(piece) == (Pin::None, LegSet::EMPTY);
         (self.locks.is_empty() || is_unlocked())
             && self.is_all_equal()
@@ -275,6 +306,7 @@ impl Engine {
 
     /// Finds a leg for a piece, or makes it wait, or fails it.
     pub(crate) fn place(&mut self, turn: &mut Turn<'_>, index: u32) {
+        self.drop_hedge(index);
         // Another leg may have taken the role of one that was a holder.
         let holders = self.config.map.holders(self.pieces[index].extent.offset());
         self.pieces[index].holders = holders;
@@ -406,16 +438,15 @@ impl Engine {
             may_trim: false,
         };
         self.assign(turn, leg, new);
+        if self.observes.late {
+            self.watch(turn.now, index, leg);
+        }
     }
 
     /// Asks the policy. A plan that names a leg which may not serve is a bug of the policy; it must
     /// not become wrong bytes, so the first candidate takes its place.
     fn ask_policy(&mut self, turn: &mut Turn<'_>, piece: &Piece, candidates: LegSet) -> ReadPlan {
-        let request = ReadRequest {
-            client: piece.client,
-            stream: piece.stream,
-            extent: piece.extent,
-        };
+        let request = request_of(piece);
         let views = &mut self.legs.views;
         if self.config.map.is_mirror() {
             for view in views.iter_mut() {
@@ -495,7 +526,7 @@ impl Engine {
     /// Whether what `leg` answered may be shown, now that it is known which locks were granted
     /// after the piece was sent. Where they have no pin yet, this leg is the one that reads have
     /// seen.
-    fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
+    pub(crate) fn heeds_pins(&mut self, index: u32, leg: LegId) -> bool {
         if self.locks.is_empty() && self.is_all_equal() && self.bad.is_empty() {
             return true;
         }
@@ -525,6 +556,7 @@ impl Engine {
         index: u32,
         result: Result<(), ErrorKind>,
     ) {
+        self.drop_hedge(index);
         let piece = self.pieces.remove(index);
         match piece.owner {
             PieceOwner::Read(read) => {
@@ -608,6 +640,7 @@ impl Engine {
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
         self.abandon_ops(&ops);
         for piece in pieces {
+            self.drop_hedge(piece);
             self.locks.forget_reader(piece);
             self.pieces.remove(piece);
         }

@@ -7,7 +7,7 @@
 //! What cannot be written or read back is narrowed down to blocks, and these are bad blocks of the
 //! leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
 
-use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, SECTOR_BYTES, StreamId};
+use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
 
 use crate::api::{Event, FaultReason, Output};
 use crate::bad_blocks::{halves, is_too_much};
@@ -86,17 +86,11 @@ impl Engine {
         self.repairs[index].lock = lock;
         self.taint_statuses(extent);
         self.intend(turn, extent);
+        let holders = self.config.map.holders(extent.offset());
         let piece = self.insert_piece(Piece {
-            owner: PieceOwner::Repair(index),
-            client: ClientId::default(),
-            stream: StreamId::default(),
-            extent,
-            holders: self.config.map.holders(extent.offset()),
-            memory,
             tried: LegSet::from_iter([leg]),
             own_lock: Some(lock),
-            error: ErrorKind::Io,
-            serial: 0,
+            ..Piece::new(PieceOwner::Repair(index), extent, holders, memory)
         });
         self.place(turn, piece);
     }

@@ -12,9 +12,7 @@
 //! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
 //! read into other memory, because a leg that fell silent may still write there later.
 
-use heliostat_types::{
-    ClientId, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, RequestId, StreamId,
-};
+use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, RequestId};
 
 use crate::api::{Answer, FaultReason};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
@@ -111,17 +109,10 @@ impl Engine {
             self.make_durable(index);
         }
         for edge in edges.into_iter().flatten() {
+            let owner = PieceOwner::Edge(index);
             let piece = self.insert_piece(Piece {
-                owner: PieceOwner::Edge(index),
-                client: ClientId::default(),
-                stream: StreamId::default(),
-                extent: edge.block,
-                holders,
-                memory: edge.scratch,
-                tried: LegSet::EMPTY,
                 own_lock,
-                error: ErrorKind::Io,
-                serial: 0,
+                ..Piece::new(owner, edge.block, holders, edge.scratch)
             });
             self.place(turn, piece);
         }
@@ -343,6 +334,7 @@ impl Engine {
             OpOwner::Write(index) | OpOwner::WriteFlush(index) => index,
             OpOwner::Sweep { write, .. } => write,
             OpOwner::Piece(_)
+            | OpOwner::Hedge(_)
             | OpOwner::Flush
             | OpOwner::Narrow(_)
             | OpOwner::Status { .. }

@@ -80,18 +80,22 @@ pub struct Observes {
     pub dispatch: bool,
     /// Call [`ReadPolicy::on_complete`].
     pub complete: bool,
+    /// Call [`ReadPolicy::late_after`] and [`ReadPolicy::on_late`].
+    pub late: bool,
 }
 
 impl Observes {
-    /// Neither.
+    /// None.
     pub const NOTHING: Self = Self {
         dispatch: false,
         complete: false,
+        late: false,
     };
-    /// Both.
+    /// Every operation from its beginning to its end.
     pub const ALL: Self = Self {
         dispatch: true,
         complete: true,
+        late: false,
     };
 }
 
@@ -162,6 +166,26 @@ pub enum ReadPlan {
     Split(Pieces),
 }
 
+/// A read that its leg has not answered when it was expected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateRead {
+    /// Which leg was asked.
+    pub leg: LegId,
+    /// When.
+    pub sent: Instant,
+}
+
+/// What is to be done about a read that is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// Nothing yet: ask again after this long.
+    LookAgain(Duration),
+    /// A *hedge*: the read is sent to this leg as well, and who answers first serves it.
+    Hedge(LegId),
+    /// Nothing: it is waited for.
+    Wait,
+}
+
 /// A read policy.
 pub trait ReadPolicy: Debug + Send {
     /// The name people call it by.
@@ -183,6 +207,30 @@ pub trait ReadPolicy: Debug + Send {
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan;
+
+    /// How long after it was sent a read of `leg` counts as late; `None`: never. Called once for
+    /// each read that one leg serves alone, where [`ReadPolicy::observes`] asks for it.
+    fn late_after(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _leg: &LegView,
+    ) -> Option<Duration> {
+        None
+    }
+
+    /// A read is late. `legs` are those that could serve it as well: never empty, by rising index,
+    /// and without the one that is late. The engine has the last word: it hedges only what it has
+    /// memory for, and no more than a small share of all reads.
+    fn on_late(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _late: LateRead,
+        _legs: &[LegView],
+    ) -> Late {
+        Late::Wait
+    }
 
     /// An operation was handed to a leg. Told of every read and write, whoever chose its leg, where
     /// [`ReadPolicy::observes`] asks for it.

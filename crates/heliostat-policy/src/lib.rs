@@ -27,7 +27,8 @@ mod tunable;
 mod testing;
 
 pub use api::{
-    LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
+    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy,
+    ReadRequest,
 };
 pub use control::PolicyControl;
 pub use error::PolicyError;

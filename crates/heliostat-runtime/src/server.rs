@@ -663,6 +663,7 @@ fn build(
         leg_timeout: options.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
+        hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,
         legs: leg_configs(&prepared),
         metadata: prepared

@@ -62,7 +62,7 @@ impl ReadPolicy for Oracle {
     fn observes(&self) -> Observes {
         Observes {
             dispatch: true,
-            complete: false,
+            ..Observes::NOTHING
         }
     }
 

@@ -709,6 +709,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         leg_timeout: array.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         write_behind: array.write_behind,
+        hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,
         // Where there are devices that are no legs, one of them can replace a leg.
         legs: specs

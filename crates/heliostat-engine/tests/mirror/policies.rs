@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use heliostat_engine::Map;
 use heliostat_policy::{
-    LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest,
+    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy,
+    ReadRequest,
 };
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
@@ -76,6 +77,32 @@ impl ReadPolicy for Checked {
     ) -> ReadPlan {
         self.check_views(request, legs);
         self.policy.plan_read(now, request, legs, prng)
+    }
+
+    fn late_after(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        leg: &LegView,
+    ) -> Option<Duration> {
+        self.check_views(request, std::slice::from_ref(leg));
+        self.policy.late_after(now, request, leg)
+    }
+
+    fn on_late(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        late: LateRead,
+        legs: &[LegView],
+    ) -> Late {
+        self.check_views(request, legs);
+        assert!(late.sent <= now, "it was sent before it was late");
+        assert!(
+            legs.iter().all(|view| view.leg != late.leg),
+            "the late leg is no other one"
+        );
+        self.policy.on_late(now, request, late, legs)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
@@ -246,5 +273,118 @@ impl ReadPolicy for Split {
             left -= len_bytes;
         }
         ReadPlan::Split(pieces)
+    }
+}
+
+/// The first leg, and after a while the last of the others as well.
+#[derive(Debug)]
+pub(crate) struct Hedging {
+    pub(crate) after: Duration,
+}
+
+impl ReadPolicy for Hedging {
+    fn name(&self) -> &'static str {
+        "hedging"
+    }
+
+    fn observes(&self) -> Observes {
+        Observes {
+            late: true,
+            ..Observes::NOTHING
+        }
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        ReadPlan::Leg(legs[0].leg)
+    }
+
+    fn late_after(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _leg: &LegView,
+    ) -> Option<Duration> {
+        Some(self.after)
+    }
+
+    fn on_late(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _late: LateRead,
+        legs: &[LegView],
+    ) -> Late {
+        Late::Hedge(legs[legs.len() - 1].leg)
+    }
+}
+
+/// Any leg, and any other one as well, at any time.
+#[derive(Debug, Default)]
+pub(crate) struct RandomHedging {
+    drawn: u64,
+}
+
+impl ReadPolicy for RandomHedging {
+    fn name(&self) -> &'static str {
+        "random-hedging"
+    }
+
+    fn observes(&self) -> Observes {
+        Observes {
+            late: true,
+            ..Observes::NOTHING
+        }
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        self.drawn = prng.next_u64();
+        ReadPlan::Leg(legs[self.any(legs.len())].leg)
+    }
+
+    fn late_after(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _leg: &LegView,
+    ) -> Option<Duration> {
+        let ns = [1, 10_000, 100_000, 10_000_000];
+        Some(Duration::from_ns(*ns.get(self.any(5))?))
+    }
+
+    fn on_late(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _late: LateRead,
+        legs: &[LegView],
+    ) -> Late {
+        match self.any(8) {
+            0 => Late::Wait,
+            1 => Late::LookAgain(Duration::from_us(20)),
+            _ => Late::Hedge(legs[self.any(legs.len())].leg),
+        }
+    }
+}
+
+impl RandomHedging {
+    /// One of so many.
+    fn any(&mut self, count: usize) -> usize {
+        self.drawn = self
+            .drawn
+            .rotate_left(13)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        usize::try_from(self.drawn >> 33).unwrap() % count
     }
 }

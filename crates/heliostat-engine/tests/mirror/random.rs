@@ -4,6 +4,7 @@
 //! shortest that fails is told.
 
 mod families;
+mod hedges;
 mod setup;
 mod write_behind;
 
@@ -51,6 +52,8 @@ struct Odds {
     unclean: u64,
     /// Write-mostly legs may be behind.
     write_behind: bool,
+    /// Reads are sent to second legs.
+    hedges: bool,
 }
 
 const CALM: Odds = Odds {
@@ -72,6 +75,7 @@ const CALM: Odds = Odds {
     background: 0,
     unclean: 0,
     write_behind: false,
+    hedges: false,
 };
 
 /// How long a run is, for shrinking.
@@ -161,7 +165,7 @@ impl Run {
         let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));
         let hot_start = dice.below(blocks - hot_blocks + 1);
-        let mut world = World::new(setup, policy(&mut dice, true));
+        let mut world = World::new(setup, policy(&mut dice, true, odds.hedges));
         world.log = log;
         world.keeps_answers = false;
         if odds.comes_back + odds.background + odds.unclean > 0 {
@@ -336,7 +340,7 @@ impl Run {
         };
         match self.dice.below(kinds) {
             0 => {
-                let policy = policy(&mut self.dice, false);
+                let policy = policy(&mut self.dice, false, self.odds.hedges);
                 self.world.set_policy(policy);
             }
             1 => {
@@ -495,7 +499,7 @@ impl Run {
                 }
             }
             self.world.fail_power();
-            let policy = policy(&mut self.dice, true);
+            let policy = policy(&mut self.dice, true, self.odds.hedges);
             self.full = false;
             self.world.take_up_again(policy);
         }

@@ -64,8 +64,8 @@ impl ReadPolicy for Bcachefs {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

@@ -136,8 +136,8 @@ impl ReadPolicy for Hst {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

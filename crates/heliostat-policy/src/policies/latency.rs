@@ -32,8 +32,8 @@ impl ReadPolicy for Latency {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

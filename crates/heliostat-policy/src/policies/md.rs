@@ -93,8 +93,8 @@ impl ReadPolicy for Md {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

@@ -121,8 +121,8 @@ impl ReadPolicy for Prequal {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

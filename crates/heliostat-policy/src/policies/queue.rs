@@ -74,8 +74,8 @@ impl ReadPolicy for Queue {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: matches!(self.tie, Tie::Latency(_)),
+            ..Observes::NOTHING
         }
     }
 

@@ -157,8 +157,8 @@ impl ReadPolicy for QueueAdaptive {
 
     fn observes(&self) -> Observes {
         Observes {
-            dispatch: false,
             complete: true,
+            ..Observes::NOTHING
         }
     }
 

@@ -82,7 +82,7 @@ impl ReadPolicy for RoundRobin {
     fn observes(&self) -> Observes {
         Observes {
             dispatch: true,
-            complete: false,
+            ..Observes::NOTHING
         }
     }
 

@@ -223,12 +223,12 @@ fn policies_know_their_names_and_say_what_they_watch() {
         let wanted = match policy.name {
             "round-robin" => Observes {
                 dispatch: true,
-                complete: false,
+                ..Observes::NOTHING
             },
             "latency-rr" | "adaptive" => Observes::ALL,
             "latency" | "queue-adaptive" | "md" | "hst" | "bcachefs" | "prequal" => Observes {
-                dispatch: false,
                 complete: true,
+                ..Observes::NOTHING
             },
             _ => Observes::NOTHING,
         };

@@ -9,10 +9,17 @@ use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream};
 use super::{Odds, Size};
 use crate::checker::{Fill, index};
 use crate::meta::Meta;
-use crate::policies::{First, Random, Rotate, Split};
+use crate::policies::{First, Random, RandomHedging, Rotate, Split};
 use crate::world::Setup;
 
-pub(super) fn policy(dice: &mut RandomStream, from_the_start: bool) -> Box<dyn ReadPolicy> {
+pub(super) fn policy(
+    dice: &mut RandomStream,
+    from_the_start: bool,
+    hedges: bool,
+) -> Box<dyn ReadPolicy> {
+    if hedges {
+        return Box::new(RandomHedging::default());
+    }
     match dice.below(4) {
         0 => Box::new(First),
         1 => Box::new(Rotate::default()),
@@ -96,6 +103,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
         leg_timeout,
         clean_delay: Duration::from_us([100, 2_000, 200_000][index(dice.below(3))]),
         write_behind,
+        hedges_permille: [30, 1000][usize::from(odds.hedges)],
         accounting: dice.below(2) == 0,
         legs,
         fill: [Fill::Zeros, Fill::Pattern(0)][index(dice.below(2))],

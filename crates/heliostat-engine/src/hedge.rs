@@ -1,0 +1,348 @@
+//! Hedges: a read that its leg has not answered when the policy expected it is asked of a second
+//! leg as well, and who answers first serves it.
+//!
+//! Only clients' reads that one leg serves alone are hedged, and only where no two legs may differ
+//! by then: no lock, pin, bad block or resync may touch the range when the hedge is sent, and its
+//! answer heeds what was granted since as every read's does. The second leg reads into memory of
+//! its own, because the first may still write into the client's; the loser's operation ends in the
+//! queue, or is a ghost that nobody waits for. An error is no reason to hedge: it is failed over at
+//! once.
+//!
+//! How many there may be is not for policies to say: [`Budget`].
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use heliostat_policy::{Late, LateRead, ReadRequest};
+use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet, OpKind};
+
+use crate::api::{Event, Output};
+use crate::buffer::BufferSlice;
+use crate::engine::{Engine, Turn};
+use crate::legs::{NewOp, OpOwner};
+use crate::read::{Piece, PieceOwner};
+use crate::slab::Slab;
+
+/// How many hedges may have been saved up for a bad moment,
+const SAVED_OPS_MAX: u64 = 32;
+/// and how many bytes.
+const SAVED_BYTES_MAX: u64 = 8 << 20;
+/// How many reads are watched at once: memory is bounded, and where so many are late, it is the
+/// load.
+const WATCHED_MAX: usize = 1 << 16;
+
+/// How often reads were hedged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HedgeFigures {
+    /// Reads that a second leg was asked for.
+    pub issued: u64,
+    /// Of those, the ones that the second leg served.
+    pub won: u64,
+    /// Reads that the policy wanted to hedge when the budget, or memory, was used up.
+    pub refused: u64,
+}
+
+/// A read that is looked at again when it is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    leg: LegId,
+    sent: Instant,
+    at: Instant,
+}
+
+/// When to look at which piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Instant,
+    serial: u64,
+    piece: u32,
+}
+
+/// A second operation for a piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hedge {
+    piece: u32,
+    /// Where it reads into.
+    memory: BufferSlice,
+}
+
+/// What may be read once more: a share of what was read, saved up to a limit. Nothing is saved at
+/// the start, so that the share holds over any time.
+#[derive(Debug)]
+struct Budget {
+    permille: u64,
+    /// In thousandths of an operation.
+    ops: u64,
+    /// In thousandths of a byte.
+    bytes: u64,
+}
+
+impl Budget {
+    /// A read was sent.
+    fn earn(&mut self, len_bytes: u64) {
+        self.ops = (self.ops + self.permille).min(SAVED_OPS_MAX * 1000);
+        let earned = self
+            .bytes
+            .saturating_add(len_bytes.saturating_mul(self.permille));
+        self.bytes = earned.min(SAVED_BYTES_MAX * 1000);
+    }
+
+    /// Whether there may be one more read of this length, which is counted.
+    fn spend(&mut self, len_bytes: u64) -> bool {
+        let bytes = len_bytes.saturating_mul(1000);
+        let is_enough = self.ops >= 1000 && self.bytes >= bytes;
+        if is_enough {
+            self.ops -= 1000;
+            self.bytes -= bytes;
+        }
+        is_enough
+    }
+}
+
+/// The reads that are watched, and those that were hedged.
+#[derive(Debug)]
+pub(crate) struct Hedges {
+    /// The first is of a read that is not answered; of those behind it, some may be.
+    due: BinaryHeap<Reverse<Due>>,
+    hedges: Slab<Hedge>,
+    budget: Budget,
+    figures: HedgeFigures,
+}
+
+impl Hedges {
+    pub(crate) fn new(permille: u64) -> Self {
+        let budget = Budget {
+            permille,
+            ops: 0,
+            bytes: 0,
+        };
+        Self {
+            due: BinaryHeap::new(),
+            hedges: Slab::new(),
+            budget,
+            figures: HedgeFigures::default(),
+        }
+    }
+
+    /// When the first read is to be looked at.
+    pub(crate) fn next_at(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse(due)| due.at)
+    }
+
+    pub(crate) const fn reset_figures(&mut self) {
+        self.figures = HedgeFigures {
+            issued: 0,
+            won: 0,
+            refused: 0,
+        };
+    }
+}
+
+impl Engine {
+    /// How often reads were hedged since the statistics began.
+    #[must_use]
+    pub const fn hedge_figures(&self) -> HedgeFigures {
+        self.hedges.figures
+    }
+
+    /// A piece was sent to a leg: it is looked at again when the policy says that it is late.
+    pub(crate) fn watch(&mut self, now: Instant, index: u32, leg: LegId) {
+        let piece = &self.pieces[index];
+        let PieceOwner::Read(read) = piece.owner else {
+            return;
+        };
+        self.hedges.budget.earn(piece.extent.len());
+        if !self.reads[read].is_all_of(piece) || self.hedges.due.len() >= WATCHED_MAX {
+            return;
+        }
+        let request = request_of(piece);
+        let view = &mut self.legs.views[leg.index()];
+        view.address = self.config.map.on_leg(leg, piece.extent).offset();
+        if let Some(after) = self.policy.late_after(now, &request, view) {
+            self.look_again(index, leg, now, now + after);
+        }
+    }
+
+    fn look_again(&mut self, index: u32, leg: LegId, sent: Instant, at: Instant) {
+        let piece = &mut self.pieces[index];
+        piece.watch = Some(Watch { leg, sent, at });
+        self.hedges.due.push(Reverse(Due {
+            at,
+            serial: piece.serial,
+            piece: index,
+        }));
+    }
+
+    /// The watch that says so, where the piece still waits for the same operation.
+    fn watch_of(&self, due: Due) -> Option<Watch> {
+        let piece = self.pieces.get(due.piece)?;
+        let watch = piece.watch?;
+        (piece.serial == due.serial && watch.at == due.at).then_some(watch)
+    }
+
+    /// Forgets what is in front and answered, so that nobody is woken for it.
+    pub(crate) fn forget_answered(&mut self) {
+        while let Some(Reverse(due)) = self.hedges.due.peek()
+            && self.watch_of(*due).is_none()
+        {
+            self.hedges.due.pop();
+        }
+    }
+
+    /// Looks at the reads that are late by now.
+    pub(crate) fn check_late(&mut self, turn: &Turn<'_>) {
+        while let Some(&Reverse(due)) = self.hedges.due.peek()
+            && due.at <= turn.now
+        {
+            self.hedges.due.pop();
+            if let Some(watch) = self.watch_of(due) {
+                self.pieces[due.piece].watch = None;
+                self.look_at_late(turn, due.piece, watch);
+            }
+        }
+        self.forget_answered();
+    }
+
+    fn look_at_late(&mut self, turn: &Turn<'_>, index: u32, watch: Watch) {
+        let piece = self.pieces[index];
+        let holders = self.config.map.holders(piece.extent.offset());
+        let mut others = self.legs.readable(holders, piece.tried);
+        others.remove(watch.leg);
+        if !self.is_free(&piece) || others.is_empty() {
+            // What is in the way may be gone when it is twice as late.
+            let age = turn.now.saturating_since(watch.sent);
+            return self.look_again(index, watch.leg, watch.sent, turn.now + age);
+        }
+        let late = LateRead {
+            leg: watch.leg,
+            sent: watch.sent,
+        };
+        self.see_legs(piece.extent, others);
+        let (policy, views) = (&mut self.policy, &self.candidates);
+        match policy.on_late(turn.now, &request_of(&piece), late, views) {
+            Late::LookAgain(after) => {
+                self.look_again(index, watch.leg, watch.sent, turn.now + after);
+            }
+            Late::Hedge(leg) if others.contains(leg) => self.send_hedge(turn, index, leg),
+            Late::Hedge(leg) => debug_assert!(false, "{leg} cannot serve the read"),
+            Late::Wait => {}
+        }
+    }
+
+    fn send_hedge(&mut self, turn: &Turn<'_>, index: u32, leg: LegId) {
+        let piece = self.pieces[index];
+        let len_bytes = piece.extent.len();
+        let is_short = !self.waiting.is_empty() || !self.hedges.budget.spend(len_bytes);
+        let buffer = if is_short {
+            None
+        } else {
+            self.buffers.alloc(len_bytes)
+        };
+        let Some(buffer) = buffer else {
+            self.hedges.figures.refused += 1;
+            return;
+        };
+        let memory = BufferSlice {
+            buffer,
+            ..piece.memory
+        };
+        let hedge = self.hedges.hedges.insert(Hedge {
+            piece: index,
+            memory,
+        });
+        self.pieces[index].hedge = Some(hedge);
+        self.hedges.figures.issued += 1;
+        let new = NewOp {
+            owner: OpOwner::Hedge(hedge),
+            kind: OpKind::Read,
+            extent: self.config.map.on_leg(leg, piece.extent),
+            memory: Some(memory),
+            fua: false,
+            may_trim: false,
+        };
+        self.assign(turn, leg, new);
+    }
+
+    /// The second leg has answered.
+    pub(crate) fn hedge_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        index: u32,
+        leg: LegId,
+        result: Result<(), ErrorKind>,
+    ) {
+        let hedge = self.hedges.hedges.remove(index);
+        let piece = &mut self.pieces[hedge.piece];
+        piece.hedge = None;
+        if let Err(kind) = result {
+            // The first may still answer, and then what this one cannot read is repaired.
+            piece.tried.insert(leg);
+            piece.error = kind;
+            let extent = piece.extent;
+            self.release_buffer(hedge.memory.buffer);
+            self.outputs
+                .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
+            return self.note_read_error(turn, leg, kind);
+        }
+        if !self.heeds_pins(hedge.piece, leg) {
+            return self.release_buffer(hedge.memory.buffer);
+        }
+        self.hedges.figures.won += 1;
+        self.abandon_ops_of(OpOwner::Piece(hedge.piece));
+        let PieceOwner::Read(read) = self.pieces[hedge.piece].owner else {
+            unreachable!("clients' reads are hedged");
+        };
+        let before = std::mem::replace(&mut self.reads[read].memory, hedge.memory);
+        self.release_buffer(before.buffer);
+        self.piece_ended(turn, hedge.piece, Ok(()));
+    }
+
+    /// A piece does not wait any more for what it waited for: it is not looked at, and nobody waits
+    /// for a second leg.
+    pub(crate) fn drop_hedge(&mut self, piece: u32) {
+        let piece = &mut self.pieces[piece];
+        let was_watched = piece.watch.take().is_some();
+        let hedge = piece.hedge.take();
+        if was_watched {
+            self.forget_answered();
+        }
+        let Some(index) = hedge else {
+            return;
+        };
+        self.abandon_ops_of(OpOwner::Hedge(index));
+        let hedge = self.hedges.hedges.remove(index);
+        self.release_buffer(hedge.memory.buffer);
+    }
+
+    /// The second leg is out.
+    pub(crate) fn hedge_lost(&mut self, index: u32) {
+        let hedge = self.hedges.hedges.remove(index);
+        self.pieces[hedge.piece].hedge = None;
+        self.release_buffer(hedge.memory.buffer);
+    }
+
+    fn abandon_ops_of(&mut self, owner: OpOwner) {
+        let ops = self.ops.iter().filter(|(_, op)| op.owner == owner);
+        let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
+        self.abandon_ops(&ops);
+    }
+
+    /// Shows these legs as candidates for a read.
+    fn see_legs(&mut self, extent: Extent, legs: LegSet) {
+        self.candidates.clear();
+        for leg in legs {
+            let mut view = self.legs.views[leg.index()];
+            view.address = self.config.map.on_leg(leg, extent).offset();
+            self.candidates.push(view);
+        }
+    }
+}
+
+/// What a policy is told of a piece.
+pub(crate) const fn request_of(piece: &Piece) -> ReadRequest {
+    ReadRequest {
+        client: piece.client,
+        stream: piece.stream,
+        extent: piece.extent,
+    }
+}

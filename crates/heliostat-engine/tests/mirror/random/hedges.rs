@@ -1,0 +1,76 @@
+//! Reads that are sent to second legs.
+
+use super::{CALM, FULL, Odds, attack};
+
+const HEDGED: Odds = Odds {
+    hedges: true,
+    ..CALM
+};
+
+#[test]
+fn hedged() {
+    attack("hedged", 200, HEDGED, FULL);
+}
+
+#[test]
+fn hedged_while_legs_fail() {
+    let odds = Odds {
+        read_error: 50,
+        write_error: 20,
+        flush_error: 5,
+        short: 10,
+        by_hand: 10,
+        silence: 100,
+        unsupported: 20,
+        ..HEDGED
+    };
+    attack("hedged_while_legs_fail", 200, odds, FULL);
+}
+
+#[test]
+fn hedged_while_blocks_go_bad_and_legs_come_back() {
+    let odds = Odds {
+        metadata: true,
+        stuck: 60,
+        comes_back: 500,
+        background: 200,
+        by_hand: 80,
+        read_error: 20,
+        silence: 30,
+        replace: 100,
+        ..HEDGED
+    };
+    attack(
+        "hedged_while_blocks_go_bad_and_legs_come_back",
+        60,
+        odds,
+        FULL,
+    );
+}
+
+#[test]
+fn hedged_while_power_and_legs_fail() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 3,
+        comes_back: 300,
+        background: 100,
+        by_hand: 60,
+        read_error: 20,
+        silence: 30,
+        ..HEDGED
+    };
+    attack("hedged_while_power_and_legs_fail", 60, odds, FULL);
+}
+
+#[test]
+fn hedged_while_legs_are_behind() {
+    let odds = Odds {
+        write_behind: true,
+        read_error: 20,
+        write_error: 10,
+        silence: 30,
+        ..HEDGED
+    };
+    attack("hedged_while_legs_are_behind", 120, odds, FULL);
+}
