@@ -359,8 +359,8 @@ impl ReadPolicy for RandomHedging {
         _request: &ReadRequest,
         _leg: &LegView,
     ) -> Option<Duration> {
-        let ns = [1, 10_000, 100_000, 10_000_000];
-        Some(Duration::from_ns(*ns.get(self.any(5))?))
+        let ns = [1, 1, 1, 1, 1, 10_000, 10_000_000];
+        Some(Duration::from_ns(*ns.get(self.any(8))?))
     }
 
     fn on_late(
@@ -372,7 +372,7 @@ impl ReadPolicy for RandomHedging {
     ) -> Late {
         match self.any(8) {
             0 => Late::Wait,
-            1 => Late::LookAgain(Duration::from_us(20)),
+            1 => Late::LookAgain(Duration::from_us(200)),
             _ => Late::Hedge(legs[self.any(legs.len())].leg),
         }
     }

@@ -1,6 +1,14 @@
 //! Reads that are sent to second legs.
 
-use super::{CALM, FULL, Odds, attack};
+use super::{CALM, FULL, Odds, Size, attack};
+
+/// Few bytes and few requests: the same ones are often wanted, and seldom locked.
+const HOT: Size = Size {
+    in_flight: 12,
+    array_bytes: 32 << 10,
+    large: (4 << 10, 50),
+    ..FULL
+};
 
 const HEDGED: Odds = Odds {
     hedges: true,
@@ -9,7 +17,7 @@ const HEDGED: Odds = Odds {
 
 #[test]
 fn hedged() {
-    attack("hedged", 200, HEDGED, FULL);
+    attack("hedged", 1000, HEDGED, HOT);
 }
 
 #[test]
@@ -24,7 +32,7 @@ fn hedged_while_legs_fail() {
         unsupported: 20,
         ..HEDGED
     };
-    attack("hedged_while_legs_fail", 200, odds, FULL);
+    attack("hedged_while_legs_fail", 200, odds, HOT);
 }
 
 #[test]
@@ -60,7 +68,7 @@ fn hedged_while_power_and_legs_fail() {
         silence: 30,
         ..HEDGED
     };
-    attack("hedged_while_power_and_legs_fail", 60, odds, FULL);
+    attack("hedged_while_power_and_legs_fail", 60, odds, HOT);
 }
 
 #[test]
@@ -72,5 +80,5 @@ fn hedged_while_legs_are_behind() {
         silence: 30,
         ..HEDGED
     };
-    attack("hedged_while_legs_are_behind", 120, odds, FULL);
+    attack("hedged_while_legs_are_behind", 120, odds, HOT);
 }
