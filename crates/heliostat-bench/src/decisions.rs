@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use heliostat_policy::{
-    Late, LateRead, LegView, Observes, OpView, PolicySpec, ReadPlan, ReadPolicy, ReadRequest,
+    Late, LateRead, LegView, Observes, OpView, PolicySpec, Prefetch, ReadPlan, ReadPolicy,
+    ReadRequest,
 };
 use heliostat_types::{Duration, Instant, LegId, Prng};
 use serde_json::{Value, json};
@@ -111,6 +112,18 @@ where
         legs: &[LegView],
     ) -> Late {
         self.inner.on_late(now, request, late, legs)
+    }
+
+    fn prefetch(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        self.inner
+            .prefetch(now, request, legs, room_bytes, prefetch);
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

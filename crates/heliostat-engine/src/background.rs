@@ -190,6 +190,7 @@ impl Background {
             | OpOwner::Metadata => {}
             OpOwner::Piece(_)
             | OpOwner::Hedge(_)
+            | OpOwner::Prefetch(_)
             | OpOwner::Write(_)
             | OpOwner::Narrow(_)
             | OpOwner::WriteFlush(_)
@@ -330,8 +331,10 @@ impl Engine {
 
     pub(crate) fn start_resync(&mut self, everything: bool) {
         if everything {
-            let size = self.config.size_bytes;
-            self.needed.add(Extent::new(0, size), size);
+            let everywhere = Extent::new(0, self.config.size_bytes);
+            self.needed.add(everywhere, everywhere.end());
+            // From now on reads go to the legs that are copied from, whoever was read before.
+            self.forget_prefetched(everywhere);
         }
         self.background.wants_resync = true;
     }

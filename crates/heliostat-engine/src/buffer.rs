@@ -233,6 +233,11 @@ impl BufferTable {
         true
     }
 
+    /// How much of the arena a buffer takes.
+    pub(crate) fn bytes_of(&self, buffer: BufferId) -> usize {
+        self.entries[buffer.0].count as usize * GRANULE_BYTES
+    }
+
     /// How many buffers are handed out, but for good.
     pub(crate) fn count(&self) -> usize {
         self.entries.len() - usize::from(self.permanent > 0)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use heliostat_policy::{LegView, Observes, ReadPolicy};
+use heliostat_policy::{LegView, Observes, ReadPolicy, ReadRequest};
 use heliostat_types::{
     Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng, RequestId,
 };
@@ -24,6 +24,7 @@ use crate::map::Map;
 use crate::metadata::{Keeper, Metadata};
 use crate::moved::Moved;
 use crate::needed::Needed;
+use crate::prefetch::Prefetched;
 use crate::read::{Piece, Read};
 use crate::record::Record;
 use crate::repair::Repair;
@@ -71,6 +72,7 @@ pub struct Engine {
     /// How many pieces there ever were.
     pub(crate) pieces_begun: u64,
     pub(crate) hedges: Hedges,
+    pub(crate) prefetched: Prefetched,
     pub(crate) writes: Slab<Write>,
     pub(crate) behind: Behind,
     /// Changes that cross borders of chunks, each of several writes.
@@ -122,14 +124,7 @@ impl Engine {
         config.check();
         give_role_to_replacement(&mut config);
         let legs = Legs::new(&config);
-        assert!(
-            config.map.is_covered_by(legs.in_sync),
-            "every byte has a leg in sync"
-        );
-        assert!(
-            legs.in_sync.intersection(record.faulted).is_empty(),
-            "a leg on record as faulted is not in sync"
-        );
+        check_in_sync(&config.map, legs.in_sync, record.faulted);
         let metadata = config.metadata.take();
         let (known, has_metadata) = (metadata.as_ref(), metadata.is_some());
         let rebuilding = known.map_or_else(Vec::new, |known| known.rebuilding.clone());
@@ -159,6 +154,7 @@ impl Engine {
             pieces: Slab::new(),
             pieces_begun: 0,
             hedges: Hedges::new(config.hedges_permille),
+            prefetched: Prefetched::new(config.memory_bytes),
             writes: Slab::new(),
             behind: Behind::new(&config),
             changes: Slab::new(),
@@ -214,6 +210,7 @@ impl Engine {
     /// not the client's.
     pub fn handle_input(&mut self, now: Instant, input: Input, prng: &mut dyn Prng) {
         let turn = &mut Turn { now, prng };
+        self.release_copied();
         match input {
             Input::Request(request) => self.request(turn, request),
             Input::LegCompletion { op, result } => self.completion(turn, op, result),
@@ -276,6 +273,7 @@ impl Engine {
             Input::DeadlineReached => {
                 self.check_silence(turn);
                 self.check_late(turn);
+                self.check_prefetched(turn.now);
                 self.check_clean(turn);
                 self.check_sweep(turn);
             }
@@ -336,6 +334,7 @@ impl Engine {
             commit,
             background,
             self.hedges.next_at(),
+            self.prefetched.sweep_at(),
         ];
         all.into_iter().flatten().min()
     }
@@ -346,7 +345,10 @@ impl Engine {
     pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
         // Requests in the engine and writes outside it take turns, so that neither starves.
         let allocated = if self.waiting.is_empty() || self.writes_turn {
-            self.alloc_write_buffers(extent)
+            self.alloc_write_buffers(extent).or_else(|| {
+                self.give_prefetched_back();
+                self.alloc_write_buffers(extent)
+            })
         } else {
             None
         };
@@ -532,9 +534,15 @@ impl Engine {
         }
         match request.kind {
             RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {
+                let asked = read_asked(&request);
                 // In order of arrival: what is small does not overtake what is large.
                 if !self.waiting.is_empty() || !self.admit(turn, &request) {
                     self.wait_for_memory(Waiting::Request(request), false);
+                }
+                if self.observes.requests
+                    && let Some(asked) = asked
+                {
+                    self.prefetch(turn, &asked);
                 }
             }
             RequestKind::Write {
@@ -572,6 +580,7 @@ impl Engine {
         match op.owner {
             OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),
             OpOwner::Hedge(hedge) => self.hedge_answered(turn, hedge, op.leg, result),
+            OpOwner::Prefetch(run) => self.prefetch_answered(turn, run, result),
             OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
                 self.write_answered(turn, &op, result);
             }
@@ -614,6 +623,7 @@ impl Engine {
         }
         if leg.is_none() {
             self.hedges.reset_figures();
+            self.prefetched.reset_figures();
         }
         self.policy.reset(leg);
     }
@@ -622,6 +632,7 @@ impl Engine {
     pub(crate) fn wait_for_memory(&mut self, what: Waiting, is_urgent: bool) {
         // Looked at once before this input ends: there may be nothing left that frees memory.
         self.memory_freed |= self.waiting.is_empty();
+        self.give_prefetched_back();
         if is_urgent {
             self.waiting.push_front(what);
         } else {
@@ -683,6 +694,26 @@ impl Engine {
             self.outputs.push_back(Output::MemoryFreed);
         }
     }
+}
+
+/// What a policy is told of a client's read.
+const fn read_asked(request: &Request) -> Option<ReadRequest> {
+    let RequestKind::Read { extent } = request.kind else {
+        return None;
+    };
+    Some(ReadRequest {
+        client: request.client,
+        stream: request.stream,
+        extent,
+    })
+}
+
+fn check_in_sync(map: &Map, in_sync: LegSet, faulted: LegSet) {
+    assert!(map.is_covered_by(in_sync), "every byte has a leg in sync");
+    assert!(
+        in_sync.intersection(faulted).is_empty(),
+        "a leg on record as faulted is not in sync"
+    );
 }
 
 /// A leg that is to replace another one stands beside it in its role.

@@ -321,14 +321,15 @@ impl Engine {
         self.release_buffer(hedge.memory.buffer);
     }
 
-    fn abandon_ops_of(&mut self, owner: OpOwner) {
+    /// Nobody waits for these operations any more.
+    pub(crate) fn abandon_ops_of(&mut self, owner: OpOwner) {
         let ops = self.ops.iter().filter(|(_, op)| op.owner == owner);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
         self.abandon_ops(&ops);
     }
 
     /// Shows these legs as candidates for a read.
-    fn see_legs(&mut self, extent: Extent, legs: LegSet) {
+    pub(crate) fn see_legs(&mut self, extent: Extent, legs: LegSet) {
         self.candidates.clear();
         for leg in legs {
             let mut view = self.legs.views[leg.index()];

@@ -32,6 +32,8 @@ pub(crate) enum OpOwner {
     Piece(u32),
     /// The same piece, asked of a second leg because the first is late.
     Hedge(u32),
+    /// Bytes that may be wanted soon.
+    Prefetch(u32),
     /// A stroke of a write.
     Write(u32),
     /// A part of a stroke that failed, by the number of its narrowing.
@@ -364,6 +366,14 @@ pub(crate) struct Orphans {
     owners: Vec<(LegId, OpOwner)>,
 }
 
+impl Orphans {
+    /// A piece waited for an operation of this leg that is nobody's now.
+    pub(crate) fn add(&mut self, leg: LegId, piece: LostPiece) {
+        self.lost.push(piece);
+        self.owners.push((leg, OpOwner::Ghost));
+    }
+}
+
 impl Engine {
     /// Hands an operation to a leg that is not out: to the device, or behind what waits for it.
     pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
@@ -592,7 +602,10 @@ impl Engine {
             self.reads_lost(turn, &lost);
             for (leg, owner) in owners {
                 match owner {
-                    OpOwner::Piece(_) | OpOwner::Hedge(_) | OpOwner::Ghost => {}
+                    OpOwner::Piece(_)
+                    | OpOwner::Hedge(_)
+                    | OpOwner::Prefetch(_)
+                    | OpOwner::Ghost => {}
                     OpOwner::Write(write)
                     | OpOwner::WriteFlush(write)
                     | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write, leg),
@@ -623,12 +636,14 @@ impl Engine {
                     in_device: op.dispatched.is_some(),
                 });
             }
-            if let OpOwner::Hedge(hedge) = op.owner {
+            let owner = op.owner;
+            if let OpOwner::Hedge(hedge) = owner {
                 self.hedge_lost(hedge);
-                continue;
+            } else if let OpOwner::Prefetch(run) = owner {
+                self.forget_run(run);
+            } else {
+                self.orphans.owners.push((leg, owner));
             }
-            let op = &self.ops[index];
-            self.orphans.owners.push((leg, op.owner));
         }
         self.abandon_ops(&ops);
     }

@@ -132,7 +132,7 @@ impl Engine {
         let moved = &mut self.moved[at];
         moved.is_begun = true;
         let extent = moved.extent;
-        self.taint_statuses(extent);
+        self.bytes_change(extent);
         self.intend(turn, extent);
         self.read_moved(turn, at);
     }

@@ -31,7 +31,7 @@ pub(crate) struct Read {
     /// Holds `aligned`.
     pub(crate) memory: BufferSlice,
     /// Pieces not answered yet.
-    outstanding: u32,
+    pub(crate) outstanding: u32,
     error: Option<ErrorKind>,
 }
 
@@ -97,6 +97,11 @@ impl Piece {
 }
 
 impl Read {
+    /// Who asked, and on which connection.
+    pub(crate) const fn asked_by(&self) -> (ClientId, StreamId) {
+        (self.client, self.stream)
+    }
+
     /// Whether a piece is all that is left of it, and all there is of it.
     pub(crate) fn is_all_of(&self, piece: &Piece) -> bool {
         self.aligned == piece.extent
@@ -120,26 +125,40 @@ impl Engine {
         request: &Request,
         extent: Extent,
     ) -> bool {
+        if !self.prefetched.is_empty() && self.read_prefetched(turn, request, extent) {
+            return true;
+        }
         let aligned = extent.aligned_out(self.block_bytes());
         let Some(buffer) = self.buffers.alloc(aligned.len()) else {
             return false;
         };
-        let read = self.reads.insert(Read {
+        let memory = BufferSlice {
+            buffer,
+            offset_bytes: 0,
+            len_bytes: u32::try_from(aligned.len()).expect("a read is at most 32 MiB"),
+        };
+        let read = self.insert_read(request, extent, memory);
+        self.send_read(turn, read);
+        true
+    }
+
+    /// Puts a read on the books; `memory` is for all its blocks.
+    pub(crate) fn insert_read(
+        &mut self,
+        request: &Request,
+        extent: Extent,
+        memory: BufferSlice,
+    ) -> u32 {
+        self.reads.insert(Read {
             id: request.id,
             client: request.client,
             stream: request.stream,
             extent,
-            aligned,
-            memory: BufferSlice {
-                buffer,
-                offset_bytes: 0,
-                len_bytes: u32::try_from(aligned.len()).expect("a read is at most 32 MiB"),
-            },
+            aligned: extent.aligned_out(self.block_bytes()),
+            memory,
             outstanding: 0,
             error: None,
-        });
-        self.send_read(turn, read);
-        true
+        })
     }
 
     /// Asks for all of a read, chunk by chunk.
@@ -148,12 +167,36 @@ impl Engine {
         read.outstanding = 0;
         let (aligned, memory) = (read.aligned, read.memory);
         let mut from = 0;
+        if !self.prefetched.is_empty() {
+            return self.send_rest(turn, index);
+        }
         // Nothing can answer before all are sent: completions are inputs of their own.
         while from < aligned.len() {
             let part = self.config.map.first_part(aligned.split_at(from).1);
             self.send_part(turn, index, part, memory.part(from, part.len()));
             from += part.len();
         }
+    }
+
+    /// The same, where some of it may have been prefetched.
+    fn send_rest(&mut self, turn: &mut Turn<'_>, index: u32) {
+        let read = &mut self.reads[index];
+        // One for all that is there already.
+        read.outstanding = 1;
+        let (aligned, memory) = (read.aligned, read.memory);
+        let mut from = 0;
+        while from < aligned.len() {
+            let part = self.config.map.first_part(aligned.split_at(from).1);
+            let (len, run) = self.prefetched.first_part(part);
+            let part = part.split_at(len).0;
+            let memory = memory.part(from, len);
+            match run {
+                Some(run) => self.copy_prefetched(turn, run, index, part, memory),
+                None => self.send_part(turn, index, part, memory),
+            }
+            from += len;
+        }
+        self.read_piece_ended(index, Ok(()));
     }
 
     /// Asks for a part of a read: of one leg, or of several where the policy splits it.
@@ -653,7 +696,11 @@ impl Engine {
         let Some(buffer) = self.buffers.alloc(read.aligned.len()) else {
             return false;
         };
-        read.memory.buffer = buffer;
+        read.memory = BufferSlice {
+            buffer,
+            offset_bytes: 0,
+            ..read.memory
+        };
         read.error = None;
         self.send_read(turn, index);
         true

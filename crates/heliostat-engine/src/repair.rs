@@ -84,7 +84,7 @@ impl Engine {
         let (lock, is_held) = self.locks.acquire(extent, LockOwner::Repair(index));
         assert!(is_held, "a repair begins only where nothing is locked");
         self.repairs[index].lock = lock;
-        self.taint_statuses(extent);
+        self.bytes_change(extent);
         self.intend(turn, extent);
         let holders = self.config.map.holders(extent.offset());
         let piece = self.insert_piece(Piece {

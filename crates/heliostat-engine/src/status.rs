@@ -71,7 +71,8 @@ impl Engine {
     }
 
     /// Bytes begin to change.
-    pub(crate) fn taint_statuses(&mut self, extent: Extent) {
+    pub(crate) fn bytes_change(&mut self, extent: Extent) {
+        self.forget_prefetched(extent);
         if self.statuses.is_empty() {
             return;
         }

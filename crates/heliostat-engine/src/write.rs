@@ -78,6 +78,7 @@ impl Engine {
     pub(crate) fn admit_write(&mut self, turn: &mut Turn<'_>, write: Write) {
         self.change_admitted();
         let aligned = write.aligned;
+        self.forget_prefetched(aligned);
         let index = self.writes.insert(write);
         let (lock, is_held) = self.locks.acquire(aligned, LockOwner::Write(index));
         self.writes[index].lock = lock;
@@ -95,7 +96,7 @@ impl Engine {
             LockOwner::Repair(_) => unreachable!("a repair never waits for a lock"),
         };
         let aligned = self.writes[index].aligned;
-        self.taint_statuses(aligned);
+        self.bytes_change(aligned);
         self.intend(turn, aligned);
         let edges = self.writes[index].edges;
         let count = edges.iter().flatten().count();
@@ -335,6 +336,7 @@ impl Engine {
             OpOwner::Sweep { write, .. } => write,
             OpOwner::Piece(_)
             | OpOwner::Hedge(_)
+            | OpOwner::Prefetch(_)
             | OpOwner::Flush
             | OpOwner::Narrow(_)
             | OpOwner::Status { .. }

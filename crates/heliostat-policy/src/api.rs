@@ -82,6 +82,8 @@ pub struct Observes {
     pub complete: bool,
     /// Call [`ReadPolicy::late_after`] and [`ReadPolicy::on_late`].
     pub late: bool,
+    /// Call [`ReadPolicy::prefetch`].
+    pub requests: bool,
 }
 
 impl Observes {
@@ -90,12 +92,14 @@ impl Observes {
         dispatch: false,
         complete: false,
         late: false,
+        requests: false,
     };
     /// Every operation from its beginning to its end.
     pub const ALL: Self = Self {
         dispatch: true,
         complete: true,
         late: false,
+        requests: false,
     };
 }
 
@@ -186,6 +190,16 @@ pub enum Late {
     Wait,
 }
 
+/// Bytes to be read before anybody asks for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// From which leg. Where it does not hold them, the engine takes another one.
+    pub leg: LegId,
+    /// Which bytes of the array. They are read in one operation each, as far as they lie in one
+    /// chunk of a RAID10, and are not being prefetched already.
+    pub extent: Extent,
+}
+
 /// A read policy.
 pub trait ReadPolicy: Debug + Send {
     /// The name people call it by.
@@ -230,6 +244,20 @@ pub trait ReadPolicy: Debug + Send {
         _legs: &[LegView],
     ) -> Late {
         Late::Wait
+    }
+
+    /// A client has asked for `request`, which may span chunks, and was served or will be, by a leg
+    /// or by what was prefetched. What is to be read before it is wanted goes into `prefetch`; it
+    /// is empty, and there is memory for `room_bytes`. `legs` are those that hold the first bytes
+    /// of the request. Called once for each read, where [`ReadPolicy::observes`] asks for it.
+    fn prefetch(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        _legs: &[LegView],
+        _room_bytes: u64,
+        _prefetch: &mut Vec<Prefetch>,
+    ) {
     }
 
     /// An operation was handed to a leg. Told of every read and write, whoever chose its leg, where

@@ -48,7 +48,7 @@ impl Simulation {
     }
 
     fn check_memory_is_back(&mut self) -> Result<(), String> {
-        let used = self.engine.buffers().used_bytes();
+        let used = self.engine.buffers().used_bytes() - self.engine.prefetched_bytes();
         // A silent leg may still touch the memory of its operations.
         if used > 0 && self.leg_ops.is_empty() {
             return Err(format!("{used} bytes of memory were never given back"));

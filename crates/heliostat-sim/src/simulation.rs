@@ -3,6 +3,8 @@
 //! One input goes into the engine, all outputs come out and are carried out, then the next input:
 //! as the runtime does it. Nothing here decides anything that the engine should.
 
+mod samples;
+
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -19,7 +21,6 @@ use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
 
 use crate::arena::Arena;
 use crate::background::BackgroundWatch;
-use crate::contents::Fidelity;
 use crate::devices::build_legs;
 use crate::leg::{LegOps, SimLeg};
 use crate::life::{Lives, Operator};
@@ -36,6 +37,8 @@ use crate::shadow::Shadow;
 use crate::sim_policy::SimPolicy;
 use crate::streams::Streams;
 use crate::trace::{Trace, TraceEvent, What};
+
+use samples::{granule_bytes, may_sample};
 
 /// How long a record takes to be durable: a small write and a flush on a flash drive.
 const PERSIST_TIME: Duration = Duration::from_ms(1);
@@ -243,11 +246,9 @@ impl Simulation {
         } else {
             granule_bytes(scenario)
         };
-        let may_sample = scenario.array.background.is_none() && may_sample(scenario, &legs);
-        let samples = is_mirror && !has_writes && !has_metadata && may_sample;
-        for leg in &mut legs {
-            leg.samples = samples;
-        }
+        let is_constant = is_mirror && !has_writes && !has_metadata;
+        let samples = is_constant && may_sample(scenario, &*picker, &legs);
+        legs.iter_mut().for_each(|leg| leg.samples = samples);
         let mut simulation = Self {
             scenario: scenario.clone(),
             policy,
@@ -771,27 +772,6 @@ fn empty_result(job: &Job) -> JobResult {
         read: Moved::default(),
         write: Moved::default(),
     }
-}
-
-/// The largest power of two, up to 1 MiB, that all requests begin and end at multiples of.
-fn granule_bytes(scenario: &Scenario) -> u64 {
-    let array_bytes = scenario.array.size_bytes;
-    let jobs = scenario.jobs.iter().filter(|job| job.leg.is_none());
-    let granules = jobs.map(|job| job.granule_bytes(array_bytes));
-    granules.min().unwrap_or(1 << 20)
-}
-
-/// Whether reads of what nobody writes can be checked at samples alone. Samples of a request are
-/// those of its parts only where both begin at the same sector: no leg widens any to its blocks.
-fn may_sample(scenario: &Scenario, legs: &[SimLeg]) -> bool {
-    let granule_bytes = granule_bytes(scenario);
-    let fits = |leg: &SimLeg| {
-        let block_bytes = leg.spec().logical_block_bytes;
-        u64::from(block_bytes) <= granule_bytes
-    };
-    // What fails is repaired, which writes.
-    let is_never_written = scenario.faults.is_empty();
-    is_never_written && scenario.fidelity == Fidelity::Stamps && legs.iter().all(fits)
 }
 
 #[cfg(test)]

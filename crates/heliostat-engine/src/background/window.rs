@@ -192,7 +192,7 @@ impl Engine {
         let (lock, extent) = (window.lock, window.extent);
         self.change_admitted();
         self.locks.begin_to_change(lock);
-        self.taint_statuses(extent);
+        self.bytes_change(extent);
         self.intend(turn, extent);
     }
 

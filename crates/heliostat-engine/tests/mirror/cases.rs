@@ -15,6 +15,7 @@ mod flags;
 mod hedge;
 mod layouts;
 mod metadata;
+mod prefetch;
 mod replace;
 mod review;
 mod spares;

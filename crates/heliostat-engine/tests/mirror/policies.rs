@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use heliostat_engine::Map;
 use heliostat_policy::{
-    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, ReadPlan, ReadPolicy,
-    ReadRequest,
+    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch, ReadPlan,
+    ReadPolicy, ReadRequest,
 };
-use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
+use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 /// The map of an array, in which legs get other roles while it is used.
 #[derive(Clone, Debug)]
@@ -103,6 +103,20 @@ impl ReadPolicy for Checked {
             "the late leg is no other one"
         );
         self.policy.on_late(now, request, late, legs)
+    }
+
+    fn prefetch(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        assert!(prefetch.is_empty(), "what was planned before is done");
+        assert!(!legs.is_empty(), "a policy is shown a leg");
+        self.policy
+            .prefetch(now, request, legs, room_bytes, prefetch);
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
@@ -324,21 +338,95 @@ impl ReadPolicy for Hedging {
     }
 }
 
-/// Any leg, and any other one as well, at any time.
-#[derive(Debug, Default)]
-pub(crate) struct RandomHedging {
-    drawn: u64,
+/// The first leg; and what comes behind each read is prefetched, in so many runs from each leg in
+/// turn.
+#[derive(Debug)]
+pub(crate) struct Prefetching {
+    pub(crate) runs: u64,
+    pub(crate) run_bytes: u64,
 }
 
-impl ReadPolicy for RandomHedging {
+impl ReadPolicy for Prefetching {
     fn name(&self) -> &'static str {
-        "random-hedging"
+        "prefetching"
     }
 
     fn observes(&self) -> Observes {
         Observes {
-            late: true,
+            requests: true,
             ..Observes::NOTHING
+        }
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        ReadPlan::Leg(legs[0].leg)
+    }
+
+    fn prefetch(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        for (run, view) in (0..self.runs).zip(legs.iter().cycle()) {
+            let from = request.extent.end() + run * self.run_bytes;
+            prefetch.push(Prefetch {
+                leg: view.leg,
+                extent: Extent::new(from, self.run_bytes),
+            });
+        }
+    }
+}
+
+/// Any leg; and where it hedges, any other one as well, at any time; and where it prefetches,
+/// anything from any leg.
+#[derive(Debug)]
+pub(crate) struct Eager {
+    pub(crate) hedges: bool,
+    pub(crate) prefetches: bool,
+    pub(crate) drawn: u64,
+}
+
+impl ReadPolicy for Eager {
+    fn name(&self) -> &'static str {
+        "eager"
+    }
+
+    fn observes(&self) -> Observes {
+        Observes {
+            late: self.hedges,
+            requests: self.prefetches,
+            ..Observes::NOTHING
+        }
+    }
+
+    fn prefetch(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        for _ in 0..self.any(4) {
+            let from = match self.any(3) {
+                0 => request.extent.offset() / 2,
+                1 => request.extent.end() + 512 * self.any(20) as u64,
+                _ => request.extent.end(),
+            };
+            let len = [512, 700, 4096, 9000, 20_000][self.any(5)];
+            prefetch.push(Prefetch {
+                leg: legs[self.any(legs.len())].leg,
+                extent: Extent::new(from, len),
+            });
         }
     }
 
@@ -378,7 +466,7 @@ impl ReadPolicy for RandomHedging {
     }
 }
 
-impl RandomHedging {
+impl Eager {
     /// One of so many.
     fn any(&mut self, count: usize) -> usize {
         self.drawn = self

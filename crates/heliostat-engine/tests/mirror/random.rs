@@ -3,8 +3,8 @@
 //! A run that fails is told as a story. Shorter runs of the same kind are tried first, and the
 //! shortest that fails is told.
 
+mod eager;
 mod families;
-mod hedges;
 mod setup;
 mod write_behind;
 
@@ -54,6 +54,8 @@ struct Odds {
     write_behind: bool,
     /// Reads are sent to second legs.
     hedges: bool,
+    /// What may be wanted soon is read before it is.
+    prefetches: bool,
 }
 
 const CALM: Odds = Odds {
@@ -76,6 +78,7 @@ const CALM: Odds = Odds {
     unclean: 0,
     write_behind: false,
     hedges: false,
+    prefetches: false,
 };
 
 /// How long a run is, for shrinking.
@@ -165,7 +168,7 @@ impl Run {
         let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));
         let hot_start = dice.below(blocks - hot_blocks + 1);
-        let mut world = World::new(setup, policy(&mut dice, true, odds.hedges));
+        let mut world = World::new(setup, policy(&mut dice, true, odds));
         world.log = log;
         world.keeps_answers = false;
         if odds.comes_back + odds.background + odds.unclean > 0 {
@@ -340,7 +343,7 @@ impl Run {
         };
         match self.dice.below(kinds) {
             0 => {
-                let policy = policy(&mut self.dice, false, self.odds.hedges);
+                let policy = policy(&mut self.dice, false, self.odds);
                 self.world.set_policy(policy);
             }
             1 => {
@@ -499,7 +502,7 @@ impl Run {
                 }
             }
             self.world.fail_power();
-            let policy = policy(&mut self.dice, true, self.odds.hedges);
+            let policy = policy(&mut self.dice, true, self.odds);
             self.full = false;
             self.world.take_up_again(policy);
         }

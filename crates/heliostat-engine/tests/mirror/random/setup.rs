@@ -9,16 +9,20 @@ use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream};
 use super::{Odds, Size};
 use crate::checker::{Fill, index};
 use crate::meta::Meta;
-use crate::policies::{First, Random, RandomHedging, Rotate, Split};
+use crate::policies::{Eager, First, Random, Rotate, Split};
 use crate::world::Setup;
 
 pub(super) fn policy(
     dice: &mut RandomStream,
     from_the_start: bool,
-    hedges: bool,
+    odds: Odds,
 ) -> Box<dyn ReadPolicy> {
-    if hedges {
-        return Box::new(RandomHedging::default());
+    if odds.hedges || odds.prefetches {
+        return Box::new(Eager {
+            hedges: odds.hedges,
+            prefetches: odds.prefetches,
+            drawn: dice.next_u64(),
+        });
     }
     match dice.below(4) {
         0 => Box::new(First),
