@@ -413,6 +413,8 @@ pub struct LegOp {
     pub may_trim: bool,
     /// Whether it is better failed at once than done late: nothing is lost with this leg.
     pub failfast: bool,
+    /// Whether another leg was asked for the same read before, and is late.
+    pub is_hedge: bool,
 }
 
 /// Why a leg was faulted.
@@ -578,6 +580,8 @@ pub struct LegStats {
     pub reads: u64,
     /// Writes completed.
     pub writes: u64,
+    /// Reads begun because another leg was late.
+    pub hedge_reads: u64,
     /// Bytes of the reads completed.
     pub read_bytes: u64,
     /// Bytes of the writes completed.

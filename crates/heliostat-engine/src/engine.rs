@@ -194,6 +194,7 @@ impl Engine {
     /// own is never taken for one of ours.
     pub fn follow(&mut self, before: Self) {
         self.ops_begun = before.ops_begun;
+        self.hedges.follow(&before.hedges);
         self.policy = before.policy;
         self.policy.reset(None);
         for leg in LegSet::first(self.legs.legs.len()) {

@@ -129,12 +129,13 @@ impl Hedges {
         self.due.peek().map(|Reverse(due)| due.at)
     }
 
-    pub(crate) const fn reset_figures(&mut self) {
-        self.figures = HedgeFigures {
-            issued: 0,
-            won: 0,
-            refused: 0,
-        };
+    pub(crate) fn reset_figures(&mut self) {
+        self.figures = HedgeFigures::default();
+    }
+
+    /// Counts on where another engine ended.
+    pub(crate) const fn follow(&mut self, before: &Self) {
+        self.figures = before.figures;
     }
 }
 
@@ -252,6 +253,9 @@ impl Engine {
         });
         self.pieces[index].hedge = Some(hedge);
         self.hedges.figures.issued += 1;
+        if self.legs.accounting {
+            self.legs.legs[leg.index()].stats.hedge_reads += 1;
+        }
         let new = NewOp {
             owner: OpOwner::Hedge(hedge),
             kind: OpKind::Read,

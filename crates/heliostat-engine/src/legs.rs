@@ -157,7 +157,7 @@ pub(crate) struct Legs {
     pub(crate) flags_change: Option<FlagsChange>,
     leg_bytes_max: u64,
     pub(crate) leg_timeout: Duration,
-    accounting: bool,
+    pub(crate) accounting: bool,
 }
 
 impl Legs {
@@ -453,6 +453,7 @@ impl Engine {
                 } else {
                     writes_fail_fast
                 },
+                is_hedge: matches!(op.owner, OpOwner::Hedge(_)),
             }));
         }
     }

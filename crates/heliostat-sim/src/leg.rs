@@ -281,6 +281,7 @@ impl SimLeg {
             match op.kind {
                 OpKind::Read => {
                     counters.reads += 1;
+                    counters.hedge_reads += u64::from(op.is_hedge);
                     counters.read_bytes += op.extent.len();
                     counters.service_time_ns.record(service_time.as_ns());
                 }

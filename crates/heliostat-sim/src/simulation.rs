@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, BackgroundEnd, BackgroundKind, Config, Engine, Event, Input, LegConfig, LegOp,
-    LegState, Map, Output,
+    ArrayRecord, BackgroundEnd, BackgroundKind, Config, Engine, Event, HedgeFigures, Input,
+    LegConfig, LegOp, LegState, Map, Output,
 };
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
@@ -69,6 +69,8 @@ pub struct Simulation {
     pub(crate) now: Instant,
     inputs_at_now: u64,
     pub(crate) measured: Period,
+    /// How often reads were hedged before.
+    hedges_before: HedgeFigures,
     /// `None` while nothing is ever written.
     pub(crate) shadow: Option<Shadow>,
     /// Whether reads are checked at samples alone: nothing is ever written, and only stamps are
@@ -267,6 +269,7 @@ impl Simulation {
             now: Instant::ZERO,
             inputs_at_now: 0,
             measured: Period { begins_at, ends_at },
+            hedges_before: HedgeFigures::default(),
             shadow: has_writes.then(|| Shadow::new(granule_bytes, has_cuts)),
             samples,
             trace: Trace::new(),
@@ -301,6 +304,9 @@ impl Simulation {
             || self.lives.as_ref().is_some_and(|lives| lives.is_over);
         if is_broken || self.is_over() {
             return false;
+        }
+        if self.now < self.measured.begins_at {
+            self.hedges_before = self.engine.hedge_figures();
         }
         // The first step begins with the clients, at the origin of time.
         self.pump();
@@ -399,6 +405,7 @@ impl Simulation {
             write.merge(&job.write);
         }
         let mut legs = Vec::new();
+        let hedges = self.engine.hedge_figures();
         let begins_at = self.measured.begins_at;
         let background = self.background.map(|watch| watch.result(begins_at));
         let mut integrity = self.integrity;
@@ -425,7 +432,10 @@ impl Simulation {
             jobs: self.jobs,
             legs,
             series: self.series.finish(self.measured.length()),
-            hedges: Hedges::default(),
+            hedges: Hedges {
+                issued: hedges.issued - self.hedges_before.issued,
+                won: hedges.won - self.hedges_before.won,
+            },
             errors: self.errors,
             integrity,
             background,
