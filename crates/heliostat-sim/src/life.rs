@@ -18,7 +18,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heliostat_engine::Input;
+use heliostat_engine::{BackgroundEnd, BackgroundKind, Event, Input};
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
 
 pub(crate) use self::operator::Operator;
@@ -44,6 +44,9 @@ pub(crate) struct Lives {
     rewritten: BTreeMap<u64, Moment>,
     /// Whether a leg has fallen out since the start.
     has_lost_legs: bool,
+    /// Whether the last leg of some bytes has failed something since the start, and stayed. What it
+    /// has lost, no leg that is made equal to it has, and no flush is answered well any more.
+    pub(crate) has_kept_failing: bool,
     /// The legs in sync that the array was started on, while clients are not served yet.
     waits_for: Option<LegSet>,
     /// Whether legs in sync are equal but for what is being written: they were at the start, or the
@@ -151,6 +154,7 @@ impl Simulation {
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.waits_for = Some(in_sync);
         lives.has_lost_legs = false;
+        lives.has_kept_failing = false;
         lives.out = all.difference(in_sync);
     }
 
@@ -186,6 +190,19 @@ impl Simulation {
     fn lives_are_over(&mut self) {
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.is_over = true;
+    }
+
+    /// The array tells of something.
+    pub(crate) fn note_event(&mut self, event: &Event) {
+        let Some(lives) = &mut self.lives else {
+            return;
+        };
+        if let Event::BackgroundEnded { kind, end, .. } = event {
+            let is_resync = *kind == BackgroundKind::Resync && *end == BackgroundEnd::Done;
+            lives.is_synced |= is_resync;
+        } else if let Event::LastLegKept { .. } = event {
+            lives.has_kept_failing = true;
+        }
     }
 
     /// A leg is out. What others hold may be read where it was read until now.

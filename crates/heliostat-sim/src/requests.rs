@@ -360,6 +360,7 @@ impl Simulation {
             let mut working = here.difference(failing).iter();
             working.all(|leg| is_bad(&leg, part))
         };
+        let mut lives = self.lives.iter();
         let mut parts = map.parts(ask.extent());
         let may_fail = match ask {
             Ask::Read(_) => parts.any(has_no_healthy),
@@ -368,7 +369,7 @@ impl Simulation {
             Ask::Write(_) => {
                 parts.any(|part| has_no_healthy(part) || keeps_failing(map.holders(part.offset())))
             }
-            Ask::Flush => keeps_failing(in_sync),
+            Ask::Flush => keeps_failing(in_sync) || lives.any(|lives| lives.has_kept_failing),
         };
         if !may_fail {
             let healthy = in_sync.difference(failing);

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, BackgroundEnd, BackgroundKind, Config, Engine, Event, HedgeFigures, Input,
-    LegConfig, LegOp, LegState, Map, Output,
+    ArrayRecord, Config, Engine, Event, HedgeFigures, Input, LegConfig, LegOp, LegState, Map,
+    Output,
 };
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
@@ -674,6 +674,7 @@ impl Simulation {
             watch.on_event(self.now, &event);
         }
         self.watch_scrub(&event);
+        self.note_event(&event);
         if let Event::LegFaulted { leg, .. } = event {
             self.trace.record(TraceEvent {
                 at: self.now,
@@ -691,11 +692,6 @@ impl Simulation {
             self.leg_is_in(leg);
         } else if let Event::ReadFailedOver { leg, extent, .. } = event {
             self.read_elsewhere(leg, extent);
-        } else if let Event::BackgroundEnded { kind, end, .. } = event
-            && (kind, end) == (BackgroundKind::Resync, BackgroundEnd::Done)
-            && let Some(lives) = &mut self.lives
-        {
-            lives.is_synced = true;
         }
     }
 }
