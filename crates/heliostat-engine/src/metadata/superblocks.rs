@@ -274,21 +274,22 @@ impl Engine {
             superblock.raid_disks = like.raid_disks;
         }
         let was_faulted = self.legs.legs[leg.index()].state == LegState::Faulted;
+        let replaced = self.config.map.twin_of(leg);
+        let stays = replaced.and_then(|replaced| self.number_of(replaced));
         let Some(keeper) = &mut self.keeper else {
             return;
         };
         let role = self.config.map.role_of(leg).expect("it was given one");
         let number = u16::try_from(role).expect("at most 16 legs");
-        let is_second = self.config.map.twin_of(leg).is_some();
         let own = superblock.dev_number as usize;
         if keeper.roles.len() <= own {
             keeper.roles.resize(own + 1, Role::Spare);
         }
         // Whoever had the role before has none any more, unless it is being replaced; that it
-        // failed stays known.
-        for role in &mut keeper.roles {
-            if *role == Role::Active(number) && !is_second {
-                *role = if was_faulted {
+        // failed stays known. Another one that was to replace it is not there, and did nothing.
+        for (holder, role) in (0..).zip(&mut keeper.roles) {
+            if *role == Role::Active(number) && stays != Some(holder) {
+                *role = if was_faulted && replaced.is_none() {
                     Role::Faulty
                 } else {
                     Role::Spare

@@ -663,9 +663,13 @@ impl World {
     pub(crate) fn format_new(&mut self, leg: LegId) -> Superblock {
         let like = self.engine.array_superblock().expect("there is metadata");
         let own = self.superblock_on(leg).expect("it was formatted");
+        // A number that no leg ever had, as the daemon gives it.
         let mut roles = like.roles.clone();
-        roles[own.dev_number as usize] = Role::Spare;
+        let is_used = |role: &Role| *role != Role::Spare;
+        let number = roles.iter().rposition(is_used).map_or(0, |last| last + 1);
+        roles.resize(roles.len().max(number + 1), Role::Spare);
         let superblock = Superblock {
+            dev_number: u32::try_from(number).expect("there are few"),
             roles,
             events: 0,
             features: like.features.without(Features::BAD_BLOCKS),

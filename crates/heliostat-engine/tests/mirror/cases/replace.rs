@@ -3,7 +3,7 @@
 use heliostat_engine::{
     AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10,
 };
-use heliostat_format::{Features, Role};
+use heliostat_format::{Features, Role, Superblock};
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::metadata::{META, new_world, setup};
@@ -299,7 +299,7 @@ fn a_new_leg_that_fails_the_last_step_leaves_all_as_it_was() {
     for _ in 0..10_000 {
         let is_last = |at: usize| {
             let pending = &world.pending[at];
-            let superblock = heliostat_format::Superblock::parse(&pending.snapshot);
+            let superblock = Superblock::parse(&pending.snapshot);
             let roles = superblock.map(|superblock| superblock.roles);
             roles.is_ok_and(|roles| roles[1] == Role::Faulty)
         };
@@ -470,5 +470,28 @@ fn what_the_log_of_a_replacement_names_is_copied_again() {
     finish(&mut world);
     assert_eq!(world.engine.in_sync(), set_of(&[1]));
     assert!(world.engine.bad_blocks(leg(1)).is_empty());
+    world.settle();
+}
+
+/// A leg that was to replace another one is not there any more, and the next one is: nobody says
+/// that a role belongs to more than two.
+#[test]
+fn who_was_to_have_a_role_has_it_no_more_when_another_one_is_to() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(0));
+    world.pump();
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    finish(&mut world);
+    assert_eq!(world.engine.replacing(), None);
+    world.set_rates(0, 1);
+    assert!(world.replace(leg(0)));
+    let told = world.engine.array_superblock().unwrap().roles;
+    let [in_0, in_1] = [Role::Active(0), Role::Active(1)];
+    assert_eq!(told[..4], [in_0, in_1, Role::Spare, in_0]);
+    world.pump();
+    assert_eq!(roles_on(&world, 1, 4), told[..4]);
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
     world.settle();
 }
