@@ -380,6 +380,7 @@ impl Engine {
     /// Begins the next commit, where one is wanted and none is on its way.
     pub(crate) fn begin_commit(&mut self, turn: &Turn<'_>) {
         if self.keeper.as_ref().is_some_and(Keeper::is_due) {
+            self.keep_back_successor();
             self.plan_commit();
             self.begin_step(turn);
         }

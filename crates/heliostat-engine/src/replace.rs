@@ -14,7 +14,9 @@
 //! no role then, and its number is free for the next replacement.
 //!
 //! While legs may differ, reads of some ranges go to one leg alone, which may be the old one. The
-//! roles change hands only when that is over.
+//! commit that has the roles change hands begins only when that is over. A write that legs fail
+//! while it is on its way may leave them different all the same. Then what is read there may change
+//! once, as it may when a leg is lost.
 
 use heliostat_format::Superblock;
 use heliostat_types::{Instant, LegId, LegSet};

@@ -456,9 +456,10 @@ impl Engine {
         if let Some(kind) = self.rebuild_flush_failed(leg, result) {
             return self.fault_leg(turn, leg, FaultReason::FlushFailed(kind));
         }
+        let may_take_role = self.may_take_role(leg);
         let rebuild = self.background.rebuild_mut(leg);
         let rebuild = rebuild.expect("a leg that is out has no operation");
-        if !rebuild.missing.is_empty() {
+        if !rebuild.missing.is_empty() || !may_take_role {
             rebuild.joining = Joining::No;
             return;
         }
@@ -487,6 +488,24 @@ impl Engine {
             rebuild.is_some_and(|rebuild| rebuild.joining == Joining::Recording)
         };
         legs.filter(is_joining).collect()
+    }
+
+    /// A commit begins. Where legs have come to differ since a leg was flushed, it does not take
+    /// another one's role: that leg may be the one that is read there.
+    pub(crate) fn keep_back_successor(&mut self) {
+        let Some((_, by)) = self.replacing().filter(|(_, by)| !self.may_take_role(*by)) else {
+            return;
+        };
+        let background = &mut self.background;
+        if let Some(rebuild) = background.rebuilds[by.index()].as_mut()
+            && rebuild.joining == Joining::Recording
+        {
+            // Whoever waits for this commit waits for another rebuild.
+            background.adds += 1;
+            rebuild.serial = background.adds;
+            rebuild.joining = Joining::No;
+            self.record_fault(by);
+        }
     }
 
     /// That a leg is in sync cannot be put on record: it is tried again when somebody says so.

@@ -1,7 +1,7 @@
 //! Legs that are replaced while they serve, step by step.
 
 use heliostat_engine::{
-    AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10,
+    AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegOp, LegState, Map, Raid10,
 };
 use heliostat_format::{Features, Role, Superblock};
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
@@ -10,7 +10,7 @@ use super::metadata::{META, new_world, setup};
 use super::{DONE, answer, at_leg, end};
 use crate::meta::Meta;
 use crate::policies::First;
-use crate::world::{LEG, Outcome, Setup, World};
+use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 const CHUNK: u64 = 4096;
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
@@ -471,6 +471,74 @@ fn what_the_log_of_a_replacement_names_is_copied_again() {
     assert_eq!(world.engine.in_sync(), set_of(&[1]));
     assert!(world.engine.bad_blocks(leg(1)).is_empty());
     world.settle();
+}
+
+/// While legs differ, reads go to one leg, which may be the one that is replaced: until they do not,
+/// that one stays, unless the commit that has the roles change hands is on its way.
+#[test]
+fn a_write_that_no_leg_has_room_for_may_end_at_any_moment_of_a_handover() {
+    let (mut early, mut late) = (0, 0);
+    for steps in 0..30 {
+        let mut world = slow_mirror(2);
+        let extent = Extent::new(0, CHUNK);
+        world.write(extent);
+        world.pump();
+        world.replace(leg(0));
+        world.pump();
+        world.set_rates(u64::MAX, u64::MAX);
+        while world.engine.missing_bytes(leg(2)) != Some(0) {
+            if !world.pump_one() {
+                let deadline = world.engine.next_deadline().expect("it goes on");
+                world.now = world.now.max(deadline);
+                world.tell_deadline();
+            }
+        }
+        let events = events_on(&world, 2);
+        let write = world.write(extent);
+        let is_its = |world: &World, op: &LegOp| op.kind == OpKind::Write && !world.is_metadata(op);
+        for _ in 0..steps {
+            let others = world.find(|pending| !is_its(&world, &pending.op));
+            if let Some(&at) = others.first() {
+                world.complete(at, Outcome::Good);
+            }
+        }
+        // When the commit that is on its way is over, the next one gives the new leg the role.
+        let is_late = events_on(&world, 2) > events;
+        while let Some(&at) = world.find(|pending| is_its(&world, &pending.op)).first() {
+            world.complete(at, Outcome::Bad(ErrorKind::NoSpace));
+        }
+        assert_eq!(
+            answer(&world, write),
+            Some(&Err(ErrorKind::NoSpace)),
+            "{steps}"
+        );
+        let seen = bytes_of(&mut world, extent);
+        finish(&mut world);
+        assert_eq!(world.engine.in_sync(), set_of(&[1, 2]), "{steps}");
+        if is_late {
+            late += 1;
+        } else {
+            early += 1;
+            let is_same = bytes_of(&mut world, extent) == seen;
+            assert!(is_same, "{steps}");
+        }
+        world.settle();
+    }
+    assert!(early > 3 && late > 3, "{early}, {late}");
+}
+
+fn events_on(world: &World, index: usize) -> u64 {
+    let superblock = world.superblock_on(leg(index));
+    superblock.expect("it has one").events
+}
+
+fn bytes_of(world: &mut World, extent: Extent) -> Vec<u8> {
+    let read = world.read(extent);
+    world.pump_operations();
+    match answer(world, read) {
+        Some(Ok(Reply::Data(bytes))) => bytes.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A leg that was to replace another one is not there any more, and the next one is: nobody says
