@@ -76,6 +76,9 @@ pub(crate) enum Planted {
     SpareNotFilled,
     /// A scrub sees no difference.
     ScrubBlind,
+    /// The engine takes legs that are write-mostly for others, and others for write-mostly: none
+    /// that a start believes need have a write that is answered.
+    BehindOnLeaders,
     /// Something that is no part of the scenario changes the run.
     Nondeterminism {
         /// Number of the run.
@@ -150,7 +153,7 @@ impl Row {
 }
 
 /// All of them.
-const PLANTED: [Row; 41] = [
+const PLANTED: [Row; 42] = [
     Row::of_all("wrong-bytes", Planted::WrongBytes, "bytes of no write"),
     Row::of_all(
         "stale-read",
@@ -318,6 +321,11 @@ const PLANTED: [Row; 41] = [
             "does not read zeros afterwards",
         )
     },
+    Row::after_cut(
+        "behind-on-leaders",
+        Planted::BehindOnLeaders,
+        "which may not be behind",
+    ),
     Row::tended("scrub-blind", Planted::ScrubBlind, "a check has counted"),
     Row::tended("repair-blind", Planted::ScrubBlind, "a repair has left"),
     Row::of_all(

@@ -307,6 +307,9 @@ impl Simulation {
                 if ok {
                     let now = shadow.now();
                     self.note_write(extent, now);
+                    if pending.change == Change::Bytes {
+                        self.watch_answer(extent);
+                    }
                 }
                 self.spoil_write(extent.offset() / SECTOR_BYTES);
             }

@@ -364,7 +364,8 @@ impl Simulation {
         let flags = made.expect("the array has metadata").device_flags;
         LegConfig {
             state,
-            write_mostly: flags.contains(DeviceFlags::WRITE_MOSTLY),
+            write_mostly: flags.contains(DeviceFlags::WRITE_MOSTLY)
+                != self.has(Planted::BehindOnLeaders),
             trim_reads_zeros: sim_leg.trims_to_zeros || self.has(Planted::TrimAnywhere),
             // Some devices flush instead.
             fua: self.scenario.seed >> self.device(leg) & 1 == 0,

@@ -10,11 +10,13 @@
 //!   that the array is not clean, and all that may be left of every bitmap has the bit;
 //! * a bit is cleared, or a superblock made clean, only when nothing else than what is there may be
 //!   left of the bytes that this is about, and these are equal.
+//!
+//! And of each write that is answered: that it is not behind on a leg that may not be.
 
 use std::ops::Range;
 
 use heliostat_engine::LegOp;
-use heliostat_format::{BITMAP_SUPER_BYTES, RESYNC_DONE};
+use heliostat_format::{BITMAP_SUPER_BYTES, DeviceFlags, RESYNC_DONE};
 use heliostat_types::{Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
 
 use crate::contents::SECTOR;
@@ -57,6 +59,43 @@ impl Simulation {
             Ok(())
         };
         if let Err(text) = watched {
+            self.fail(text);
+        }
+    }
+
+    /// A client was told that a write is done. Of an array with write-behind, each leg in sync has it
+    /// that does not say itself that it may be behind: a start believes one of these. Where there
+    /// is none, all have it.
+    pub(crate) fn watch_answer(&mut self, extent: Extent) {
+        let (Some(shadow), Some(_)) = (&self.shadow, &self.lives) else {
+            return;
+        };
+        if self.scenario.array.write_behind == 0 || self.is_metadata_damaged() {
+            return;
+        }
+        let in_sync = self.engine.in_sync();
+        let leads = |leg: &LegId| {
+            let made = self.legs[leg.index()].made.as_ref();
+            made.is_some_and(|made| !made.device_flags.contains(DeviceFlags::WRITE_MOSTLY))
+        };
+        let leaders: LegSet = in_sync.iter().filter(leads).collect();
+        let leaders = if leaders.is_empty() { in_sync } else { leaders };
+        let lacks = |leg: LegId| {
+            let sim_leg = &self.legs[leg.index()];
+            let bad = self.engine.bad_blocks(leg);
+            sectors_of(extent).find_map(|sector| {
+                let here = sim_leg.store.place_of(sector);
+                let on_leg = here - sim_leg.store.data_sector();
+                let is_excused = sim_leg.is_damaged(here) || bad.overlaps(&(on_leg..on_leg + 1));
+                let held = shadow.may_hold(sector, sim_leg.store.version(sector));
+                let wrong = held.err().filter(|_| !is_excused)?;
+                Some(format!(
+                    "a write is answered that {leg} lacks, which may not be behind: sector \
+                     {sector} holds {wrong}"
+                ))
+            })
+        };
+        if let Some(text) = leaders.iter().find_map(lacks) {
             self.fail(text);
         }
     }
