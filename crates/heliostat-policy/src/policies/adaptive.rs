@@ -2,13 +2,15 @@
 //!
 //! What a leg does is learned from its answers alone: how long a read takes by the load that it
 //! meets (`curve`), whether that depends on where the arm stands (`arm`), and whether the leg is
-//! slower just now than it is known to be (`health`). `choice` is the rule; docs/policies has it
-//! on a page.
+//! slower just now than it is known to be (`health`). `choice` is the rule, and `hedge` what is
+//! done about reads that are late all the same. docs/policies has both on a page.
 
 mod arm;
 mod choice;
 mod curve;
 mod health;
+mod hedge;
+mod late;
 mod leg;
 mod streams;
 
@@ -17,11 +19,12 @@ mod tests;
 
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
-use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::api::{Late, LateRead, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
 use choice::Choice;
+use hedge::Hedges;
 use leg::Leg;
 use streams::{Stream, Streams};
 
@@ -32,6 +35,14 @@ const HEALTH: Tunable = Tunable {
     default: 1,
     unit: "",
     description: "whether a leg that turns slow is left at once, and tried again",
+};
+/// Without it a read waits for its leg whatever that does.
+const HEDGE: Tunable = Tunable {
+    name: "hedge",
+    kind: TunableKind::Flag,
+    default: 1,
+    unit: "",
+    description: "whether a second leg is asked for a read that is late",
 };
 /// Without it hard disks are chosen among as flash is.
 const LOCALITY: Tunable = Tunable {
@@ -56,7 +67,7 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "the leg that is predicted to end the read first, as it has learned from answers",
     bare_value: BareValue::Refused,
-    tunables: &[HEALTH, LOCALITY, SPILL_TIMES],
+    tunables: &[HEALTH, HEDGE, LOCALITY, SPILL_TIMES],
     build: |spec| Box::new(Adaptive::new(Settings::new(spec))),
 };
 
@@ -64,6 +75,7 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     health: bool,
+    hedge: bool,
     locality: bool,
     spill_times: f32,
 }
@@ -72,6 +84,7 @@ impl Settings {
     fn new(spec: &PolicySpec) -> Self {
         Self {
             health: spec.value(&HEALTH) == 1,
+            hedge: spec.value(&HEDGE) == 1,
             locality: spec.value(&LOCALITY) == 1,
             spill_times: spec.value(&SPILL_TIMES) as f32,
         }
@@ -85,6 +98,7 @@ struct Adaptive {
     streams: Streams,
     /// The read that was planned last, until it is handed to its leg.
     planned: Option<Planned>,
+    hedges: Hedges,
 }
 
 /// A read between its plan and its dispatch.
@@ -123,6 +137,7 @@ impl Adaptive {
             legs: vec![Leg::default(); LEGS_MAX],
             streams: Streams::default(),
             planned: None,
+            hedges: Hedges::default(),
         }
     }
 }
@@ -133,7 +148,10 @@ impl ReadPolicy for Adaptive {
     }
 
     fn observes(&self) -> Observes {
-        Observes::ALL
+        Observes {
+            late: self.settings.hedge,
+            ..Observes::ALL
+        }
     }
 
     fn configure(&mut self, spec: &PolicySpec) {
@@ -148,7 +166,9 @@ impl ReadPolicy for Adaptive {
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
         for view in legs {
-            self.legs[view.leg.index()].see(view);
+            let leg = &mut self.legs[view.leg.index()];
+            leg.see(view);
+            leg.pass_over();
         }
         let extent = request.extent;
         let stream = self.streams.find(extent.offset());
@@ -171,6 +191,30 @@ impl ReadPolicy for Adaptive {
         ReadPlan::Leg(view.leg)
     }
 
+    fn late_after(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        view: &LegView,
+    ) -> Option<Duration> {
+        let leg = &self.legs[view.leg.index()];
+        self.hedges.late_after(request.extent, leg, view.address)
+    }
+
+    fn on_late(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        late: LateRead,
+        views: &[LegView],
+    ) -> Late {
+        for view in views {
+            self.legs[view.leg.index()].see(view);
+        }
+        self.hedges
+            .on_late(now, request.extent, late, &self.legs, views)
+    }
+
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
         let planned = self.planned.take();
         let is_planned =
@@ -182,7 +226,7 @@ impl ReadPolicy for Adaptive {
         if op.kind == OpKind::Read {
             leg.read_dispatched(now, op.extent, way);
         }
-        leg.dispatched(now, op.extent);
+        leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }
 
     fn on_complete(&mut self, now: Instant, op: &OpView, _service_time: Duration, ok: bool) {

@@ -225,7 +225,11 @@ fn policies_know_their_names_and_say_what_they_watch() {
                 dispatch: true,
                 ..Observes::NOTHING
             },
-            "latency-rr" | "adaptive" => Observes::ALL,
+            "latency-rr" => Observes::ALL,
+            "adaptive" => Observes {
+                late: true,
+                ..Observes::ALL
+            },
             "latency" | "queue-adaptive" | "md" | "hst" | "bcachefs" | "prequal" => Observes {
                 complete: true,
                 ..Observes::NOTHING

@@ -13,6 +13,10 @@ use crate::choice::{STRIPE_BYTES, modulo};
 const BAND: f32 = 1.05;
 const BAND_NS: f32 = 2_000.0;
 
+/// Of equal legs those are alike whose queues differ by a fourth: turns spread reads of the same
+/// few blocks better than counting does, because in a drive these wait for each other.
+const TIE_READS: u32 = 4;
+
 /// A stream moves to a disk only where it leaves one with a fourth more to do, so that streams that
 /// are spread evenly stay where they are: 3 to 2 is no reason, 4 to 2 is one.
 const STREAMS_GAIN: f32 = 0.8;
@@ -21,15 +25,28 @@ const STREAM_GAIN: f32 = 0.6;
 /// What a move costs, a seek, is spread over a fourth of the least run.
 const STREAM_MOVE_BYTES: u64 = RUN_BYTES_MIN / 4;
 
+/// A disk holds up writes where it has two more than another leg, or the other has no arm. A read
+/// that is sent there has to gain a factor of four by that.
+const WRITES_MORE: u32 = 1;
+const HOLDS_UP: f32 = 4.0;
+
 /// Disks that an idle read takes twice as long on are no alternative however near their arm is.
 const GROUP: f32 = 2.0;
+/// Or on which one takes 1.45 times as long, where they take turns.
+const IN_TURNS: f32 = 1.45;
 /// Idle ways that differ by 2 % are equal, and the leg that was idle for longest gets the read.
 const WAY_TIE: f32 = 0.02;
 /// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
 const ALIKE: f32 = 1.15;
+/// Ways up to 64 MiB are no ways.
+const NEAR_BYTES: u64 = 64 << 20;
 /// A busy arm that is near may have twice the queue of the least busy one, and six reads more, so
 /// that no arm is left without work by that.
 const SPILL_READS: u32 = 6;
+
+/// A disk beside flash that is saturated gets a read where that is one in 200 of those that are
+/// answered meanwhile: less is no gain, and those take longest.
+const DISK_READS: f32 = 200.0;
 
 /// One read and its candidates.
 pub(super) struct Choice<'a> {
@@ -41,6 +58,10 @@ pub(super) struct Choice<'a> {
     streams: &'a Streams,
     settings: Settings,
     forecasts: [Forecast; LEGS_MAX],
+    /// Of the writes in flight those that all legs have.
+    fewest_writes: u32,
+    /// Whether one of the candidates has no arm.
+    has_flash: bool,
 }
 
 impl<'a> Choice<'a> {
@@ -59,7 +80,8 @@ impl<'a> Choice<'a> {
             let leg = &legs[view.leg.index()];
             *forecast = leg.forecast(now, extent.len(), continues, settings.health);
         }
-        Self {
+        let writes = |view: &LegView| view.writes_in_flight;
+        let mut choice = Self {
             now,
             extent,
             stream,
@@ -68,7 +90,15 @@ impl<'a> Choice<'a> {
             streams,
             settings,
             forecasts,
+            fewest_writes: views.iter().map(writes).min().unwrap_or(0),
+            has_flash: views.iter().any(|view| !legs[view.leg.index()].turns()),
+        };
+        for at in choice.places() {
+            if choice.holds_up(at) {
+                choice.forecasts[at].cost *= HOLDS_UP;
+            }
         }
+        choice
     }
 
     fn leg(&self, place: usize) -> &Leg {
@@ -81,14 +111,18 @@ impl<'a> Choice<'a> {
 
     /// The place of the leg that serves the read.
     pub(super) fn place(&self) -> usize {
-        let best = self.lowest(f32::INFINITY, |_| true).unwrap_or(0);
+        let best = self.lowest();
         if self.forecasts[best].is_trial {
             return best;
+        }
+        if let Some(place) = self.trial(best) {
+            return place;
         }
         if let Some(stream) = self.stream
             && self.settings.locality
             && let Some(home) = self.places().find(|at| self.views[*at].leg == stream.leg)
             && self.places().any(|at| self.leg(at).turns())
+            && !self.holds_up(home)
         {
             return self.place_of_stream(best, home, &stream);
         }
@@ -99,65 +133,121 @@ impl<'a> Choice<'a> {
         self.among_equals(best)
     }
 
-    /// The cheapest place below `limit`.
-    fn lowest(&self, limit: f32, may: impl Fn(&Forecast) -> bool) -> Option<usize> {
-        let mut lowest = limit;
-        let mut place = None;
-        for (at, forecast) in self.forecasts[..self.views.len()].iter().enumerate() {
-            if forecast.cost < lowest && may(forecast) {
-                lowest = forecast.cost;
-                place = Some(at);
-            }
+    /// A leg that it is time to try, though not with a read of a stream, which would cost an arm
+    /// two seeks.
+    fn trial(&self, best: usize) -> Option<usize> {
+        if self.stream.is_some() {
+            return None;
         }
-        place
+        let least = self.forecasts[best].cost;
+        let is_due = |at: &usize| {
+            let cost = self.forecasts[*at].cost;
+            *at != best && self.leg(*at).is_due(self.now, cost, least)
+        };
+        self.places().find(is_due)
+    }
+
+    /// The cheapest place.
+    fn lowest(&self) -> usize {
+        let cost = |at: &usize| self.forecasts[*at].cost;
+        let lowest = self.places().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        lowest.unwrap_or(0)
+    }
+
+    /// Whether the leg is a disk that writes wait for: all legs have to write, and the slowest one
+    /// is waited for.
+    fn holds_up(&self, at: usize) -> bool {
+        let most = self.fewest_writes.saturating_add(WRITES_MORE);
+        let is_slowest = self.leg(at).is_written() && self.has_flash;
+        self.leg(at).turns() && (is_slowest || self.views[at].writes_in_flight > most)
     }
 
     /// A saturated leg does no more for a further read, it only takes longer. An idle one that is
     /// slower does more, and its read takes longer than the others: no more than `spill_times`.
     fn beside_saturated(&self, best: usize) -> usize {
         let forecast = &self.forecasts[best];
+        if self.leg(best).turns() && !self.leg(best).is_written() {
+            return self.most_worth(best);
+        }
         if !forecast.is_saturated {
             return best;
         }
-        let limit = forecast.cost * self.settings.spill_times;
-        self.lowest(limit, |forecast| forecast.has_room)
+        let in_flight = self.views[best].in_flight().max(1) as f32;
+        let flash = forecast.cost * self.settings.spill_times;
+        let disks = forecast.cost * (DISK_READS / in_flight).max(1.0);
+        let is_better = |at: &usize| {
+            let limit = if self.leg(*at).turns() { disks } else { flash };
+            self.forecasts[*at].has_room && self.forecasts[*at].cost < limit
+        };
+        let cost = |at: &usize| self.forecasts[*at].cost;
+        let better = self.places().filter(is_better);
+        better
+            .min_by(|a, b| cost(a).total_cmp(&cost(b)))
             .unwrap_or(best)
     }
 
-    /// Among equal costs and the fewest in flight: where the stream is, else by offset, so that
-    /// neighbours merge and caches below hold different things.
+    /// Among disks that differ: the one whose throughput grows most, as all of them together are to
+    /// do the most.
+    fn most_worth(&self, best: usize) -> usize {
+        let limit = self.forecasts[best].cost * self.settings.spill_times;
+        let mut place = best;
+        let mut most = self.forecasts[best].worth;
+        for at in self.places() {
+            let forecast = &self.forecasts[at];
+            let may = forecast.is_well && forecast.cost < limit && self.leg(at).turns();
+            if may && forecast.worth > most {
+                most = forecast.worth;
+                place = at;
+            }
+        }
+        place
+    }
+
+    /// Among equal costs and about the fewest in flight: where the stream is; where all are idle by
+    /// offset, so that neighbours merge and caches below hold different things; else in turns.
     fn among_equals(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * BAND + BAND_NS;
         let equals = |at: &usize| self.forecasts[*at].cost <= limit;
         let in_flight = |at: &usize| self.views[*at].in_flight();
         let least = self.places().filter(equals).map(|at| in_flight(&at)).min();
-        let may = |at: &usize| equals(at) && Some(in_flight(at)) == least;
+        let least = least.unwrap_or(0);
+        let may =
+            |at: &usize| equals(at) && in_flight(at) <= least.saturating_add(least / TIE_READS);
         let home = self.stream.map(|stream| stream.leg);
         let by_offset = modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
-        let mut places = self.places().filter(may);
+        let places = self.places().filter(may);
         places
             .clone()
             .find(|at| Some(self.views[*at].leg) == home)
-            .or_else(|| places.clone().find(|at| *at == by_offset))
-            .or_else(|| places.next())
+            .or_else(|| {
+                let is_it = |at: &usize| least == 0 && *at == by_offset;
+                places.clone().find(is_it)
+            })
+            .or_else(|| places.min_by_key(|at| self.leg(*at).last_read_at()))
             .unwrap_or(best)
     }
 
-    /// Fewer streams than legs: each read by itself, so that a deep stream runs on several arms in
-    /// turns. Otherwise a stream stays, unless it gains by moving for good.
+    /// A stream alone: each read by itself, so that a deep one runs on several arms in turns.
+    /// Otherwise a stream stays, unless it gains by moving for good.
     fn place_of_stream(&self, best: usize, home: usize, stream: &Stream) -> usize {
         let forecast = &self.forecasts[home];
-        let is_alone = self.streams.active(self.now) < self.views.len();
-        if is_alone || !forecast.is_well || stream.run_bytes == 0 {
+        let is_alone = self.streams.active(self.now) < 2;
+        if !forecast.is_well || stream.run_bytes == 0 {
             return best;
         }
         if stream.run_bytes < RUN_BYTES_MIN {
-            return home;
+            return if is_alone {
+                self.among_equals(best)
+            } else {
+                home
+            };
         }
         let mut here = [0u32; LEGS_MAX];
         self.streams.count(self.now, &mut here);
         let streams = |at: usize| here[self.views[at].leg.index()];
-        let work = |at: usize, count: u32| count as f32 * self.forecasts[at].random_cost;
+        let size = self.extent.len();
+        let work =
+            |at: usize, count: u32| count as f32 * self.leg(at).slowness(self.leg(home), size);
         let mut place = home;
         let mut lowest = work(home, streams(home)) * STREAMS_GAIN;
         for at in self.places().filter(|at| self.are_disks(*at, home)) {
@@ -170,7 +260,9 @@ impl<'a> Choice<'a> {
         if place != home {
             return place;
         }
-        let size = self.extent.len();
+        if is_alone {
+            return self.among_equals(best);
+        }
         let own = self.leg(home).run_in_flight(self.views[home].address, size);
         let mut lowest = forecast.cost * STREAM_GAIN;
         for at in self.places() {
@@ -200,9 +292,13 @@ impl<'a> Choice<'a> {
 
     /// Among hard disks: the nearest arm, first of all of those that are idle.
     fn nearest(&self, best: usize) -> usize {
-        let group = || self.places().filter(|at| self.is_in_group(*at, best));
+        let may = |at: &usize| self.is_in_group(*at, best) && !self.holds_up(*at);
+        let group = || self.places().filter(may);
         let in_flight = |at: &usize| self.views[*at].in_flight();
         let least = group().map(|at| in_flight(&at)).min().unwrap_or(0);
+        if least == 0 && self.leg(best).is_written() {
+            return self.in_turns(best);
+        }
         if !group().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen: turns are left.
             return group()
@@ -217,7 +313,21 @@ impl<'a> Choice<'a> {
         };
         group()
             .filter(|at| in_flight(at) <= most)
-            .min_by_key(|at| self.leg(*at).way_bytes(self.views[*at].address))
+            .min_by_key(|at| {
+                let way = self.leg(*at).way_bytes(self.views[*at].address);
+                (way / NEAR_BYTES, in_flight(at), way)
+            })
+            .unwrap_or(best)
+    }
+
+    /// A drive writes what it was given when it has time, and its arm is anywhere then: of idle
+    /// ones that are about as fast the one that had most time.
+    fn in_turns(&self, best: usize) -> usize {
+        let limit = self.forecasts[best].idle_cost * IN_TURNS;
+        self.places()
+            .filter(|at| self.is_in_group(*at, best) && self.views[*at].in_flight() == 0)
+            .filter(|at| self.forecasts[*at].idle_cost <= limit)
+            .min_by_key(|at| self.leg(*at).last_read_at())
             .unwrap_or(best)
     }
 

@@ -5,6 +5,8 @@ const KNOTS: usize = 12;
 /// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a change
 /// of the workload within some hundred reads, and leaves 1 to 2 % of the chance in single reads.
 const WEIGHT_MIN: f32 = 1.0 / 64.0;
+/// What is old is worth so many reads: a few new ones correct it, and one by itself does not.
+const DOUBTED: f32 = 7.0;
 /// A deeper queue takes at least nine tenths as long (chance apart it never takes less), and never
 /// more than twice as long per doubling: throughput does not fall with depth. So what is learned at
 /// one depth corrects all others.
@@ -34,6 +36,11 @@ impl Curve {
         self.mean[0] > 0.0
     }
 
+    /// From how many reads it was learned, about.
+    pub(super) fn reads(&self) -> f32 {
+        self.count.iter().sum()
+    }
+
     /// The mean time at a load.
     pub(super) fn at(&self, load: f32) -> f32 {
         let (at, part) = place(load);
@@ -47,6 +54,13 @@ impl Curve {
         let rise = self.mean[at + 1] - self.mean[at];
         let time = self.mean[at] + rise * part;
         1.0 - rise * (1.0 + part) / time.max(1.0)
+    }
+
+    /// What is known is old: the next reads count for more.
+    pub(super) fn doubt(&mut self) {
+        for count in &mut self.count {
+            *count = count.min(DOUBTED);
+        }
     }
 
     /// A read that met `load` took `time_ns`.

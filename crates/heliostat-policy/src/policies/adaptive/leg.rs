@@ -6,6 +6,7 @@ use super::Way;
 use super::arm::{Arm, root_of};
 use super::curve::Curve;
 use super::health::Health;
+use super::late::Late;
 use super::streams::place_of;
 use crate::api::LegView;
 
@@ -19,6 +20,8 @@ const QUEUED: usize = 32;
 /// Factors of four to eight, so that one curve's reads differ by no more than what chance does.
 const SIZES_BELOW: [u64; 3] = [16 << 10, 96 << 10, 512 << 10];
 const SIZES: usize = SIZES_BELOW.len() + 1;
+/// Of fewer reads the mean is chance.
+const SLOWNESS_READS: f32 = 32.0;
 /// In place of an index of a curve, where none is known.
 const NONE: u8 = u8::MAX;
 /// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a command
@@ -31,6 +34,9 @@ const UNKNOWN_NS_TURNING: f32 = 12e6;
 const UNKNOWN_NS_FLASH: f32 = 1e5;
 /// A disk's streams are taken for so many times as fast as its random reads before it had one.
 const UNKNOWN_STREAM: f32 = 16.0;
+/// From one write to eight reads on, of some dozens.
+const WRITTEN_SHARE: f32 = 0.125;
+const WRITTEN_OPS: f32 = 64.0;
 /// A leg that answers faster on average does not turn, whatever it says.
 const TURNING_NS_MIN: f32 = 1e6;
 
@@ -44,6 +50,12 @@ const USUAL_SHARE: f32 = 0.5;
 /// A slow leg is well again with an answer below that: between the two it may be either, and a disk
 /// that is eight times slower has a short way now and then.
 const WELL: f32 = 1.5;
+/// From so many times its prediction on a read is late, and from so long on: two is where flash has
+/// answered nearly all, and a drive that sorts its queue takes its time for single ones.
+const LATE_FLASH: (f32, f32) = (2.0, 3e4);
+const LATE_TURNING: (f32, f32) = (4.0, 5e7);
+/// Of a hard disk nothing may have been answered for so long, either.
+const LATE_SILENCE_NS: f32 = 5e7;
 /// What a failed read counts as: slow, so that a leg that fails at once does not look fast.
 const FAILED_RATIO: f32 = 8.0;
 /// One answer teaches a curve no more than this, so that a stall does not look like a slow leg.
@@ -54,15 +66,20 @@ const SILENT: f32 = 2.0;
 /// Stalls are remembered by what they add to a read on average, over some hundred reads, up to a
 /// fifth of its time, for 20 s: enough to prefer the calm one of two equal legs.
 const STALL_READS: f32 = 512.0;
-const STALL_SHARE_MAX: f32 = 0.2;
+const STALL_SHARE_MAX: f32 = 0.1;
+const STALL_RATIO_MIN: f32 = 12.0;
 const STALL_NS: f32 = 2e10;
 
 /// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
 const FORGIVEN_READS: u32 = 64;
-/// A leg that is well and not chosen is read once a second, or once in a thousand times its time
-/// where that is longer, and for one of a thousand reads at most: it may have become better.
-const TRIAL_NS: f32 = 1e9;
-const TRIAL_READS: u32 = 1_000;
+/// A leg that is well and not chosen is read now and then: it may have become better. That costs
+/// what it takes longer, a thousandth of the time, and is one of 4,000 reads for each time that it
+/// takes as long again, so that no thousandth that takes longest shows it.
+const TRIAL_TIMES: f32 = 1e3;
+const TRIAL_NS_MIN: f32 = 1e7;
+const TRIAL_READS: f32 = 4e3;
+/// What was learned of a leg that so many reads have passed over is old.
+const STALE_READS: u32 = 64;
 
 /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
 /// times as long as on the idle leg; with four in flight at least. It has room up to half of that.
@@ -82,6 +99,8 @@ struct Followed {
     /// The root of the way to it, where it met an idle leg and continued nothing.
     root: Option<f32>,
     curve: u8,
+    /// What is known of the leg is old.
+    is_stale: bool,
     is_used: bool,
 }
 
@@ -92,16 +111,16 @@ pub(super) struct Forecast {
     pub(super) cost: f32,
     /// The same if the leg were idle and well.
     pub(super) idle_cost: f32,
-    /// The same of a read that continues nothing.
-    pub(super) random_cost: f32,
     /// Not slow, or it is time to try it.
     pub(super) is_well: bool,
-    /// The cost is low because the leg has to be tried, whatever is known of it.
+    /// Nothing is known of the leg, and it is idle.
     pub(super) is_trial: bool,
     /// A further read would mostly wait.
     pub(super) is_saturated: bool,
     /// It would not.
     pub(super) has_room: bool,
+    /// By how much it adds to the throughput of the leg, in reads per ns.
+    pub(super) worth: f32,
 }
 
 #[derive(Clone, Debug)]
@@ -111,11 +130,14 @@ pub(super) struct Leg {
     /// For each the index of the curve to go by: itself once it is known.
     like: [u8; 2 * SIZES],
     health: Health,
+    late: Late,
     arm: Arm,
     says_turning: bool,
     turns: bool,
     in_flight: u32,
     bytes_in_flight: u64,
+    /// Of the operations of late, which share changed something.
+    writes: f32,
     last_end: u64,
     /// When it last answered, or got something while idle.
     progress_at: Instant,
@@ -135,11 +157,13 @@ impl Default for Leg {
             curves: [Curve::default(); 2 * SIZES],
             like: [NONE; 2 * SIZES],
             health: Health::default(),
+            late: Late::default(),
             arm: Arm::default(),
             says_turning: false,
             turns: false,
             in_flight: 0,
             bytes_in_flight: 0,
+            writes: 0.0,
             last_end: 0,
             progress_at: Instant::ZERO,
             last_read_at: Instant::ZERO,
@@ -166,17 +190,25 @@ fn ns(length: Duration) -> f32 {
 }
 
 impl Leg {
-    /// A read is planned, and this is how the leg looks from outside.
+    /// This is how the leg looks from outside.
     pub(super) fn see(&mut self, view: &LegView) {
         self.in_flight = view.in_flight();
         self.bytes_in_flight = view
             .read_bytes_in_flight
             .saturating_add(view.write_bytes_in_flight);
-        self.passed_over = self.passed_over.saturating_add(1);
+        if self.in_flight == 0 {
+            // What was taken back before the leg had it does not come to an end.
+            self.queued.clear();
+        }
         if self.says_turning != view.rotational {
             self.says_turning = view.rotational;
             self.infer_turning();
         }
+    }
+
+    /// A read is planned that may come here.
+    pub(super) fn pass_over(&mut self) {
+        self.passed_over = self.passed_over.saturating_add(1);
     }
 
     /// A leg that says nothing, or the wrong thing, is known by its answers: one that takes
@@ -200,6 +232,11 @@ impl Leg {
     /// Whether the way says anything of the time, as far as is known.
     pub(super) fn distance_tells(&self) -> bool {
         self.arm.tells().unwrap_or(true)
+    }
+
+    /// Whether the arm is moved by writes as well, which a drive does when it has time.
+    pub(super) fn is_written(&self) -> bool {
+        self.writes > WRITTEN_SHARE
     }
 
     pub(super) const fn progress_at(&self) -> Instant {
@@ -280,6 +317,16 @@ impl Leg {
         }
     }
 
+    /// How many times as long as on `other` a random read takes; 1 where too few were seen.
+    pub(super) fn slowness(&self, other: &Self, size: u64) -> f32 {
+        let random = |leg: &Self| {
+            let curve = leg.curves[curve_index(size, false)];
+            (curve.reads() >= SLOWNESS_READS).then(|| curve.at(1.0))
+        };
+        let times = random(self).zip(random(other));
+        times.map_or(1.0, |(own, others)| own / others)
+    }
+
     /// What becomes of a read of `size` bytes that is sent now. `continues`: the arm is there.
     pub(super) fn forecast(
         &self,
@@ -295,11 +342,11 @@ impl Leg {
             return Forecast {
                 cost: if is_idle { 0.0 } else { unknown_ns * load },
                 idle_cost: unknown_ns,
-                random_cost: unknown_ns,
                 is_well: true,
                 is_trial: is_idle,
                 is_saturated: false,
                 has_room: true,
+                worth: 1.0 / unknown_ns,
             };
         };
         let idle_cost = curve.at(1.0);
@@ -324,25 +371,33 @@ impl Leg {
         if heeds_health && !is_forgiven {
             cost *= self.health.factor();
         }
-        let is_trial = is_idle
-            && self.passed_over > TRIAL_READS
-            && self.health.is_well()
-            && ns(now.saturating_since(self.last_answer_at)) > TRIAL_NS.max(1e3 * idle_cost);
         Forecast {
-            cost: if is_trial { 0.0 } else { cost },
+            cost,
             idle_cost,
-            random_cost: if continues {
-                self.curve(curve_index(size, false))
-                    .map_or(idle_cost, |curve| curve.at(1.0))
-            } else {
-                idle_cost
-            },
             is_well: !heeds_health || is_forgiven || self.health.is_well(),
-            is_trial,
+            is_trial: false,
             is_saturated: self.in_flight >= SATURATED_READS
                 && (gain < SATURATED_GAIN || times > SATURATED_TIMES),
-            has_room: gain > ROOM_GAIN && times < ROOM_TIMES,
+            has_room: (is_idle && self.turns) || gain > ROOM_GAIN && times < ROOM_TIMES,
+            worth: if is_idle { 1.0 } else { gain.max(0.0) } / cost,
         }
+    }
+
+    /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
+    /// another one is predicted to take `least`.
+    pub(super) fn is_due(&self, now: Instant, cost: f32, least: f32) -> bool {
+        let more = cost - least;
+        let silence = ns(now.saturating_since(self.last_answer_at));
+        let reads = if self.turns {
+            0.0
+        } else {
+            TRIAL_READS * more / least
+        };
+        self.in_flight == 0
+            && self.passed_over > STALE_READS
+            && self.passed_over as f32 > reads
+            && silence > TRIAL_NS_MIN.max(TRIAL_TIMES * more)
+            && self.health.is_well()
     }
 
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
@@ -377,6 +432,7 @@ impl Leg {
             load,
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
+            is_stale: self.passed_over > STALE_READS,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
         };
@@ -387,8 +443,28 @@ impl Leg {
         self.last_read_at = now;
     }
 
+    /// After which time the read that was just handed to the leg is late, and what was predicted.
+    pub(super) fn late_after(&self, address: u64) -> Option<(f32, f32)> {
+        let followed = &self.followed[place_of(address)];
+        let is_it = followed.is_used && followed.address == address;
+        let (times, least_ns) = if self.turns { LATE_TURNING } else { LATE_FLASH };
+        let predicted_ns = followed.predicted_ns;
+        (is_it && predicted_ns > 0.0).then(|| ((times * predicted_ns).max(least_ns), predicted_ns))
+    }
+
+    /// Whether the leg answers others meanwhile, and the read only waits for its turn.
+    pub(super) fn is_busy(&self, now: Instant) -> bool {
+        self.turns && ns(now.saturating_since(self.progress_at)) < LATE_SILENCE_NS
+    }
+
+    /// How long a read still takes that has taken `age_ns`.
+    pub(super) fn remaining_ns(&self, age_ns: f32, predicted_ns: f32) -> f32 {
+        self.late.remaining(age_ns / predicted_ns) * predicted_ns
+    }
+
     /// An operation of any kind is handed to the leg.
-    pub(super) fn dispatched(&mut self, now: Instant, extent: Extent) {
+    pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
+        self.writes += (f32::from(u8::from(!is_read)) - self.writes) / WRITTEN_OPS;
         if self.in_flight == 0 {
             self.progress_at = now;
         }
@@ -425,6 +501,9 @@ impl Leg {
         if followed.predicted_ns > 0.0 {
             let was_well = self.health.is_well();
             self.judge(now, &followed, time_ns);
+            if was_well {
+                self.late.learn(time_ns / followed.predicted_ns);
+            }
             if !was_well || !self.health.is_well() {
                 // What is learned from a slow leg would become what it is known for.
                 return;
@@ -433,6 +512,9 @@ impl Leg {
         }
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();
+        if followed.is_stale {
+            curve.doubt();
+        }
         curve.learn(followed.load, time_ns);
         if is_new {
             self.find_like();
@@ -463,7 +545,7 @@ impl Leg {
             return;
         }
         let stall = self.health.note_in_time();
-        let extra = stall.map_or(0.0, |ratio| (ratio - LEARNED_RATIO_MAX).max(0.0));
+        let extra = stall.map_or(0.0, |ratio| (ratio - STALL_RATIO_MIN).max(0.0));
         if extra > 0.0 {
             self.stalled_at = now;
         }

@@ -1,6 +1,7 @@
-use heliostat_types::{Duration, OpKind};
+use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};
 
 use super::curve::Curve;
+use crate::api::{Late, LateRead, LegView, ReadRequest};
 use crate::testing::{Bench, op};
 
 const KIB: u64 = 1 << 10;
@@ -281,17 +282,38 @@ fn a_leg_that_fails_at_once_is_slow() {
 
 #[test]
 fn a_leg_that_nobody_needs_is_read_now_and_then() {
+    // It takes half as long again: 2,000 reads, and 1,000 times the 50 us that it takes more.
     let mut rig = Rig::new("adaptive", 2);
-    rig.teach(20, &[100, 2_000]);
-    rig.pass_over(1_000, 0);
-    rig.serve(0, 0, 100);
-    // A thousand times its 2 ms.
-    rig.bench.now += Duration::from_ms(1_999);
+    rig.teach(20, &[100, 150]);
+    rig.pass_over(2_000, 0);
+    rig.bench.now += Duration::from_ms(49);
     assert_eq!(rig.bench.pick(0), 0);
     rig.bench.now += Duration::from_ms(2);
     assert_eq!(rig.bench.pick(0), 1);
     rig.send(1, 0);
     assert_eq!(rig.bench.pick(0), 0, "by one read");
+
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 150]);
+    rig.bench.now += Duration::from_secs(10);
+    rig.pass_over(2_000, 0);
+    assert_eq!(rig.bench.pick(0), 1);
+}
+
+#[test]
+fn what_is_old_is_corrected_by_a_few_reads() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 150]);
+    let mut tries = 0;
+    // Leg 1 has become as fast as the other one: reads go by offset when that is believed.
+    while [0, 2 * MIB].map(|at| rig.bench.pick(at)) != [0, 1] {
+        rig.bench.now += Duration::from_secs(1);
+        let is_tried = (0..3_000).any(|number| rig.bench.pick(number * 4 * MIB) == 1);
+        assert!(is_tried, "after {tries}");
+        rig.serve(1, 0, 100);
+        tries += 1;
+    }
+    assert_eq!(tries, 17);
 }
 
 #[test]
@@ -470,4 +492,304 @@ fn news_at_one_depth_correct_all_others() {
     assert!((curve.at(1.0) - 100.0).abs() < 1.0);
     // No more than twice as long per doubling.
     assert!(curve.at(8.0) < 801.0);
+}
+
+#[test]
+fn of_disks_that_differ_the_one_whose_throughput_grows_most_is_sent() {
+    let mut rig = Rig::new("adaptive", 2);
+    for leg in 0..2 {
+        rig.bench.legs[leg].rotational = true;
+    }
+    // Leg 0 takes 10 ms, 16 where another read is there, and 28 where three are; leg 1 takes 22.
+    for number in 0..100 {
+        let offset = number * 999 * MIB;
+        rig.serve(0, offset, 10_000);
+        rig.serve(1, offset, 22_000);
+        for number in 0..4 {
+            rig.send(0, offset + number * MIB);
+        }
+        for us in [10_000, 6_000, 6_000, 6_000] {
+            rig.answer(0, us);
+        }
+    }
+    assert_eq!(rig.bench.pick(0), 0);
+    rig.send(0, 0);
+    // 16 ms are less than 22, but leg 0 does 39 more a second then, and leg 1 45.
+    assert_eq!(rig.bench.pick(MIB), 1);
+    rig.bench.set("adaptive:spill_times=1");
+    assert_eq!(rig.bench.pick(MIB), 0);
+}
+
+#[test]
+fn disks_that_are_written_take_turns() {
+    let mut rig = Rig::disks(3);
+    let place = 20_000_000_000;
+    rig.serve(0, place, 11_000);
+    rig.serve(1, 2 * place, 11_000);
+    rig.serve(2, 3 * place, 11_000);
+    rig.serve(0, place, 11_000);
+    assert_eq!(rig.bench.pick(place), 0, "its arm is there");
+    for number in 0..32 {
+        for leg in 0..3 {
+            rig.bench.dispatch(leg, OpKind::Write, number * MIB, 4096);
+        }
+    }
+    assert_eq!(rig.bench.pick(place), 1, "it was read first");
+}
+
+#[test]
+fn a_disk_that_writes_wait_for_is_not_read() {
+    let mut rig = Rig::disks(2);
+    let place = 20_000_000_000;
+    for leg in 0..2 {
+        rig.send(leg, (4 - 3 * leg as u64) * place);
+        rig.bench.legs[leg].writes_in_flight = 1;
+    }
+    assert_eq!(rig.bench.pick(place + MIB), 1, "its arm is there");
+    rig.bench.legs[1].writes_in_flight = 3;
+    assert_eq!(rig.bench.pick(place + MIB), 0);
+}
+
+#[test]
+fn a_written_disk_beside_flash_is_read_only_where_that_gains_much() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.bench.legs[0].rotational = true;
+    // Blocks of 1 MiB that go on from each other.
+    for number in 0..100 {
+        let offset = number * MIB;
+        rig.bench.pick_of(offset, MIB);
+        for (leg, us) in [(0, 1_800), (1, 4_000)] {
+            rig.send_of(leg, offset, MIB);
+            rig.answer(leg, us);
+        }
+    }
+    assert_eq!(rig.bench.pick_of(100 * MIB, MIB), 0);
+    for number in 0..16 {
+        for leg in 0..2 {
+            rig.bench.dispatch(leg, OpKind::Write, number * MIB, MIB);
+        }
+    }
+    assert_eq!(rig.bench.pick_of(100 * MIB, MIB), 1);
+}
+
+#[test]
+fn two_streams_on_one_of_three_disks_part() {
+    let mut rig = Rig::disks(3);
+    let at = |stream: u64, number: u64| (stream << 33) + number * 128 * KIB;
+    for number in 0..=512 {
+        for stream in 0..2 {
+            rig.bench.pick_of(at(stream, number), 128 * KIB);
+            rig.send_of(0, at(stream, number), 128 * KIB);
+            rig.answer(0, if number == 0 { 13_000 } else { 600 });
+        }
+    }
+    let mut legs: Vec<usize> = (0..2)
+        .map(|stream| rig.bench.pick_of(at(stream, 513), 128 * KIB))
+        .collect();
+    legs.sort_unstable();
+    assert_eq!(legs, [0, 2]);
+}
+
+#[test]
+fn equal_legs_that_are_busy_take_turns() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(100, &[100, 100]);
+    assert_eq!(
+        [0, 2 * MIB, 4 * MIB].map(|at| rig.bench.pick(at)),
+        [0, 1, 0]
+    );
+    for number in 0..8 {
+        rig.send(number % 2, number as u64 * 999 * MIB);
+    }
+    for number in 0..4 {
+        rig.bench.now += Duration::from_us(1);
+        let leg = rig.bench.pick(64 * MIB);
+        assert_eq!(leg, number % 2, "read {number}");
+        rig.send(leg, 64 * MIB);
+    }
+}
+
+impl Rig {
+    /// After which time a read at `offset` that was just sent to `leg` is late, in us.
+    fn late_after(&mut self, leg: usize, offset: u64) -> Option<u64> {
+        let view = LegView {
+            address: offset,
+            ..self.bench.legs[leg]
+        };
+        let now = self.bench.now;
+        let late = self.bench.policy.late_after(now, &request(offset), &view);
+        late.map(|late| late.as_ns() / 1_000)
+    }
+
+    /// What is done about a read at `offset` that `leg` has had for so many microseconds.
+    fn late(&mut self, leg: usize, offset: u64, us: u64) -> Late {
+        let late = LateRead {
+            leg: LegId::new(leg),
+            sent: Instant::from_ns(self.bench.now.as_ns() - us * 1_000),
+        };
+        let others = self.bench.legs.iter().copied();
+        let others: Vec<LegView> = others.filter(|view| view.leg != late.leg).collect();
+        let now = self.bench.now;
+        self.bench
+            .policy
+            .on_late(now, &request(offset), late, &others)
+    }
+
+    /// Reads that make hedges allowed: four of 1,000.
+    fn earn(&mut self, reads: u64) {
+        for _ in 0..reads {
+            self.late_after(0, u64::MAX - 4096);
+        }
+    }
+}
+
+fn request(offset: u64) -> ReadRequest {
+    ReadRequest {
+        client: ClientId(0),
+        stream: StreamId(0),
+        extent: Extent::new(offset, 4096),
+    }
+}
+
+fn second_leg() -> Late {
+    Late::Hedge(LegId::new(1))
+}
+
+fn look_again(us: u64) -> Late {
+    Late::LookAgain(Duration::from_us(us))
+}
+
+#[test]
+fn a_read_is_late_after_twice_its_prediction() {
+    let mut rig = Rig::new("adaptive", 2);
+    assert_eq!(rig.late_after(0, 0), None, "nothing is known");
+    rig.teach(20, &[100, 100]);
+    rig.send(0, MIB);
+    assert_eq!(rig.late_after(0, MIB), Some(200));
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[5, 5]);
+    rig.send(0, MIB);
+    assert_eq!(rig.late_after(0, MIB), Some(30), "a clock is not finer");
+}
+
+#[test]
+fn a_second_leg_is_asked_where_it_answers_much_sooner() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 100]);
+    rig.earn(8_000);
+    rig.send(0, MIB);
+    rig.late_after(0, MIB);
+    rig.bench.now += Duration::from_us(200);
+    // What was never seen takes as long once more: 200 us, and leg 1 100 us.
+    assert_eq!(rig.late(0, MIB, 200), second_leg());
+    // Leg 1 has reads for 400 us, each of which it does by itself.
+    for _ in 0..200 {
+        for number in 0..4 {
+            rig.send(1, number * MIB);
+        }
+        for _ in 0..4 {
+            rig.answer(1, 100);
+        }
+    }
+    for number in 0..3 {
+        rig.send(1, number * MIB);
+    }
+    assert_eq!(rig.late(0, MIB, 200), look_again(200));
+    assert_eq!(rig.late(0, MIB, 700), second_leg());
+}
+
+#[test]
+fn of_a_leg_that_is_often_a_little_late_nobody_is_asked_at_once() {
+    let mut rig = Rig::new("adaptive", 2);
+    for number in 0..600 {
+        rig.serve(1, number * 999 * MIB, 100);
+        // Each 20th takes 2.4 times as long.
+        let us = if number % 20 == 0 { 240 } else { 100 };
+        rig.serve(0, number * 999 * MIB, us);
+    }
+    rig.earn(8_000);
+    rig.send(0, MIB);
+    rig.late_after(0, MIB);
+    rig.bench.now += Duration::from_us(200);
+    assert_eq!(rig.late(0, MIB, 200), look_again(200));
+    // Nobody took that long.
+    rig.bench.now += Duration::from_us(200);
+    assert_eq!(rig.late(0, MIB, 400), second_leg());
+}
+
+#[test]
+fn four_reads_of_a_thousand_are_hedged_and_the_last_ones_gain_most() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 100]);
+    rig.send(0, MIB);
+    rig.late_after(0, MIB);
+    rig.bench.now += Duration::from_us(900);
+    assert_eq!(rig.late(0, MIB, 900), look_again(900), "nothing is saved");
+    rig.earn(250);
+    assert_eq!(
+        rig.late(0, MIB, 600),
+        look_again(600),
+        "600 us are not enough"
+    );
+    assert_eq!(rig.late(0, MIB, 900), second_leg());
+    assert_eq!(rig.late(0, MIB, 900), look_again(900));
+}
+
+#[test]
+fn a_disk_that_answers_others_is_waited_for() {
+    let mut rig = Rig::disks(2);
+    rig.earn(8_000);
+    rig.send(0, 50_000_000_000);
+    assert_eq!(rig.late_after(0, 50_000_000_000), Some(53_275));
+    rig.send(0, 60_000_000_000);
+    for number in 0..20 {
+        rig.send(0, number * 999 * MIB);
+        rig.bench.now += Duration::from_ms(20);
+        let view = rig.sent.pop();
+        rig.sent.insert(0, view.expect("it was sent"));
+        rig.answer(0, 0);
+    }
+    let place = 50_000_000_000;
+    assert_eq!(rig.late(0, place, 400_000), look_again(400_000));
+    rig.bench.now += Duration::from_ms(60);
+    assert_eq!(rig.late(0, place, 460_000), second_leg());
+}
+
+#[test]
+fn without_hedges_nobody_is_asked_when_reads_are_late() {
+    let mut rig = Rig::new("adaptive:hedge=0", 2);
+    assert!(!rig.bench.policy.observes().late);
+    rig.bench.set("adaptive");
+    assert!(rig.bench.policy.observes().late);
+}
+
+#[test]
+fn what_remains_is_the_mean_of_what_took_longer() {
+    let mut late = super::late::Late::default();
+    assert_eq!(late.remaining(3.0), 3.0, "as long once more");
+    for _ in 0..1_000 {
+        late.learn(1.0);
+    }
+    assert_eq!(late.remaining(3.0), 3.0, "these took less");
+    // Fifty took 64 to 96 times as long: 80 on average.
+    for _ in 0..49 {
+        late.learn(70.0);
+    }
+    assert_eq!(late.remaining(2.0), (49.0 * 78.0 + 2.0) / 50.0);
+    // Of those that took 64 to 96 half took more than 80, on average 88.
+    assert_eq!(late.remaining(80.0), (24.5 * 8.0 + 80.0) / 25.5);
+    assert_eq!(late.remaining(1e9), 1e9);
+}
+
+#[test]
+fn what_took_longer_is_forgotten_by_and_by() {
+    let mut late = super::late::Late::default();
+    for _ in 0..4 {
+        late.learn(70.0);
+    }
+    assert_eq!(late.remaining(64.0), (4.0 * 16.0 + 64.0) / 5.0);
+    for _ in 4..1 << 15 {
+        late.learn(1.0);
+    }
+    assert_eq!(late.remaining(64.0), (2.0 * 16.0 + 64.0) / 3.0);
 }
