@@ -555,7 +555,7 @@ fn a_policy_that_is_announced_is_left_out_and_said() {
     let text = r#"
 [array]
 legs = ["ram", "ram"]
-policies = ["pid", "adaptive:hedge=off", "queue"]
+policies = ["pid", "adaptive:streams=off", "queue"]
 [[job]]
 rw = "randread"
 "#;
@@ -564,6 +564,6 @@ rw = "randread"
     assert_eq!(names, ["pid", "queue"]);
     assert_eq!(
         file.notes,
-        ["x.toml:4: array: policies: 'adaptive:hedge=off' is not built yet and left out"]
+        ["x.toml:4: array: policies: 'adaptive:streams=off' is not built yet and left out"]
     );
 }
