@@ -63,9 +63,9 @@ impl Simulation {
         }
     }
 
-    /// A client was told that a write is done. Of an array with write-behind, each leg in sync has it
-    /// that does not say itself that it may be behind: a start believes one of these. Where there
-    /// is none, all have it.
+    /// A client was told that a write is done. Of an array with write-behind, each leg in sync has
+    /// it that does not say itself that it may be behind: a start believes one of these. Where
+    /// there is none, all have it.
     pub(crate) fn watch_answer(&mut self, extent: Extent) {
         let (Some(shadow), Some(_)) = (&self.shadow, &self.lives) else {
             return;

@@ -473,8 +473,8 @@ fn what_the_log_of_a_replacement_names_is_copied_again() {
     world.settle();
 }
 
-/// While legs differ, reads go to one leg, which may be the one that is replaced: until they do not,
-/// that one stays, unless the commit that has the roles change hands is on its way.
+/// While legs differ, reads go to one leg, which may be the one that is replaced: until they do
+/// not, that one stays, unless the commit that has the roles change hands is on its way.
 #[test]
 fn a_write_that_no_leg_has_room_for_may_end_at_any_moment_of_a_handover() {
     let (mut early, mut late) = (0, 0);
