@@ -25,7 +25,7 @@ use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
 use choice::Choice;
 use hedge::Hedges;
-use leg::Leg;
+use leg::{Forecast, Leg};
 use streams::{Stream, Streams};
 
 /// Without it a slow leg is left only as fast as its curve is learned.
@@ -96,6 +96,8 @@ struct Adaptive {
     settings: Settings,
     legs: Vec<Leg>,
     streams: Streams,
+    /// Room for what is predicted of a read.
+    forecasts: [Forecast; LEGS_MAX],
     /// The read that was planned last, until it is handed to its leg.
     planned: Option<Planned>,
     hedges: Hedges,
@@ -136,6 +138,7 @@ impl Adaptive {
             settings,
             legs: vec![Leg::default(); LEGS_MAX],
             streams: Streams::default(),
+            forecasts: [Forecast::default(); LEGS_MAX],
             planned: None,
             hedges: Hedges::default(),
         }
@@ -177,9 +180,9 @@ impl ReadPolicy for Adaptive {
             extent,
             stream,
             legs,
-            &self.legs,
-            &self.streams,
+            (&self.legs, &self.streams),
             self.settings,
+            &mut self.forecasts,
         );
         let view = &legs[choice.place()];
         self.planned = Some(Planned {

@@ -57,30 +57,33 @@ pub(super) struct Choice<'a> {
     legs: &'a [Leg],
     streams: &'a Streams,
     settings: Settings,
-    forecasts: [Forecast; LEGS_MAX],
+    forecasts: &'a [Forecast],
+    /// How many of the candidates have an arm.
+    disks: usize,
     /// Of the writes in flight those that all legs have.
     fewest_writes: u32,
-    /// Whether one of the candidates has no arm.
-    has_flash: bool,
 }
 
 impl<'a> Choice<'a> {
+    /// `forecasts` are room for one of each candidate.
     pub(super) fn new(
         now: Instant,
         extent: Extent,
         stream: Option<Stream>,
         views: &'a [LegView],
-        legs: &'a [Leg],
-        streams: &'a Streams,
+        (legs, streams): (&'a [Leg], &'a Streams),
         settings: Settings,
+        forecasts: &'a mut [Forecast],
     ) -> Self {
-        let mut forecasts = [Forecast::default(); LEGS_MAX];
+        let mut disks = 0;
+        let mut fewest_writes = u32::MAX;
         for (forecast, view) in forecasts.iter_mut().zip(views) {
             let continues = stream.is_some_and(|stream| stream.is_run_on(view.leg));
             let leg = &legs[view.leg.index()];
             *forecast = leg.forecast(now, extent.len(), continues, settings.health);
+            disks += usize::from(leg.turns());
+            fewest_writes = fewest_writes.min(view.writes_in_flight);
         }
-        let writes = |view: &LegView| view.writes_in_flight;
         let mut choice = Self {
             now,
             extent,
@@ -89,15 +92,18 @@ impl<'a> Choice<'a> {
             legs,
             streams,
             settings,
-            forecasts,
-            fewest_writes: views.iter().map(writes).min().unwrap_or(0),
-            has_flash: views.iter().any(|view| !legs[view.leg.index()].turns()),
+            forecasts: &[],
+            disks,
+            fewest_writes,
         };
-        for at in choice.places() {
-            if choice.holds_up(at) {
-                choice.forecasts[at].cost *= HOLDS_UP;
+        if disks > 0 {
+            for (at, forecast) in forecasts[..views.len()].iter_mut().enumerate() {
+                if choice.holds_up(at) {
+                    forecast.cost *= HOLDS_UP;
+                }
             }
         }
+        choice.forecasts = &forecasts[..views.len()];
         choice
     }
 
@@ -121,7 +127,7 @@ impl<'a> Choice<'a> {
         if let Some(stream) = self.stream
             && self.settings.locality
             && let Some(home) = self.places().find(|at| self.views[*at].leg == stream.leg)
-            && self.places().any(|at| self.leg(at).turns())
+            && self.disks > 0
             && !self.holds_up(home)
         {
             return self.place_of_stream(best, home, &stream);
@@ -158,7 +164,7 @@ impl<'a> Choice<'a> {
     /// is waited for.
     fn holds_up(&self, at: usize) -> bool {
         let most = self.fewest_writes.saturating_add(WRITES_MORE);
-        let is_slowest = self.leg(at).is_written() && self.has_flash;
+        let is_slowest = self.leg(at).is_written() && self.disks < self.views.len();
         self.leg(at).turns() && (is_slowest || self.views[at].writes_in_flight > most)
     }
 

@@ -37,6 +37,9 @@ const UNKNOWN_STREAM: f32 = 16.0;
 /// From one write to eight reads on, of some dozens.
 const WRITTEN_SHARE: f32 = 0.125;
 const WRITTEN_OPS: f32 = 64.0;
+/// What has become less than that is nothing: numbers that are too small to be normal take a
+/// processor a hundred times as long.
+const TINY: f32 = 1e-3;
 /// A leg that answers faster on average does not turn, whatever it says.
 const TURNING_NS_MIN: f32 = 1e6;
 
@@ -464,7 +467,13 @@ impl Leg {
 
     /// An operation of any kind is handed to the leg.
     pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
-        self.writes += (f32::from(u8::from(!is_read)) - self.writes) / WRITTEN_OPS;
+        if !is_read {
+            self.writes += 1.0 / WRITTEN_OPS;
+        }
+        if self.writes > 0.0 {
+            let writes = self.writes * (1.0 - 1.0 / WRITTEN_OPS);
+            self.writes = if writes < TINY { 0.0 } else { writes };
+        }
         if self.in_flight == 0 {
             self.progress_at = now;
         }
@@ -551,7 +560,6 @@ impl Leg {
         }
         let stall_ns =
             self.stall_ns + (extra * followed.predicted_ns - self.stall_ns) / STALL_READS;
-        // Numbers that are too small to be normal take a processor a hundred times as long.
-        self.stall_ns = if stall_ns < 1e-3 { 0.0 } else { stall_ns };
+        self.stall_ns = if stall_ns < TINY { 0.0 } else { stall_ns };
     }
 }
