@@ -5,6 +5,7 @@ mod settings;
 
 use std::fmt;
 
+use heliostat_engine::LegFlags;
 use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule, Pauses};
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, SECTOR_BYTES};
 use stdx::settings::{SettingError, parse_bool, parse_count};
@@ -75,6 +76,8 @@ pub enum Effect {
     },
     /// Somebody has the leg, while it serves, replaced by a device that is none.
     Replaced,
+    /// Somebody says this of the leg from now on, as soon as it can be said.
+    Told(LegFlags),
     /// Somebody has the legs compared.
     Scrub {
         /// And made equal.
@@ -101,6 +104,7 @@ impl Effect {
             Self::Failed => "failed",
             Self::Added { .. } => "added",
             Self::Replaced => "replaced",
+            Self::Told(_) => "told",
             Self::Scrub { .. } => "scrub",
         }
     }
@@ -114,7 +118,7 @@ impl Effect {
     pub(crate) const fn needs_metadata(self) -> bool {
         matches!(
             self,
-            Self::Failed | Self::Added { .. } | Self::Replaced | Self::Scrub { .. }
+            Self::Failed | Self::Added { .. } | Self::Replaced | Self::Told(_) | Self::Scrub { .. }
         )
     }
 
@@ -129,6 +133,7 @@ impl Effect {
             | Self::Failed
             | Self::Added { .. }
             | Self::Replaced
+            | Self::Told(_)
             | Self::Scrub { .. } => false,
             Self::Error(_)
             | Self::LostWrite
@@ -146,7 +151,7 @@ impl Effect {
 }
 
 /// The keys that [`Fault::set`] knows: what goes wrong,
-const EFFECT_KEYS: [&str; 15] = [
+const EFFECT_KEYS: [&str; 16] = [
     "slow",
     "pause",
     "stuck",
@@ -161,6 +166,7 @@ const EFFECT_KEYS: [&str; 15] = [
     "failed",
     "added",
     "replaced",
+    "told",
     "scrub",
 ];
 
@@ -273,6 +279,7 @@ impl Fault {
             "added" => Some(Effect::Added {
                 is_new: is_second(key, value, ["bits", "whole"])?,
             }),
+            "told" => Some(Effect::Told(parse_flags(key, value)?)),
             "scrub" => Some(Effect::Scrub {
                 repair: is_second(key, value, ["check", "repair"])?,
             }),
@@ -441,6 +448,7 @@ impl Fault {
             | Effect::Failed
             | Effect::Added { .. }
             | Effect::Replaced
+            | Effect::Told(_)
             | Effect::Scrub { .. } => return None,
         };
         let (at, until) = self.period(begins_at);
@@ -526,6 +534,7 @@ impl fmt::Display for Effect {
             Self::Added { is_new: false } => "is added again",
             Self::Added { is_new: true } => "is added as a new one",
             Self::Replaced => "is replaced by another one",
+            Self::Told(flags) => return write!(f, "is told '{}'", flags_text(*flags)),
             Self::Scrub { repair: false } => "legs are compared",
             Self::Scrub { repair: true } => "legs are compared and made equal",
         })
@@ -550,6 +559,36 @@ fn is_second(key: &str, value: &str, words: [&str; 2]) -> Result<bool, SettingEr
         return Err(SettingError::value(key, text));
     }
     Ok(value == second)
+}
+
+/// What can be said of a leg.
+const FLAGS: [(&str, LegFlags); 4] = [
+    ("nothing", flags(false, false)),
+    ("write_mostly", flags(true, false)),
+    ("failfast", flags(false, true)),
+    ("write_mostly, failfast", flags(true, true)),
+];
+
+const fn flags(write_mostly: bool, failfast: bool) -> LegFlags {
+    LegFlags {
+        write_mostly,
+        failfast,
+    }
+}
+
+fn parse_flags(key: &str, value: &str) -> Result<LegFlags, SettingError> {
+    let found = FLAGS.into_iter().find(|(text, _)| *text == value);
+    let error = || {
+        let texts = FLAGS.map(|(text, _)| format!("'{text}'")).join(", ");
+        SettingError::value(key, format_args!("'{value}' is none of {texts}"))
+    };
+    found.map(|(_, flags)| flags).ok_or_else(error)
+}
+
+fn flags_text(flags: LegFlags) -> &'static str {
+    let mut known = FLAGS.into_iter();
+    let found = known.find(|(_, known)| *known == flags);
+    found.expect("these are all").0
 }
 
 fn parse_time(key: &str, value: &str) -> Result<Duration, SettingError> {

@@ -18,7 +18,8 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heliostat_engine::{BackgroundEnd, BackgroundKind, Event, Input};
+use heliostat_engine::{BackgroundEnd, BackgroundKind, Event, Input, LegFlags};
+use heliostat_format::DeviceFlags;
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
 
 pub(crate) use self::operator::Operator;
@@ -58,13 +59,14 @@ pub(crate) struct Lives {
     made_new: u64,
     /// The numbers of legs that were replaced, as far as a bug on purpose has to know them.
     replaced: BTreeSet<u32>,
-    /// What became of devices that were no legs.
+    /// What has come about.
     pub(crate) seen: Seen,
     /// Metadata was damaged, or no leg that held everything comes back: nothing more is promised.
     pub(crate) is_over: bool,
 }
 
-/// How often devices that were no legs were made legs, and what came of it.
+/// How often devices that were no legs were made legs, and what came of it; and how often something
+/// else was said of a leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// A leg was to be replaced,
@@ -77,6 +79,8 @@ pub(crate) struct Seen {
     pub(crate) replaced: u64,
     /// A spare took a place.
     pub(crate) spares: u64,
+    /// A leg was told what is said of it from then on.
+    pub(crate) told: u64,
 }
 
 impl Lives {
@@ -202,6 +206,9 @@ impl Simulation {
             lives.is_synced |= is_resync;
         } else if let Event::LastLegKept { .. } = event {
             lives.has_kept_failing = true;
+        } else if let Event::FlagsSet { leg, flags } = event {
+            lives.seen.told += 1;
+            self.note_flags(*leg, device_flags(*flags));
         }
     }
 
@@ -316,4 +323,14 @@ impl Simulation {
             .filter(|until| *until > self.now && *until < Instant::MAX)
             .min()
     }
+}
+
+/// What is said of a leg, as it says that itself.
+fn device_flags(flags: LegFlags) -> DeviceFlags {
+    let parts = [
+        (DeviceFlags::WRITE_MOSTLY, flags.write_mostly),
+        (DeviceFlags::FAIL_FAST, flags.failfast),
+    ];
+    let set = parts.into_iter().filter(|(_, is_set)| *is_set);
+    set.fold(DeviceFlags::default(), |all, (flag, _)| all.with(flag))
 }

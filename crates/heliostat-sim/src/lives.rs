@@ -4,7 +4,7 @@
 //!
 //! Everything about one comes from its seed, as with [`Trial::random`].
 
-use heliostat_engine::{Config, CopyOrder, Layout, Raid10};
+use heliostat_engine::{Config, CopyOrder, Layout, LegFlags, Raid10};
 use heliostat_model::{FailedKind, drive};
 use heliostat_types::{Duration, Prng, RandomStream};
 use heliostat_workload::{FromMeasuring, Job, Rw};
@@ -35,6 +35,9 @@ const LEG_TIMEOUT: Duration = Duration::from_ms(400);
 const FIRST_WITH_HARM: u64 = 1_000;
 /// The same.
 const FIRST_WITH_TRIMS: u64 = 1_795_345_000_000;
+
+/// The same.
+const FIRST_WITH_FLAGS: u64 = 1_795_361_000_000;
 
 /// From when to when clients ask.
 type Burst = (Duration, Duration);
@@ -132,6 +135,9 @@ impl Trial {
             let at = below(prng, end);
             errands.push(of_machine(Effect::Scrub { repair }, at, at));
         }
+        if seed >= FIRST_WITH_FLAGS {
+            errands.extend(told_flags(seed, legs, end));
+        }
         scenario.faults.extend(errands);
         trial
     }
@@ -195,6 +201,23 @@ impl Trial {
         scenario.faults = without_overlapping_cuts(std::mem::take(&mut scenario.faults));
         trial
     }
+}
+
+/// Something else is said of legs.
+fn told_flags(seed: u64, legs: usize, end: Duration) -> Vec<Fault> {
+    let prng = &mut RandomStream::new(seed, "told", 0);
+    let told = (0..prng.below(4)).map(|_| {
+        // That the last one is read last changes most.
+        let any = small(prng.below(legs as u64));
+        let leg = pick(prng, &[any, legs - 1]);
+        let flags = LegFlags {
+            write_mostly: prng.below(2) == 0,
+            failfast: prng.below(4) == 0,
+        };
+        let at = below(prng, end);
+        Fault::new(leg, Effect::Told(flags)).between(at, end)
+    });
+    told.collect()
 }
 
 /// The machine has no power.
@@ -389,7 +412,10 @@ fn random_harm(prng: &mut dyn Prng, leg_count: u64, end: Duration) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WITH_HARM, Trial, kept_life_seeds, kept_supplied_seeds, kept_tended_seeds};
+    use super::{
+        FIRST_WITH_FLAGS, FIRST_WITH_HARM, Trial, kept_life_seeds, kept_supplied_seeds,
+        kept_tended_seeds,
+    };
     use crate::life::Seen;
     use crate::simulation::Simulation;
 
@@ -437,7 +463,9 @@ mod tests {
     #[test]
     fn random_lives_with_more_devices_than_legs_are_good() {
         let mut seen = Seen::default();
-        for seed in kept_supplied_seeds().into_iter().chain(0..60) {
+        let with_flags = FIRST_WITH_FLAGS..FIRST_WITH_FLAGS + 20;
+        let seeds = kept_supplied_seeds().into_iter().chain(0..60);
+        for seed in seeds.chain(with_flags) {
             let Trial { scenario, policy } = Trial::supplied(seed);
             let mut simulation = Simulation::new(&scenario, &policy).unwrap();
             while simulation.step() {}
@@ -447,13 +475,14 @@ mod tests {
             seen.gone_on += one.gone_on;
             seen.replaced += one.replaced;
             seen.spares += one.spares;
+            seen.told += one.told;
             if let Err(failure) = simulation.finish() {
                 panic!("{failure}");
             }
         }
         let is_enough = seen.begun > 60 && seen.cut > 30 && seen.gone_on > 20;
         assert!(
-            is_enough && seen.replaced > 40 && seen.spares > 10,
+            is_enough && seen.replaced > 40 && seen.spares > 10 && seen.told > 5,
             "{seen:?}"
         );
     }

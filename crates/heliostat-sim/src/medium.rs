@@ -63,6 +63,7 @@ impl Harm {
             | Effect::Failed
             | Effect::Added { .. }
             | Effect::Replaced
+            | Effect::Told(_)
             | Effect::Scrub { .. } => None,
         }
     }

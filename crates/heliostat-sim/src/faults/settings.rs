@@ -3,7 +3,7 @@
 use heliostat_model::FailedKind;
 use stdx::units::{exact_size, exact_time};
 
-use super::{Effect, Fault};
+use super::{Effect, Fault, flags_text};
 
 impl Fault {
     /// The keys that [`Fault::set`] makes such a fault of, and their values.
@@ -54,6 +54,7 @@ fn value_of(effect: Effect) -> String {
         | Effect::Replaced => "true".to_owned(),
         Effect::Added { is_new: false } => "bits".to_owned(),
         Effect::Added { is_new: true } => "whole".to_owned(),
+        Effect::Told(flags) => flags_text(flags).to_owned(),
         Effect::Scrub { repair: false } => "check".to_owned(),
         Effect::Scrub { repair: true } => "repair".to_owned(),
     }
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn settings_make_the_same_fault() {
-        let faults: [&[(&str, &str)]; 14] = [
+        let faults: [&[(&str, &str)]; 15] = [
             &[("leg", "1"), ("slow", "10.0")],
             &[
                 ("leg", "0"),
@@ -121,6 +122,7 @@ mod tests {
             &[("leg", "1"), ("added", "bits"), ("until", "1s")],
             &[("leg", "1"), ("added", "whole")],
             &[("leg", "1"), ("replaced", "true")],
+            &[("leg", "1"), ("told", "write_mostly, failfast")],
             &[("scrub", "repair"), ("at", "2s")],
         ];
         for keys in faults {

@@ -84,7 +84,8 @@ fn what_makes_no_sense_names_its_key() {
     assert_eq!(
         refusal(&[("leg", "0"), ("at", "1s")]),
         "it says not what goes wrong: slow, pause, stuck, error, dead, lost_write, torn_write, \
-         misdirected_write, bit_rot, flush_lies, power_cut, failed, added, replaced, scrub"
+         misdirected_write, bit_rot, flush_lies, power_cut, failed, added, replaced, told, \
+         scrub"
     );
     assert_eq!(
         refusal(&[("stuck", "true"), ("dead", "true")]),

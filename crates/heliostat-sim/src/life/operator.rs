@@ -1,7 +1,7 @@
 //! What people do with an array with metadata while it runs: they take legs out, add them again,
 //! and have all legs compared.
 
-use heliostat_engine::{FaultReason, Input, LegConfig, LegState, Missed, Spare, SpareId};
+use heliostat_engine::{FaultReason, Input, LegConfig, LegFlags, LegState, Missed, Spare, SpareId};
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{DeviceFlags, Features, Role, Superblock};
 use heliostat_types::{Duration, Instant, LegId, SECTOR_BYTES};
@@ -123,6 +123,9 @@ impl Simulation {
             }
             (Effect::Added { is_new }, Some(device)) => return self.add_leg(device, is_new),
             (Effect::Replaced, Some(device)) => return self.replace_leg(self.place(device)),
+            (Effect::Told(flags), Some(device)) => {
+                return self.tell_leg(self.place(device), flags);
+            }
             (Effect::Scrub { repair }, _) => self.inbox.push_back(Input::StartScrub { repair }),
             _ => unreachable!("it is none of these"),
         }
@@ -168,11 +171,7 @@ impl Simulation {
         // It has been without power: what it had not written back is gone.
         self.legs[place.index()].lose_cache(self.now);
         // And what is read of it now may be older.
-        let own = self
-            .candidate(place)
-            .ok()
-            .flatten()
-            .filter(|_| own.is_some());
+        let own = own.and_then(|_| self.candidate(place).ok().flatten());
         let (missed, superblock, bad_blocks) = match own {
             Some(own) => {
                 let Candidate {
@@ -180,6 +179,7 @@ impl Simulation {
                     bad_blocks,
                     ..
                 } = own;
+                self.note_flags(place, superblock.device_flags);
                 let missed = self.engine.missed_by(&superblock);
                 let incomplete = superblock.incomplete();
                 self.put_superblock(place, Some(&incomplete));
@@ -203,6 +203,32 @@ impl Simulation {
             bad_blocks,
         });
         true
+    }
+
+    /// Says this of a leg from now on; whether that was possible. Which legs are read last changes
+    /// only where they come last before and after.
+    fn tell_leg(&mut self, leg: LegId, flags: LegFlags) -> bool {
+        let map = self.engine.map();
+        let Some(role) = map.role_of(leg) else {
+            return false;
+        };
+        let legs = &self.scenario.array.legs;
+        let is_last = role > 0 && role + 1 == map.legs();
+        let comes_last = is_last && !legs[role - 1].write_mostly;
+        let write_mostly = if map.is_mirror() && comes_last {
+            flags.write_mostly
+        } else {
+            self.engine.leg_flags(leg).write_mostly
+        };
+        let flags = LegFlags {
+            write_mostly,
+            ..flags
+        };
+        let may = self.engine.flags_refusal(leg, flags).is_none();
+        if may {
+            self.inbox.push_back(Input::SetFlags { leg, flags });
+        }
+        may
     }
 
     /// Whether what a leg says of itself makes it one of this array, and nobody has written to it
@@ -356,6 +382,13 @@ impl Simulation {
         self.legs[leg.index()].put_raw(SUPERBLOCK_AT, &page);
     }
 
+    /// A leg says this of itself.
+    pub(super) fn note_flags(&mut self, leg: LegId, flags: DeviceFlags) {
+        if let Some(made) = &mut self.legs[leg.index()].made {
+            made.device_flags = flags;
+        }
+    }
+
     /// What an engine is told of a leg.
     pub(super) fn leg_config(&self, leg: LegId, state: LegState) -> LegConfig {
         let config = engine_config(&self.scenario, self.engine.map().clone(), &self.legs);
@@ -366,6 +399,7 @@ impl Simulation {
             state,
             write_mostly: flags.contains(DeviceFlags::WRITE_MOSTLY)
                 != self.has(Planted::BehindOnLeaders),
+            failfast: flags.contains(DeviceFlags::FAIL_FAST),
             trim_reads_zeros: sim_leg.trims_to_zeros || self.has(Planted::TrimAnywhere),
             // Some devices flush instead.
             fua: self.scenario.seed >> self.device(leg) & 1 == 0,

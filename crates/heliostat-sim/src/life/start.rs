@@ -97,6 +97,9 @@ impl Simulation {
         let described = Described::of(&assembly, &read)?;
         let devices: Vec<usize> = legs.iter().map(|leg| self.device(*leg)).collect();
         self.put_in_order(&described.by_role);
+        for (device, candidate) in devices.iter().zip(candidates) {
+            self.note_flags(self.place(*device), candidate.superblock.device_flags);
+        }
         let mut assembled = described.assembled;
         for spare in &assembly.spares {
             self.offer_spare(devices[*spare]);
