@@ -235,8 +235,8 @@ impl Shared<'_> {
             (Some(kind), ..) => kind,
             (None, 0, _) => self.plan.kind,
             (None, _, 0 | 2) => Kind::Life,
-            // Those that are supplied: by the seeds that are kept, and where it is asked for.
-            (None, ..) => Kind::Tended,
+            (None, _, 1) => Kind::Tended,
+            (None, ..) => Kind::Supplied,
         };
         (fresh < self.plan.seeds).then_some((kind, seed))
     }
