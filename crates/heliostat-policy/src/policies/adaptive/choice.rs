@@ -38,8 +38,6 @@ const IN_TURNS: f32 = 1.45;
 const WAY_TIE: f32 = 0.02;
 /// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
 const ALIKE: f32 = 1.15;
-/// Ways up to 64 MiB are no ways.
-const NEAR_BYTES: u64 = 64 << 20;
 /// A busy arm that is near may have twice the queue of the least busy one, and six reads more, so
 /// that no arm is left without work by that.
 const SPILL_READS: u32 = 6;
@@ -319,10 +317,7 @@ impl<'a> Choice<'a> {
         };
         group()
             .filter(|at| in_flight(at) <= most)
-            .min_by_key(|at| {
-                let way = self.leg(*at).way_bytes(self.views[*at].address);
-                (way / NEAR_BYTES, in_flight(at), way)
-            })
+            .min_by_key(|at| self.leg(*at).way_bytes(self.views[*at].address))
             .unwrap_or(best)
     }
 
