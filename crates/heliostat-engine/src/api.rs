@@ -13,6 +13,7 @@ use crate::background::{
 };
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::flags::LegFlags;
+use crate::grow::GrowRefusal;
 use crate::map::Map;
 use crate::metadata::Metadata;
 use crate::spares::{Spare, SpareId};
@@ -130,6 +131,23 @@ pub struct LegConfig {
     pub trim_reads_zeros: bool,
     /// Whether it can write zeros without being sent them, and does so faster than a write.
     pub fast_zero: bool,
+}
+
+impl LegConfig {
+    /// What is known of a leg that is not there.
+    pub(crate) const MISSING: Self = Self {
+        state: LegState::Missing,
+        data_offset_bytes: 0,
+        rotational: false,
+        write_mostly: false,
+        failfast: false,
+        read_preferred: false,
+        queue_depth: 1,
+        optimal_io_bytes: 0,
+        fua: false,
+        trim_reads_zeros: false,
+        fast_zero: false,
+    };
 }
 
 /// Whether a leg serves.
@@ -284,6 +302,9 @@ pub enum Input {
         /// What.
         flags: LegFlags,
     },
+    /// A mirror with metadata is to have one more leg, which is missing until one is added.
+    /// Answered with [`Event::Grown`] when that is durable, or with [`Event::GrowRefused`].
+    Grow,
     /// There is a spare, which is to take the place of a leg that is out. When it does,
     /// [`Output::UseSpare`] comes.
     AddSpare(Spare),
@@ -517,6 +538,16 @@ pub enum Event {
         leg: LegId,
         /// What.
         flags: LegFlags,
+    },
+    /// The array has one more role, durably, whose leg is missing.
+    Grown {
+        /// The leg that has it.
+        leg: LegId,
+    },
+    /// The array does not get one more leg.
+    GrowRefused {
+        /// Why.
+        refusal: GrowRefusal,
     },
     /// A leg is out, and there are spares, but none that is large enough.
     NoSpareFits {

@@ -141,6 +141,12 @@ impl Background {
         }
     }
 
+    /// There is one leg more.
+    pub(crate) fn make_room(&mut self) {
+        self.rebuilds.push(None);
+        self.pace.make_room();
+    }
+
     /// Whether there is a job, under way or waiting.
     pub(crate) fn has_job(&self) -> bool {
         self.job.is_some()

@@ -179,6 +179,11 @@ impl BadLogs {
         }
     }
 
+    /// There is one leg more.
+    pub(crate) fn make_room(&mut self) {
+        self.logs.push(Log::none());
+    }
+
     /// A leg says this, and this is what was read of its log.
     pub(crate) fn set(
         &mut self,

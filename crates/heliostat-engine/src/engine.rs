@@ -95,6 +95,8 @@ pub struct Engine {
     pub(crate) keeper: Option<Keeper>,
     pub(crate) intent: Intent,
     pub(crate) spares: Spares,
+    /// It is to have one more leg.
+    pub(crate) is_growing: bool,
     /// When to look for bits that can be cleared.
     pub(crate) sweep_at: Option<Instant>,
     pub(crate) waiting: VecDeque<Waiting>,
@@ -136,7 +138,8 @@ impl Engine {
         let intent = Intent::of(config.size_bytes, metadata.as_ref());
         let needed = Needed::of(&intent, config.size_bytes);
         let bad = bad_logs_of(&config, metadata.as_ref());
-        let keeper = metadata.map(|known| Keeper::new(known, config.legs.len()));
+        let counts = (config.legs.len(), config.map.legs());
+        let keeper = metadata.map(|known| Keeper::new(known, counts));
         let first_commit = keeper.as_ref().map_or(0, Keeper::first_commit);
         // Dirty, with nothing to resync: it may become clean without a write.
         let clean_at = (has_metadata && record.dirty && needed.is_empty()).then_some(Instant::ZERO);
@@ -172,6 +175,7 @@ impl Engine {
             sweep_at: has_metadata.then_some(Instant::ZERO),
             intent,
             spares: Spares::default(),
+            is_growing: false,
             keeper,
             waiting: VecDeque::new(),
             zeros: None,
@@ -239,6 +243,7 @@ impl Engine {
                 superblock,
             } => self.replace_leg(turn.now, leg, &config, *superblock),
             Input::SetFlags { leg, flags } => self.set_flags(leg, flags),
+            Input::Grow => self.grow(),
             Input::AddSpare(spare) => self.add_spare(spare),
             Input::RemoveSpare(spare) => self.remove_spare(spare),
             Input::StartResync { everything } => self.start_resync(everything),
@@ -271,15 +276,18 @@ impl Engine {
                 self.observes = self.policy.observes();
             }
             Input::ResetStats(leg) => self.reset_stats(leg),
-            Input::DeadlineReached => {
-                self.check_silence(turn);
-                self.check_late(turn);
-                self.check_prefetched(turn.now);
-                self.check_clean(turn);
-                self.check_sweep(turn);
-            }
+            Input::DeadlineReached => self.deadline_reached(turn),
         }
         self.settle(turn);
+    }
+
+    /// The time has come that was told last.
+    fn deadline_reached(&mut self, turn: &Turn<'_>) {
+        self.check_silence(turn);
+        self.check_late(turn);
+        self.check_prefetched(turn.now);
+        self.check_clean(turn);
+        self.check_sweep(turn);
     }
 
     /// Goes on with what an input has set free, until nothing is left.
@@ -306,6 +314,7 @@ impl Engine {
             }
             self.serve_waiting(turn);
             self.advance_flags();
+            self.advance_growth();
             self.begin_commit(turn);
             if !self.spares.is_empty() {
                 self.use_spare();

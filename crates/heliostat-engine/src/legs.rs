@@ -242,6 +242,15 @@ impl Legs {
         self.legs[leg.index()].state = LegState::InSync;
     }
 
+    /// There is one leg more, which is missing and has no role.
+    pub(crate) fn make_room(&mut self) {
+        let config = LegConfig::MISSING;
+        let leg = LegId::new(self.legs.len());
+        self.leg_bytes_max = self.leg_bytes_max * leg.index() as u64 / (leg.index() as u64 + 1);
+        self.legs.push(Leg::new(&config));
+        self.views.push(view_of(leg, &config));
+    }
+
     /// The map has other legs in its roles.
     pub(crate) fn roles_changed(&mut self, map: &Map) {
         self.expendable = expendable(map, self.in_sync);

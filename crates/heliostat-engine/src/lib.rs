@@ -19,6 +19,7 @@ mod engine;
 mod failfast;
 mod flags;
 mod flush;
+mod grow;
 mod hedge;
 mod intent;
 mod legs;
@@ -52,6 +53,7 @@ pub use background::{
 pub use buffer::{BufferId, BufferSlice, BufferStep, BufferTable, Memory, WriteBuffer};
 pub use engine::Engine;
 pub use flags::{FlagsRefusal, LegFlags};
+pub use grow::GrowRefusal;
 pub use hedge::HedgeFigures;
 pub use intent::BitmapFigures;
 pub use lineage::Lineage;

@@ -207,6 +207,19 @@ impl Map {
         self.look_at_roles();
     }
 
+    /// From now on a mirror has one more role, which this leg has. Which one.
+    ///
+    /// # Panics
+    /// Where it is no mirror.
+    pub(crate) fn add_role(&mut self, leg: LegId) -> usize {
+        assert!(self.is_mirror(), "the bytes of others would have to move");
+        let role = self.legs;
+        self.legs += 1;
+        self.role_sets = vec![LegSet::first(self.legs)];
+        self.give_role(leg, role);
+        role
+    }
+
     /// From now on this leg has no role.
     pub fn take_role(&mut self, leg: LegId) {
         self.roles[leg.index()] = None;

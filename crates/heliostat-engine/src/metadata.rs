@@ -261,8 +261,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// The metadata of so many legs.
-    pub(crate) fn new(metadata: Metadata, count: usize) -> Self {
+    /// The metadata of so many legs, with so many roles.
+    pub(crate) fn new(metadata: Metadata, counts: (usize, usize)) -> Self {
         let events = metadata.events();
         let start = Start::of(&metadata);
         let legs = metadata.superblocks.iter().flatten();
@@ -275,7 +275,7 @@ impl Keeper {
         Self {
             behind: is_catching_up.then(|| metadata.roles.clone()),
             start: is_uneven.then_some(start),
-            superblocks: superblocks::evened(metadata.superblocks, count),
+            superblocks: superblocks::evened(metadata.superblocks, counts),
             roles: metadata.roles,
             events,
             unix_time: metadata.unix_time,
@@ -337,6 +337,11 @@ impl Keeper {
     /// Pages of the bitmap are to be written some time.
     pub(crate) const fn pages_changed(&mut self) {
         self.is_wanted = true;
+    }
+
+    /// Whether all legs that are written to have heard of the same, and of nothing else soon.
+    pub(crate) const fn is_settled(&self) -> bool {
+        self.start.is_none() && self.behind.is_none() && self.commit.is_none()
     }
 
     /// The count of events in the newest superblocks.

@@ -33,6 +33,8 @@ enum Held {
     Rejoin(LegId, u64),
     /// This is said of a leg.
     Flags(LegId),
+    /// There is one more role, which this leg has.
+    Growth(LegId),
     /// A write may be answered.
     WriteAnswer(u32),
     /// A flush round may be answered.
@@ -220,6 +222,19 @@ impl Engine {
         self.record.held.push_back((generation, Held::Flags(leg)));
     }
 
+    /// Puts on record that there is one more role. It is told when that is durable.
+    pub(crate) fn record_growth(&mut self, leg: LegId) {
+        let generation = self.persist();
+        self.record.held.push_back((generation, Held::Growth(leg)));
+    }
+
+    /// The same, when another commit is tried.
+    fn hold_growth(&mut self, leg: LegId) {
+        let keeper = self.keeper.as_ref().expect("only metadata has roles");
+        let generation = keeper.next();
+        self.record.held.push_back((generation, Held::Growth(leg)));
+    }
+
     /// The generation that a change waits for.
     fn change_generation(&self) -> u64 {
         let record = &self.record;
@@ -345,6 +360,7 @@ impl Engine {
                 Held::Moved(at) => self.write_moved(turn, at),
                 Held::Rejoin(leg, serial) => self.join_leg(turn, leg, serial),
                 Held::Flags(leg) => self.flags_recorded(leg),
+                Held::Growth(leg) => self.growth_recorded(leg),
                 // Another leg may have failed since it was held.
                 Held::WriteAnswer(write) => {
                     if self.may_answer_write(write) {
@@ -376,6 +392,7 @@ impl Engine {
                 Held::Moved(at) => self.end_moved(turn, at, Some(Ok(()))),
                 Held::Rejoin(leg, serial) => self.rejoin_failed(leg, serial),
                 Held::Flags(leg) => self.flags_not_recorded(leg),
+                Held::Growth(leg) => self.hold_growth(leg),
                 Held::WriteAnswer(write) => self.fail_answer(turn, write, kind),
                 Held::FlushAnswer(round) => self.fail_flush(turn, round, kind),
                 Held::Clear(_) => {}

@@ -57,6 +57,9 @@ impl Engine {
         if self.keeper.is_none() {
             return Some(AddRefusal::NoSuperblock);
         }
+        if self.is_growing {
+            return Some(AddRefusal::Unrecorded);
+        }
         let Some(by) = self.free_leg() else {
             return Some(AddRefusal::NoRoom);
         };

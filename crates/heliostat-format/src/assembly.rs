@@ -12,9 +12,13 @@ use std::fmt;
 use heliostat_types::SECTOR_BYTES;
 
 use crate::{
-    BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX,
-    Raid10Word, Role, Superblock, Uuid,
+    BITMAP_CHUNKS_MAX, BadBlocks, BitmapBits, BitmapState, Features, RESYNC_DONE, ROLES_MAX, Role,
+    Superblock, Uuid,
 };
+
+mod growth;
+
+use growth::{differs_in_missing_legs, lags_behind_growth, was_moved};
 
 const REPLACEMENT: Features = Features::REPLACEMENT;
 
@@ -527,6 +531,7 @@ impl Assembly {
             leg.superblock.events == fresh.events
                 && leg.superblock.agrees_on_roles(fresh)
                 && leg.superblock.resync_offset_sectors == offset
+                && leg.superblock.raid_disks == fresh.raid_disks
                 && (!has_bitmap || leg.bitmap == self.bitmap)
         };
         let counts_on = fresh.roles.iter();
@@ -653,15 +658,6 @@ fn place(
     })
 }
 
-/// Whether a leg of a mirror had another role before the number of legs was changed, which it does
-/// not know yet: that changes nothing in its data.
-fn was_moved(own: &Superblock, fresh: &Superblock) -> bool {
-    fresh.level == 1
-        && own.raid_disks != fresh.raid_disks
-        && matches!(own.role(), Some(Role::Active(_)))
-        && lags_behind_growth(own, fresh)
-}
-
 /// Whether a bitmap is one of this array.
 fn is_of(bits: &BitmapBits, fresh: &Superblock) -> bool {
     bits.super_block().uuid == fresh.set_uuid
@@ -732,29 +728,6 @@ fn refuse_twins(candidates: &[Candidate]) -> Result<(), AssemblyError> {
     Ok(())
 }
 
-/// Whether a leg was left behind by a growth of the array that was cut short: it is one event
-/// behind, and what it says of the number of legs or of what is used of them is what was true until
-/// then. Its data is that of the others, since a growth changes none.
-fn lags_behind_growth(own: &Superblock, fresh: &Superblock) -> bool {
-    let is_same_else = own.ctime == fresh.ctime
-        && own.level == fresh.level
-        && own.layout == fresh.layout
-        && own.chunk_sectors == fresh.chunk_sectors;
-    // Where far copies lie depends on the size.
-    let word = Raid10Word::parse(fresh.layout, fresh.raid_disks);
-    let may_grow = match fresh.level {
-        1 => true,
-        10 => {
-            own.raid_disks == fresh.raid_disks
-                && word.is_ok_and(|word| word.far == 1 || word.is_offset)
-        }
-        _ => false,
-    };
-    let has_room =
-        own.size_sectors <= fresh.size_sectors && own.data_size_sectors >= fresh.size_sectors;
-    own.events + 1 == fresh.events && is_same_else && may_grow && has_room
-}
-
 /// Legs that are as fresh as the freshest must describe the same array. One that is not may have
 /// been away while the array grew.
 fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), AssemblyError> {
@@ -773,7 +746,9 @@ fn refuse_disagreement(candidates: &[Candidate], freshest: usize) -> Result<(), 
         // A spare says what it was told when it became one.
         let is_stale = other.superblock.events.saturating_add(1) < fresh.superblock.events
             || other.superblock.role() == Some(Role::Spare);
-        let is_stale = is_stale || lags_behind_growth(&other.superblock, &fresh.superblock);
+        let is_stale = is_stale
+            || lags_behind_growth(&other.superblock, &fresh.superblock)
+            || differs_in_missing_legs(&other.superblock, &fresh.superblock);
         let pairs = fields(&fresh.superblock)
             .into_iter()
             .zip(fields(&other.superblock));

@@ -143,6 +143,11 @@ impl Pace {
         }
     }
 
+    /// There is one leg more.
+    pub(crate) fn make_room(&mut self) {
+        self.legs.push(Default::default());
+    }
+
     /// Other bounds from now on. A ceiling below the floor is the floor.
     pub(crate) fn set_rates(&mut self, now: Instant, min: u64, max: u64) {
         self.min = min;

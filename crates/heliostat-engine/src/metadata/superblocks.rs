@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::flags::LegFlags;
 use crate::lineage::Departures;
 
-use super::Word;
+use super::{Keeper, Word};
 
 /// For which legs a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +43,20 @@ pub(super) struct Succession {
     pub(super) roles_before: Vec<Role>,
 }
 
-/// A leg that was left behind by a growth of the array says of it what the freshest says.
+/// A leg that was left behind by a growth of the array says of it what the freshest says, and how
+/// many roles there are.
 pub(super) fn evened(
     mut superblocks: Vec<Option<Superblock>>,
-    count: usize,
+    (legs, roles): (usize, usize),
 ) -> Vec<Option<Superblock>> {
-    superblocks.resize(count, None);
+    superblocks.resize(legs, None);
     let present = superblocks.iter().flatten();
     let freshest = present.max_by_key(|superblock| superblock.events);
-    let Some((raid_disks, size)) = freshest.map(|one| (one.raid_disks, one.size_sectors)) else {
+    let Some(size) = freshest.map(|one| one.size_sectors) else {
         return superblocks;
     };
     for superblock in superblocks.iter_mut().flatten() {
-        superblock.raid_disks = raid_disks;
+        superblock.raid_disks = u32::try_from(roles).expect("at most 16");
         superblock.size_sectors = size;
     }
     superblocks
@@ -299,6 +300,24 @@ impl Engine {
         keeper.roles[own] = Role::Active(number);
         keeper.departures.forget(superblock.device_uuid);
         keeper.superblocks[leg.index()] = Some(superblock);
+    }
+
+    /// Whether how many roles there are may change now.
+    pub(crate) fn may_change_shape(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_settled)
+    }
+
+    /// So many roles there are from the next commit on.
+    pub(crate) fn say_how_many(&mut self, roles: usize) {
+        let roles = u32::try_from(roles).expect("at most 16");
+        for superblock in self.keeper_mut().superblocks.iter_mut().flatten() {
+            superblock.raid_disks = roles;
+        }
+    }
+
+    /// There may be one more leg.
+    pub(crate) fn make_room_for_superblock(&mut self) {
+        self.keeper_mut().superblocks.push(None);
     }
 
     /// What a leg is to say of itself.

@@ -12,6 +12,7 @@ mod bad_blocks;
 mod failfast;
 mod failing;
 mod flags;
+mod grow;
 mod hedge;
 mod layouts;
 mod metadata;

@@ -1,6 +1,6 @@
 //! Several lives of one array: the power fails, and an engine is made of what the legs say.
 
-use heliostat_engine::{Input, LegState};
+use heliostat_engine::{Input, LegState, Map};
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng};
 
@@ -73,7 +73,8 @@ impl World {
             Ok(found) => found,
             Err(what) => self.fail(&what),
         };
-        if self.legs.len() > self.plain.legs() {
+        if self.setup.has_room() {
+            self.count_roles(found.roles());
             found = self.put_in_order(&found, (present, first), takes_back);
         }
         self.say(|| format!("taken up with {present:?}: {}", found.story()));
@@ -112,6 +113,22 @@ impl World {
         self.begin_engine(metadata, policy);
         for spare in self.spares.clone() {
             self.input(Input::AddSpare(spare));
+        }
+    }
+
+    /// There are so many roles: what was to be one more may not be on record.
+    fn count_roles(&mut self, roles: usize) {
+        if self.plain.legs() != roles {
+            self.plain = Map::mirror(roles, self.setup.size_bytes);
+            let mut map = self.plain.clone();
+            for leg in LegSet::first(self.legs.len()) {
+                let role = self.map.role_of(leg).filter(|role| *role < roles);
+                match role {
+                    Some(role) => map.give_role(leg, role),
+                    None => map.take_role(leg),
+                }
+            }
+            self.set_map(map);
         }
     }
 

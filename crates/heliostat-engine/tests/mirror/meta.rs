@@ -121,6 +121,7 @@ pub(crate) fn format(setup: &Setup, meta: Meta, number: usize, leg: &mut Leg) {
         size_sectors: setup.size_bytes / SECTOR_BYTES,
         bitmap_offset_sectors: if bits.is_some() { 8 } else { 0 },
         data_offset_sectors: setup.legs[number].data_offset_bytes / SECTOR_BYTES,
+        data_size_sectors: setup.size_bytes / SECTOR_BYTES,
         dev_number: u32::try_from(number).unwrap(),
         device_uuid: Uuid([u8::try_from(number + 1).unwrap(); 16]),
         events: meta.events + ahead,
@@ -169,6 +170,8 @@ pub(crate) struct Found {
     readings: Vec<Reading>,
     /// The legs that have the roles, by role, and the one that is to replace another one last.
     by_role: Vec<Option<LegId>>,
+    /// How many roles there are.
+    roles: usize,
     metadata: Metadata,
 }
 
@@ -190,6 +193,11 @@ impl Found {
             let leg = self.by_role[role.index()];
             (leg.expect("it is there"), missed)
         })
+    }
+
+    /// How many roles there are.
+    pub(crate) const fn roles(&self) -> usize {
+        self.roles
     }
 
     /// The leg that is being replaced.
@@ -316,6 +324,7 @@ impl Found {
         let replacement = replacement.map(|known| Some(leg_of(known.candidate)));
         Ok(Self {
             by_role: members.chain(replacement).collect(),
+            roles: assembly.members.len(),
             trusted: trusted.collect(),
             returning: returning
                 .into_iter()
@@ -648,7 +657,7 @@ impl World {
         let role = self.map.role_of(LegId::new(order[last]));
         let role = found.replaced().map(LegId::index).or(role);
         self.set_map(self.plain.clone());
-        if let Some(role) = role {
+        if let Some(role) = role.filter(|_| last >= self.plain.legs()) {
             self.give_role(LegId::new(last), role);
         }
         let present = LegSet::first(count).iter().filter(is_there).collect();
@@ -688,6 +697,14 @@ impl World {
         }
         self.put_superblock(leg, &superblock);
         superblock
+    }
+
+    /// Whether a leg has a role that it has never been told of: it was added to it by nobody.
+    pub(crate) fn is_first(&self, leg: LegId) -> bool {
+        let has_role = self.engine.map().role_of(leg).is_some();
+        let known = self.engine.array_superblock();
+        let role = known.and_then(|like| like.role_of(self.superblock_on(leg)?.dev_number));
+        has_role && !matches!(role, Some(Role::Active(_) | Role::Faulty))
     }
 
     /// Before a leg is added, it says itself that it is incomplete.

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use heliostat_engine::{FaultReason, Input, LegFlags, Missed, RequestKind};
 use heliostat_types::{
-    Duration, ErrorKind, Extent, LegId, OpKind, Prng, RandomStream, SECTOR_BYTES,
+    Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
 };
 
 use crate::checker::index;
@@ -35,6 +35,8 @@ struct Odds {
     /// Chances that a leg is to be replaced, and that something else is said of one.
     replace: u64,
     flags: u64,
+    /// Chances that a mirror is to have one more leg, and that this one is added.
+    grow: u64,
     silence: u64,
     /// Chances that a leg cannot do a trim, write-zeroes or FUA, though it says so.
     unsupported: u64,
@@ -68,6 +70,7 @@ const CALM: Odds = Odds {
     spares: 0,
     replace: 0,
     flags: 0,
+    grow: 0,
     silence: 0,
     unsupported: 0,
     full: 0,
@@ -371,7 +374,22 @@ impl Run {
                 self.world.set_flags(LegId::new(leg), flags);
             }
             _ if self.odds.stuck > 0 && self.chance(self.odds.stuck) => self.wear_out(leg),
+            _ if self.odds.grow > 0 && self.chance(self.odds.grow) => self.grow(),
             _ => {}
+        }
+    }
+
+    /// A mirror is to have one more leg, or the one that is missing for that is added.
+    fn grow(&mut self) {
+        let world = &mut self.world;
+        let legs = LegSet::first(world.legs.len()).iter();
+        let mut first = legs.filter(|leg| world.is_first(*leg));
+        match (first.next(), world.engine.free_leg()) {
+            (Some(leg), _) => {
+                world.add_first(leg);
+            }
+            (None, Some(free)) if free.index() < world.legs.len() => world.grow(),
+            (None, _) => {}
         }
     }
 
@@ -410,6 +428,9 @@ impl Run {
 
     /// The same where the legs have metadata: the bitmap says what a leg missed.
     fn bring_back_by_bitmap(&mut self, leg: LegId) {
+        if self.odds.grow > 0 && self.world.is_first(leg) {
+            return;
+        }
         let missed = match self.world.superblock_on(leg) {
             Some(superblock) if self.dice.below(3) > 0 => self.world.engine.missed_by(&superblock),
             _ => Missed::From(0),

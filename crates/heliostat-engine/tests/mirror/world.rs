@@ -65,6 +65,13 @@ pub(crate) const LEG: LegConfig = LegConfig {
 };
 
 impl Setup {
+    /// Whether there is one more leg than the array had roles at the start.
+    pub(crate) fn has_room(&self) -> bool {
+        self.map
+            .as_ref()
+            .is_some_and(|map| self.legs.len() > map.legs())
+    }
+
     /// So many good legs with 64 KiB.
     pub(crate) fn legs(count: usize) -> Self {
         Self {
@@ -597,14 +604,7 @@ impl World {
                 self.legs[leg.index()].faulted = true;
                 self.legs[leg.index()].rebuilding = false;
                 if reason == FaultReason::Silent {
-                    self.silent_faults += 1;
-                    self.check(self.silent_faults == 1, || {
-                        "several legs were faulted at once for silence".to_owned()
-                    });
-                    let ghosts = self.pending.iter_mut();
-                    ghosts
-                        .filter(|pending| pending.op.leg == leg)
-                        .for_each(|pending| pending.ghost = true);
+                    self.is_silent(leg);
                 }
                 self.doom_writes();
                 self.forget_failed();
@@ -615,6 +615,7 @@ impl World {
                 self.legs[leg.index()].healed.push((extent, now));
             }
             Event::FlagsSet { leg, flags } => self.legs[leg.index()].heed(flags),
+            Event::Grown { leg } => self.grown(leg),
             Event::LegAdded { leg } => {
                 self.legs[leg.index()].faulted = false;
                 self.legs[leg.index()].rebuilding = true;
@@ -642,6 +643,7 @@ impl World {
             | Event::ReadRepaired { .. }
             | Event::BadBlocksFound { .. }
             | Event::AddRefused { .. }
+            | Event::GrowRefused { .. }
             | Event::NoSpareFits { .. }
             | Event::BackgroundStarted { .. }
             | Event::BackgroundProgress { .. }
@@ -686,6 +688,33 @@ impl World {
         let maps = (&self.plain, &self.checked);
         self.engine = new_engine(&self.setup, maps, Some(metadata), policy);
         self.drain();
+    }
+
+    /// A leg has answered nothing for too long: what it may still do, it does behind the back.
+    fn is_silent(&mut self, leg: LegId) {
+        self.silent_faults += 1;
+        self.check(self.silent_faults == 1, || {
+            "several legs were faulted at once for silence".to_owned()
+        });
+        let ghosts = self.pending.iter_mut();
+        ghosts
+            .filter(|pending| pending.op.leg == leg)
+            .for_each(|pending| pending.ghost = true);
+    }
+
+    /// There is one more role, and this leg has it.
+    fn grown(&mut self, leg: LegId) {
+        let roles = self.plain.legs() + 1;
+        self.plain = Map::mirror(roles, self.setup.size_bytes);
+        let map = self.engine.map().clone();
+        let is_so = map.legs() == roles && map.role_of(leg) == Some(roles - 1);
+        self.check(is_so, || format!("{leg} is not the last of {roles} roles"));
+        self.set_map(map);
+        // Legs beyond those that are drawn are missing for good.
+        if let Some(slot) = self.legs.get_mut(leg.index()) {
+            slot.config.state = LegState::Missing;
+            slot.faulted = false;
+        }
     }
 
     pub(crate) fn set_map(&mut self, map: Map) {

@@ -404,7 +404,10 @@ fn what_is_no_array_is_refused() {
         "used size",
     );
     says(
-        refusal(&|legs| legs[1].superblock.raid_disks = 3),
+        refusal(&|legs| {
+            legs[1].superblock.raid_disks = 3;
+            legs[1].superblock.roles[2] = Role::Active(2);
+        }),
         "number of legs",
     );
     says(refusal(&|legs| legs[1] = legs[0].clone()), "the same leg");
@@ -447,6 +450,20 @@ fn what_is_no_array_is_refused() {
     set_events(&mut legs[1], 4);
     legs[1].superblock.raid_disks = 3;
     assert!(Assembly::of(&legs).is_ok());
+}
+
+#[test]
+fn of_equally_fresh_legs_one_may_know_of_more_that_are_missing() {
+    // It heard of a mirror that grew, and the other one went on without it, for as many events.
+    for knows in [0, 1] {
+        let mut legs = mirror(2);
+        legs[knows].superblock.raid_disks = 3;
+        let assembly = Assembly::of(&legs).unwrap();
+        assert_eq!(assembly.in_sync().count(), 2);
+        assert!(assembly.is_uneven, "they are told the same");
+        let roles = legs[assembly.freshest].superblock.raid_disks;
+        assert_eq!(assembly.members.len(), roles as usize);
+    }
 }
 
 #[test]

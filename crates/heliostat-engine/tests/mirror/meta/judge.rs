@@ -91,6 +91,10 @@ impl World {
             let Some(reading) = &readings[leg.index()] else {
                 continue;
             };
+            if reading.superblock.role() == Some(Role::Spare) {
+                // Nobody takes it for a leg with data.
+                continue;
+            }
             for survivor in good {
                 let Some(bits) = found.bitmap(survivor) else {
                     continue;
@@ -296,12 +300,18 @@ impl World {
             corrected_reads: superblock.corrected_reads,
             device_flags: superblock.device_flags,
             events: superblock.events,
+            raid_disks: superblock.raid_disks,
             utime: superblock.utime,
             resync_offset_sectors: superblock.resync_offset_sectors,
             roles: superblock.roles.clone(),
             ..old.clone()
         };
         rule(superblock == rest, "something else of it changes");
+        let roles = self.engine.map().legs();
+        rule(
+            superblock.raid_disks as usize == roles,
+            "it does not say how many roles there are",
+        );
         let may_lag = superblock.device_flags.contains(DeviceFlags::WRITE_MOSTLY);
         rule(may_lag || !self.lags(leg), "it is behind, and may not be");
         rule(superblock.events >= old.events, "events go back");
@@ -320,6 +330,20 @@ impl World {
                 "the superblock before its bitmap",
             );
         }
+        self.judge_events(leg, &superblock);
+        if superblock.resync_offset_sectors == RESYNC_DONE {
+            self.judge_clean_superblock(leg);
+        } else {
+            rule(
+                superblock.resync_offset_sectors == 0,
+                "neither clean nor dirty",
+            );
+        }
+    }
+
+    /// No leg gets more than one event in front of another one.
+    fn judge_events(&self, leg: LegId, superblock: &Superblock) {
+        let rule = |so: bool, what: &str| self.check(so, || format!("{leg}: {what}"));
         let readings = self.readings();
         for (number, reading) in readings.iter().enumerate() {
             let Some(reading) = reading else { continue };
@@ -333,14 +357,6 @@ impl World {
                     "more than one event in front of another leg",
                 );
             }
-        }
-        if superblock.resync_offset_sectors == RESYNC_DONE {
-            self.judge_clean_superblock(leg);
-        } else {
-            rule(
-                superblock.resync_offset_sectors == 0,
-                "neither clean nor dirty",
-            );
         }
     }
 

@@ -383,3 +383,38 @@ fn blocks_go_bad_and_legs_come_back() {
     };
     attack("blocks_go_bad_and_legs_come_back", 100, odds, FULL);
 }
+
+#[test]
+fn mirrors_grow() {
+    let odds = Odds {
+        metadata: true,
+        grow: 400,
+        by_hand: 50,
+        comes_back: 500,
+        background: 200,
+        read_error: 10,
+        write_error: 8,
+        flush_error: 8,
+        silence: 20,
+        unsupported: 50,
+        full: 10,
+        ..CALM
+    };
+    attack("mirrors_grow", 100, odds, FULL);
+}
+
+#[test]
+fn the_power_fails_while_mirrors_grow() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        grow: 500,
+        replace: 100,
+        comes_back: 400,
+        by_hand: 50,
+        write_error: 4,
+        flush_error: 4,
+        ..CALM
+    };
+    attack("the_power_fails_while_mirrors_grow", 100, odds, FULL);
+}

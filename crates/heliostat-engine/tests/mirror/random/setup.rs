@@ -63,7 +63,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
     };
     // Sometimes the last chunk is not whole.
     let size_bytes = size.array_bytes - dice.below(3) * u64::from(block_bytes);
-    let map = if odds.write_behind && dice.below(8) > 0 {
+    let map = if odds.grow > 0 || odds.write_behind && dice.below(8) > 0 {
         Map::mirror(legs.len(), size_bytes)
     } else {
         random_map(dice, legs.len(), size_bytes, odds.metadata)
@@ -89,7 +89,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
             leg.data_offset_bytes = room_bytes + dice.below(4) * 4096;
         }
     }
-    if odds.replace > 0 {
+    if odds.replace + odds.grow > 0 {
         // One more, in whose place others are put that are to replace one.
         let data_offset_bytes = legs[0].data_offset_bytes;
         legs.push(LegConfig {

@@ -229,8 +229,11 @@ impl World {
     /// A leg is to be replaced by a device with rubbish on it. Whether that was begun.
     pub(crate) fn replace(&mut self, leg: LegId) -> bool {
         self.say(|| format!("replace {leg}"));
-        // While another one is replaced there is none.
+        // While another one is replaced there is none; of a mirror that has grown none is there.
         let free = self.engine.free_leg().unwrap_or(leg);
+        if self.engine.map().legs() >= self.legs.len() {
+            return false;
+        }
         let refusal = self.engine.replace_refusal(leg);
         let is_good = self.good().contains(leg);
         let is_busy = self.pending.iter().any(|pending| pending.op.leg == free);
@@ -263,6 +266,38 @@ impl World {
         let is_begun = self.events[before..].contains(&begun);
         self.check(is_begun == may, || format!("{leg}: begun {is_begun}"));
         is_begun
+    }
+
+    /// A mirror is to have one more leg.
+    pub(crate) fn grow(&mut self) {
+        self.say(|| "grow".to_owned());
+        self.input(Input::Grow);
+    }
+
+    /// A device with rubbish on it is added in a role that no leg has ever had. Whether it was.
+    pub(crate) fn add_first(&mut self, leg: LegId) -> bool {
+        self.say(|| format!("{leg} is the first in its role"));
+        if self.engine.add_refusal(leg).is_some() {
+            return false;
+        }
+        let config = LegConfig {
+            state: LegState::InSync,
+            ..self.legs[leg.index()].config
+        };
+        self.legs[leg.index()].come_back(config, None);
+        self.legs[leg.index()].bad.clear();
+        let superblock = self.format_new(leg);
+        self.input(Input::AddLeg {
+            leg,
+            config,
+            missed: Missed::From(0),
+            superblock: Some(Box::new(superblock)),
+            bad_blocks: None,
+        });
+        self.check(self.legs[leg.index()].rebuilding, || {
+            format!("{leg} is not added")
+        });
+        true
     }
 
     /// Something else is said of a leg. It may be behind until that it is not is durable.
