@@ -167,14 +167,21 @@ impl LegHub {
         })
     }
 
-    /// From now on this is leg `leg`, which was missing, or of which nothing is in flight.
+    /// From now on this is leg `leg`, which was missing, or of which nothing is in flight. Where it
+    /// is one more than there were, those in between are missing.
     ///
     /// # Errors
     /// Where the kernel refuses it. The leg is as it was then.
     ///
     /// # Panics
-    /// Where there is no such leg, or it has operations in flight.
+    /// Where it has operations in flight, or is beyond the largest number of legs.
     pub fn attach(&mut self, leg: LegId, opened: OpenedLeg) -> Result<(), LegError> {
+        while self.legs.len() <= leg.index() {
+            let next = LegId::new(self.legs.len());
+            let absent = OpenedLeg::absent()?;
+            let absent = Leg::new(next, absent, &self.arena, &self.mailbox);
+            self.legs.push(absent);
+        }
         if let Some(ring) = &mut self.ring {
             let changed = match &opened.store {
                 Store::File(file) => ring.attach(leg, Arc::clone(file)),

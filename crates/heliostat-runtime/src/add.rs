@@ -6,18 +6,18 @@
 use std::fs::File;
 use std::io::Read;
 
-use heliostat_engine::Lineage;
+use heliostat_engine::{GrowRefusal, Lineage};
 use heliostat_format::assembly::Candidate;
 use heliostat_format::{
     BadBlocks, BitmapBits, DeviceFlags, Features, Minor, ROLES_MAX, Role, SUPERBLOCK_BYTES_MAX,
     Superblock, Uuid,
 };
 use heliostat_leg::{LegSpec, OpenedLeg};
-use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
+use heliostat_types::{LEGS_MAX, LegId, LegSet, SECTOR_BYTES};
 use stdx::units::format_size;
 
 use crate::md::{self, OnLeg};
-use crate::{RuntimeError, found};
+use crate::{RuntimeError, events, found};
 
 /// How much there is at the most from a superblock at the end of a leg to that end.
 const END_SECTORS: u64 = 24;
@@ -94,6 +94,55 @@ impl Wanted {
             "leg {role} of {name} is out, and {by} is needed more in its place: 'heliostat add \
              {name} {by}{option}'"
         ))
+    }
+
+    /// Refuses to make the array one of so many legs, of which these are new, where it cannot be
+    /// while it is served. How many it has now.
+    ///
+    /// # Errors
+    /// Says why, and what to do.
+    pub(crate) fn expect_to_grow(&self, legs: usize, new: &[String]) -> Result<usize, String> {
+        let (name, option) = (&self.name, &self.option);
+        let before = self.like.raid_disks as usize;
+        let refused = |why: &str| Err(format!("{name} does not grow: {why}"));
+        if self.like.level != 1 {
+            return refused(events::why_not_grown(GrowRefusal::NotAMirror));
+        }
+        if legs < before {
+            return Err(format!(
+                "{name} has {before} legs, and gets fewer only while it is not served: 'heliostat \
+                 stop {name}{option}', and then the same again"
+            ));
+        }
+        if legs > LEGS_MAX {
+            return refused(&format!("a mirror has 1 to {LEGS_MAX} legs here"));
+        }
+        if new.len() > legs - before {
+            return refused(&format!(
+                "it has {before} legs, and {} new ones are more than {legs} in all; 'heliostat \
+                 add {name} LEG{option}' adds a spare",
+                new.len()
+            ));
+        }
+        if let Some(out) = self.out.lowest() {
+            return refused(&format!(
+                "its leg {out} is out, and a new one is needed more in that place: 'heliostat add \
+                 {name} LEG{option}'",
+                out = out.index()
+            ));
+        }
+        for (at, leg) in new.iter().enumerate() {
+            let mut present = self.present.iter();
+            if let Some((role, _)) = present.find(|(_, name)| is_same_leg(name, leg)) {
+                return Err(format!(
+                    "{leg} is leg {role} of {name} already; name new legs only"
+                ));
+            }
+            if new[..at].iter().any(|other| is_same_leg(other, leg)) {
+                return Err(format!("{leg} is named twice"));
+            }
+        }
+        Ok(before)
     }
 
     /// Whether the leg of a role is out.

@@ -4,11 +4,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use heliostat_engine::GrowRefusal;
 use heliostat_format::{DeviceFlags, Uuid};
 use heliostat_policy::PolicyError;
 
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
+use crate::events;
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     /// Say this of the leg of this role or text; answered with what is said of it, when that is
     /// durable.
     SetFlags(String, FlagChange, SyncSender<Result<String, Refused>>),
+    /// Let there be so many legs; answered with that there are, when that is durable.
+    Grow(usize, SyncSender<Result<(), Refused>>),
     /// Change the bounds of the rate of background work, or none; answered with those of now.
     Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
@@ -324,6 +328,58 @@ impl Handle {
         self.have_taken(ready, |new, reply| {
             Command::Replace(leg.to_owned(), new, reply)
         })
+    }
+
+    /// Makes a mirror one of so many legs. New ones become spares first, and take the new places
+    /// then, as others do that are there. What became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where it cannot grow so now, or a new leg cannot be one of this array, or holds something
+    /// that is not to be lost. The text says what of it was done.
+    pub fn grow(&self, legs: usize, new: &[String], force: bool) -> Result<String, RuntimeError> {
+        let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
+            let why = events::why_not_grown(GrowRefusal::NoSuperblock);
+            RuntimeError(format!("this array does not grow: {why}"))
+        })?;
+        let before = wanted.expect_to_grow(legs, new).map_err(RuntimeError)?;
+        let name = &wanted.name;
+        if legs == before {
+            return Ok(format!(
+                "{name} has {legs} legs already; nothing was changed"
+            ));
+        }
+        for (at, leg) in new.iter().enumerate() {
+            if wanted.spares.iter().any(|spare| is_same_leg(spare, leg)) {
+                continue;
+            }
+            let added = self.add(leg, force, DeviceFlags::default());
+            added.map_err(|RuntimeError(why)| match &new[..at] {
+                [] => RuntimeError(format!("{name} does not grow: {why}")),
+                spares => RuntimeError(format!(
+                    "{name} does not grow: {why}; spares are by now: {}",
+                    spares.join(", ")
+                )),
+            })?;
+        }
+        for legs in before + 1..=legs {
+            self.ask_patiently(|reply| Command::Grow(legs, reply))?;
+        }
+        self.remember(wanted.like.set_uuid)?;
+        let status = self.status()?;
+        let is_missing = |leg: &&LegStatus| leg.state == "missing";
+        let waits = match status.legs.iter().filter(is_missing).count() {
+            0 => "those that are new are being filled".to_owned(),
+            missing if missing <= status.spares.len() => {
+                "spares take the new places one after the other".to_owned()
+            }
+            missing => format!(
+                "{missing} missing: 'heliostat add {name} LEG{}' adds one",
+                wanted.option
+            ),
+        };
+        Ok(format!(
+            "{name} has {legs} legs now; it had {before}; {waits}"
+        ))
     }
 
     /// Remembers where the legs are now, for the next time that the array is named; where it still

@@ -98,6 +98,17 @@ pub enum ControlRequest {
         #[serde(default)]
         force: bool,
     },
+    /// Let a mirror have more legs.
+    Grow {
+        /// How many.
+        legs: usize,
+        /// New ones, as for `serve`.
+        #[serde(default)]
+        new: Vec<String>,
+        /// Whether what lies on those may be destroyed.
+        #[serde(default)]
+        force: bool,
+    },
     /// Say something else of a leg.
     Set {
         /// Its role, or how it was written.
@@ -286,6 +297,9 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
         ControlRequest::Replace { leg, by, force } => handle
             .replace(&leg, by.as_deref(), force)
             .map(ControlResponse::Done),
+        ControlRequest::Grow { legs, new, force } => {
+            handle.grow(legs, &new, force).map(ControlResponse::Done)
+        }
         ControlRequest::Set {
             leg,
             write_mostly,

@@ -15,7 +15,8 @@ use heliostat_engine::{
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicyError};
 use heliostat_types::{
-    ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
+    ClientId, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegOpId, RandomStream, RequestId,
+    StreamId,
 };
 
 use crate::clock::Clock;
@@ -23,6 +24,7 @@ use crate::events;
 use crate::export::{ArrayInfo, ClientKey, Interest};
 use crate::keeper::Keeper;
 use crate::log::Log;
+use crate::md::name_of_missing;
 use crate::poller::Poller;
 use crate::work::WorkLog;
 
@@ -175,6 +177,16 @@ impl Core {
         Ok(())
     }
 
+    /// The array has one more leg: there is a place for another one behind it.
+    fn make_room(&mut self, leg: LegId) {
+        let count = (leg.index() + 2).min(LEGS_MAX);
+        if self.leg_names.len() < count {
+            self.leg_names.resize(count, String::new());
+        }
+        let role = self.engine.map().role_of(leg).expect("it has a new one");
+        self.leg_names[leg.index()] = name_of_missing(role);
+    }
+
     /// What a leg is called from now on.
     pub(crate) fn rename(&mut self, leg: LegId, name: String) {
         self.leg_names[leg.index()] = name;
@@ -210,6 +222,9 @@ impl Core {
                 Output::Event(event) => {
                     if let Event::LegFaulted { leg, .. } | Event::LegReplaced { leg, .. } = event {
                         self.hub.retire(leg);
+                    }
+                    if let Event::Grown { leg } = event {
+                        self.make_room(leg);
                     }
                     self.keeper.note_event(&event);
                     self.work.note_event(self.now, &event);

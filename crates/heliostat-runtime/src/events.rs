@@ -1,8 +1,8 @@
 //! The engine's events in words, for the log and for what is remembered.
 
 use heliostat_engine::{
-    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, FlagsRefusal, LegFlags,
-    Mismatches, RepairSource,
+    AddRefusal, BackgroundEnd, BackgroundKind, Event, FaultReason, FlagsRefusal, GrowRefusal,
+    LegFlags, Mismatches, RepairSource,
 };
 use heliostat_types::LegId;
 use stdx::units::format_size;
@@ -64,6 +64,12 @@ pub(crate) fn describe(event: &Event, name: &dyn Fn(LegId) -> String, names: &[S
             "none of the spares is large enough to take the place of {}",
             name(leg)
         ),
+        Event::Grown { leg } => {
+            format!("there is one more leg: {}", name(leg))
+        }
+        Event::GrowRefused { refusal } => {
+            format!("there is not one more leg: {}", why_not_grown(refusal))
+        }
         Event::FlagsSet { leg, flags } => format!("{} is {}", name(leg), words_of(flags)),
         Event::LegInSync { leg } => format!("{} is in sync", name(leg)),
         Event::BackgroundStarted { .. }
@@ -133,6 +139,8 @@ fn describe_background(event: &Event, name: &dyn Fn(LegId) -> String) -> String 
         | Event::ReplaceBegun { .. }
         | Event::LegReplaced { .. }
         | Event::AddRefused { .. }
+        | Event::Grown { .. }
+        | Event::GrowRefused { .. }
         | Event::FlagsSet { .. }
         | Event::NoSpareFits { .. }
         | Event::LegInSync { .. } => unreachable!("told by the caller"),
@@ -176,6 +184,25 @@ pub(crate) const fn why_not_told(refusal: FlagsRefusal) -> &'static str {
              has made them equal"
         }
         FlagsRefusal::Unrecorded => "the last change is not on record yet; try again",
+    }
+}
+
+/// Why an array cannot get one more leg.
+pub(crate) const fn why_not_grown(refusal: GrowRefusal) -> &'static str {
+    match refusal {
+        GrowRefusal::NoSuperblock => {
+            "its legs are raw, and how many there are is kept in md metadata"
+        }
+        GrowRefusal::NotAMirror => {
+            "only a mirror grows so; of RAID10 all data would have to move, which is left to \
+             'mdadm --grow'"
+        }
+        GrowRefusal::NoRoom => "it has as many legs as there can be",
+        GrowRefusal::Replacing => {
+            "a leg is being replaced, and that has to be done first; 'heliostat status' shows how \
+             far it is"
+        }
+        GrowRefusal::Unrecorded => "the last change is not on record yet; try again",
     }
 }
 

@@ -93,8 +93,8 @@ pub fn grow(
     let lock = ArrayLock::take(options.places.lock(name), name);
     let _lock = lock.map_err(|error| {
         RuntimeError(format!(
-            "{error}. An array grows while it is not served: stop it first ('heliostat stop \
-             {name}{}'), and serve it again afterwards",
+            "{error}. An array uses more of its legs only while it is not served: stop it first \
+             ('heliostat stop {name}{}'), and serve it again afterwards",
             options.places.option()
         ))
     })?;

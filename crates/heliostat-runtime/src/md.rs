@@ -169,7 +169,7 @@ pub(crate) fn describe(
     let roles = 0..assembled.candidates.len();
     let names = roles.clone().map(|role| {
         let name = of(role).map(|candidate| candidate.name.clone());
-        name.unwrap_or_else(|| format!("missing:{role}"))
+        name.unwrap_or_else(|| name_of_missing(role))
     });
     let flags = roles.clone().map(|role| {
         of(role).map_or_else(DeviceFlags::default, |candidate| {
@@ -190,6 +190,11 @@ pub(crate) fn describe(
         returning,
         spares: assembly.spares,
     })
+}
+
+/// What a leg is called that is not there.
+pub(crate) fn name_of_missing(role: usize) -> String {
+    format!("missing:{role}")
 }
 
 /// Whether all legs are there that these count on: what is lacking besides was lacking before.

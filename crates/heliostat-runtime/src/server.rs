@@ -236,8 +236,13 @@ impl Server {
 
     /// What the array is made of, as in `a mirror of 3 legs`.
     #[must_use]
-    pub fn shape(&self) -> &str {
-        &self.shape
+    pub fn shape(&self) -> String {
+        let map = self.core.engine().map();
+        if map.is_mirror() {
+            // It may have grown.
+            return setup::mirror_of(map.legs());
+        }
+        self.shape.clone()
     }
 
     /// How files and block devices are reached.
@@ -372,6 +377,7 @@ impl Server {
                 Command::SetFlags(leg, change, reply) => {
                     drop(reply.try_send(self.set_leg_flags(&leg, change)));
                 }
+                Command::Grow(legs, reply) => drop(reply.try_send(self.grow_to(legs))),
                 Command::Replace(leg, by, reply) => drop(reply.try_send(self.replace(&leg, by))),
                 Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
                 Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
@@ -768,6 +774,7 @@ pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
 
 mod background;
 mod flags;
+mod grow;
 mod manage;
 mod replace;
 #[cfg(test)]

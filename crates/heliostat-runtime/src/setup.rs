@@ -68,7 +68,7 @@ impl Prepared {
         let count = assembled.map_or(self.legs.len(), |assembled| assembled.map.legs());
         let layout = assembled.map(|assembled| assembled.layout);
         match layout {
-            None | Some(Layout::Mirror) => format!("a mirror of {count} legs"),
+            None | Some(Layout::Mirror) => mirror_of(count),
             Some(Layout::Raid10(raid10)) => format!(
                 "a RAID10 of {count} legs, {} in chunks of {}",
                 Layout::Raid10(raid10),
@@ -92,6 +92,11 @@ impl Prepared {
         described.data_offsets.push(0);
         Ok(())
     }
+}
+
+/// A mirror in words.
+pub(crate) fn mirror_of(legs: usize) -> String {
+    format!("a mirror of {legs} legs")
 }
 
 /// Keeps others from serving the array.

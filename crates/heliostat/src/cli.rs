@@ -155,7 +155,7 @@ impl ControlArgs {
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Create(args) => create::run(&args),
-        Command::Grow(args) => grow::run(&args),
+        Command::Grow(args) => return end(grow::run(&args)),
         Command::HostConfig(args) => host_config::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Examine(args) => return end(examine::run(&args)),

@@ -1,25 +1,28 @@
-//! `heliostat grow`: more or fewer legs, or more of each leg, of an array that is not served.
+//! `heliostat grow`: more legs of an array, served or not; and fewer legs, or more of each leg, of
+//! one that is not served.
 
 use std::io::{Write as _, stdout};
+use std::process::ExitCode;
 
 use anyhow::bail;
-use heliostat_runtime::{GrowOptions, GrowWhat, GrownArray, UsageError};
+use heliostat_runtime::{ControlRequest, GrowOptions, GrowWhat, GrownArray, UsageError};
 use stdx::units::{format_size, parse_size};
 
 use crate::cli::ControlArgs;
 use crate::console::Lines;
+use crate::status::{absolute, add_by};
 
 /// What `heliostat grow` is told.
 #[derive(Clone, Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["legs", "size"])))]
 pub(crate) struct GrowArgs {
-    /// The array, which must not be served.
+    /// The array. While it is served, it only gets more legs.
     name: String,
     /// How many legs it is to have. Fewer only where so many are there: take the others out with
-    /// 'fail' and 'remove' before.
+    /// 'fail' and 'remove' before, and stop it.
     #[arg(long, value_name = "N")]
     legs: Option<u32>,
-    /// New legs, which are filled when it is served.
+    /// New legs, which are filled while it is served.
     #[arg(value_name = "LEG", requires = "legs")]
     new_legs: Vec<String>,
     /// How much of each leg it is to use; 'max': as much as all of them have.
@@ -31,6 +34,9 @@ pub(crate) struct GrowArgs {
     /// Destroy what lies on new legs.
     #[arg(long)]
     force: bool,
+    /// With --legs, while it is served: show how far the new legs are until they are in sync.
+    #[arg(long, requires = "legs")]
+    wait: bool,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -53,11 +59,28 @@ fn parse_used(text: &str) -> Result<Used, String> {
 }
 
 /// Makes it grow, and says what it is now.
-pub(crate) fn run(args: &GrowArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &GrowArgs) -> anyhow::Result<ExitCode> {
     let bare = args.new_legs.iter().find(|leg| !leg.contains(['/', ':']));
     if let Some(leg) = bare {
         bail!(UsageError(format!(
             "'{leg}' is no leg: a path has a '/' in it, as in ./{leg}"
+        )));
+    }
+    let places = args.control.places()?;
+    if let Some(legs) = args.legs
+        && heliostat_runtime::server_of(&places, &args.name).is_some()
+    {
+        let request = ControlRequest::Grow {
+            legs: legs as usize,
+            new: args.new_legs.iter().map(|leg| absolute(leg)).collect(),
+            force: args.force,
+        };
+        return add_by(&args.control, &args.name, &request, args.wait);
+    }
+    if args.wait {
+        bail!(UsageError(format!(
+            "{} is not served, and its new legs are filled only then; leave --wait out",
+            args.name
         )));
     }
     let what = match (args.legs, args.size) {
@@ -77,11 +100,11 @@ pub(crate) fn run(args: &GrowArgs) -> anyhow::Result<()> {
         name: args.name.clone(),
         what,
         force: args.force,
-        places: args.control.places()?,
+        places,
     };
     let grown = heliostat_runtime::grow(&options, &mut Lines)?;
     writeln!(stdout(), "{}", text(&args.name, &grown, args.assume_clean))?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What became of it.

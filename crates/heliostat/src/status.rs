@@ -374,7 +374,8 @@ pub(crate) fn set(args: &SetArgs) -> anyhow::Result<()> {
     tell(args.control.ask(&args.name, &request)?)
 }
 
-fn add_by(
+/// Asks for legs to be filled, and waits for that where it is told to.
+pub(crate) fn add_by(
     control: &ControlArgs,
     name: &str,
     request: &ControlRequest,
@@ -386,7 +387,7 @@ fn add_by(
 }
 
 /// A leg as the daemon can find it, which may run elsewhere in the file system.
-fn absolute(leg: &str) -> String {
+pub(crate) fn absolute(leg: &str) -> String {
     let path = std::fs::canonicalize(leg).ok();
     path.map_or_else(|| leg.to_owned(), |path| path.display().to_string())
 }

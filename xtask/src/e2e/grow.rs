@@ -15,8 +15,13 @@ use crate::process::Said;
 pub(super) const TESTS: &[Test] = &[
     Test {
         name: "grow_legs",
-        about: "a mirror gets a third leg and loses it again; served, it is not touched",
+        about: "a mirror gets a third leg and loses it again while it is not served",
         run: more_legs,
+    },
+    Test {
+        name: "grow_served",
+        about: "a mirror gets more legs while clients write, and the server is killed meanwhile",
+        run: more_legs_while_served,
     },
     Test {
         name: "grow_size",
@@ -67,7 +72,8 @@ fn more_legs(room: &Room) -> Result<()> {
     let server = serve(room, &[])?;
     fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
     let grow = ["grow", NAME, "--legs", "3", &legs[2]];
-    refused(room, &grow, &["heliostat stop", "served by process"])?;
+    let larger = ["grow", NAME, "--size", "max"];
+    refused(room, &larger, &["heliostat stop", "served by process"])?;
     server.terminate()?;
     ensure_clean(room, &legs[..2])?;
     let old = room.path_text("old.img");
@@ -103,6 +109,59 @@ fn more_legs(room: &Room) -> Result<()> {
     server.terminate()?;
     ensure_clean(room, &legs[1..])?;
     ensure_same_data(room, &legs[1..])
+}
+
+/// The words that have the array grow.
+fn grow<'a>(legs: &'a str, new: &[&'a str]) -> Vec<&'a str> {
+    [&["grow", NAME, "--legs", legs], new].concat()
+}
+
+fn more_legs_while_served(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let legs = legs::sparse(room)?;
+    let fourth = room.path_text("fourth.img");
+    File::create(&fourth)?.set_len(64 << 20)?;
+    create_well(room, &legs[..2], &["--level", "raid1", "--assume-clean"])?;
+    let server = serve(room, &[])?;
+    refused(room, &grow("1", &[]), &["2 legs", "heliostat stop"])?;
+    refused(room, &grow("17", &[]), &["1 to 16 legs"])?;
+    refused(room, &grow("3", &[&legs[0]]), &["leg 0 of", "already"])?;
+    refused(room, &grow("3", &[&legs[2], &fourth]), &["2 new ones"])?;
+    refused(room, &grow("4", &[&fourth, &fourth]), &["named twice"])?;
+    fs::write(room.path("old.img"), vec![7; 64 << 20])?;
+    let old = room.path_text("old.img");
+    refused(room, &grow("3", &[&old]), &["something unknown", "--force"])?;
+    ensure!(run(room, &grow("2", &[]))?.contains("nothing was changed"));
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("mirror of 2 legs"), "{status}");
+    // Clients write all the while; the new leg is slow to be filled.
+    server.control(&["rate", NAME, "--min", "1MB/s", "--max", "1MB/s"])?;
+    let told = run(room, &grow("3", &[&legs[2]]))?;
+    ensure!(told.contains("has 3 legs now; it had 2"), "{told}");
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    let status = server.control(&["status", NAME])?;
+    let words = ["mirror of 3 legs", "2 of 3 legs in sync", "rebuilding"];
+    ensure!(words.iter().all(|word| status.contains(word)), "{status}");
+    for leg in &legs {
+        ensure!(examined(room, leg, "Raid Devices")? == "3");
+    }
+    server.kill()?;
+    // It goes on by itself, and another one is added to an empty place.
+    let server = serve(room, &[])?;
+    server.control(&["rate", NAME, "--max", "200MB/s"])?;
+    server.control(&["wait", NAME])?;
+    let told = run(room, &grow("4", &[]))?;
+    ensure!(told.contains("1 missing: 'heliostat add"), "{told}");
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("leg 3: missing"), "{status}");
+    server.control(&["add", NAME, &fourth, "--wait"])?;
+    fio::verify(room, &server.uri(), &["--rw=randwrite", "--bs=4k"])?;
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("4 of 4 legs in sync"), "{status}");
+    server.terminate()?;
+    let all = [&legs[..], &[fourth]].concat();
+    ensure_clean(room, &all)?;
+    ensure_same_data(room, &all)
 }
 
 fn larger_legs(room: &Room) -> Result<()> {

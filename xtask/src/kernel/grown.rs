@@ -35,6 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         as_mdadm(),
         cut_short(),
+        while_served(),
     ];
     let ours = ours.map(Case::with_program);
     ours.into_iter()
@@ -86,6 +87,41 @@ fn more_legs() -> Case {
                 .any(|line| line.trim() == "Working Devices : 3");
             ensure!(is_whole && detail.contains("State : clean"), "{detail}");
             agree_throughout(place, "a b c", "0..15360 a5 a5 a5")
+        })
+}
+
+/// A mirror gets a third leg while heliostat serves it, which is killed before that one is filled;
+/// the kernel fills it.
+fn while_served() -> Case {
+    Case::new("grown-while-served")
+        .legs(3, LEG_BYTES)
+        .host(|place| {
+            let room = place.room()?;
+            create(place, &room, "a b", "--level raid1")?;
+            let server = Server::start(&room, &paths(place, "a b"), &[])?;
+            write(place, &room, &server, "a5", 0, 15 << 10)?;
+            let slow = ["rate", NAME, "--min", "1MB/s", "--max", "1MB/s"];
+            server.control(&slow)?;
+            let new = place.drive("c").display().to_string();
+            grow(&room, &["--legs", "3", &new])?;
+            write(place, &room, &server, "5a", 0, 1 << 10)?;
+            server.kill()?;
+            keep(place, "a b c", "a b c")
+        })
+        .guest(
+            "examine before
+             assemble $legs
+             settle
+             mdadm --detail $md > detail
+             stop",
+        )
+        .host(|place| {
+            let detail = place.said("detail")?;
+            let is_whole = detail
+                .lines()
+                .any(|line| line.trim() == "Working Devices : 3");
+            ensure!(is_whole && detail.contains("State : clean"), "{detail}");
+            agree_throughout(place, "a b c", "0..1024 5a 5a 5a, 1024..15360 a5 a5 a5")
         })
 }
 

@@ -672,10 +672,16 @@ impl World {
     pub(crate) fn format_new(&mut self, leg: LegId) -> Superblock {
         let like = self.engine.array_superblock().expect("there is metadata");
         let own = self.superblock_on(leg).expect("it was formatted");
-        // A number that no leg ever had, as the daemon gives it.
+        // A number that no leg ever had, as the daemon gives it. Here those have one as well that
+        // nobody was told of.
         let mut roles = like.roles.clone();
+        let others = LegSet::first(self.legs.len()).iter();
+        let others = others.filter(|other| *other != leg);
+        let numbers = others.filter_map(|other| Some(self.superblock_on(other)?.dev_number));
+        let behind = numbers.max().map_or(0, |last| last as usize + 1);
         let is_used = |role: &Role| *role != Role::Spare;
         let number = roles.iter().rposition(is_used).map_or(0, |last| last + 1);
+        let number = number.max(behind);
         roles.resize(roles.len().max(number + 1), Role::Spare);
         let superblock = Superblock {
             dev_number: u32::try_from(number).expect("there are few"),

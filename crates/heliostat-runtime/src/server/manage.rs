@@ -212,7 +212,7 @@ impl Server {
         ArrayStatus {
             name: self.name.clone(),
             uuid: self.uuid.clone(),
-            shape: self.shape.clone(),
+            shape: self.shape(),
             size_bytes: self.core.info.size_bytes,
             state: if is_active { "active" } else { "clean" }.to_owned(),
             legs_in_sync: engine.in_sync().count(),
