@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use heliostat_policy::{
-    Late, LateRead, LegView, Observes, OpView, PolicySpec, Prefetch, ReadPlan, ReadPolicy,
+    Belief, Late, LateRead, LegView, Observes, OpView, PolicySpec, Prefetch, ReadPlan, ReadPolicy,
     ReadRequest,
 };
 use heliostat_types::{Duration, Instant, LegId, Prng};
@@ -23,6 +23,8 @@ pub struct Decision<'a> {
     pub request: &'a ReadRequest,
     /// What the policy saw of each leg that could serve it.
     pub legs: &'a [LegView],
+    /// What the policy believed of each, as far as it predicts anything.
+    pub beliefs: &'a [Option<Belief>],
     /// What it decided.
     pub plan: &'a ReadPlan,
 }
@@ -79,12 +81,15 @@ where
     ) -> ReadPlan {
         let plan = self.inner.plan_read(now, request, legs, prng);
         if let Some(tell) = &mut self.tell {
+            let beliefs = (0..legs.len()).map(|place| self.inner.belief(place));
+            let beliefs: Vec<Option<Belief>> = beliefs.collect();
             let decision = Decision {
                 number: self.told,
                 at: now,
                 measured_from: self.measured_from,
                 request,
                 legs,
+                beliefs: &beliefs,
                 plan: &plan,
             };
             self.told += 1;
@@ -93,6 +98,10 @@ where
             }
         }
         plan
+    }
+
+    fn belief(&self, place: usize) -> Option<Belief> {
+        self.inner.belief(place)
     }
 
     fn late_after(
@@ -157,7 +166,10 @@ impl Decision<'_> {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let extent = self.request.extent;
-        let candidates: Vec<Value> = self.legs.iter().map(candidate_json).collect();
+        let candidates = self.legs.iter().zip(self.beliefs);
+        let candidates: Vec<Value> = candidates
+            .map(|(view, belief)| candidate_json(view, *belief))
+            .collect();
         let pieces: Vec<Value> = self
             .pieces()
             .map(|(leg, len_bytes)| json!({ "leg": leg.index(), "bytes": len_bytes }))
@@ -184,8 +196,8 @@ impl Decision<'_> {
     }
 }
 
-fn candidate_json(view: &LegView) -> Value {
-    json!({
+fn candidate_json(view: &LegView, belief: Option<Belief>) -> Value {
+    let mut candidate = json!({
         "leg": view.leg.index(),
         "address": view.address,
         "reads_in_flight": view.reads_in_flight,
@@ -198,7 +210,13 @@ fn candidate_json(view: &LegView) -> Value {
         "queue_depth": view.queue_depth,
         "reads_completed": view.reads_completed,
         "read_wait_ns": view.read_wait.as_ns(),
-    })
+    });
+    if let Some(belief) = belief {
+        candidate["predicted_ns"] = json!(belief.cost.as_ns());
+        candidate["slow"] = json!(belief.is_slow);
+        candidate["turns"] = json!(belief.turns);
+    }
+    candidate
 }
 
 impl fmt::Display for Decision<'_> {
@@ -224,9 +242,18 @@ impl fmt::Display for Decision<'_> {
             }
         }
         f.write_str(" of [")?;
-        for (index, view) in self.legs.iter().enumerate() {
+        for (index, (view, belief)) in self.legs.iter().zip(self.beliefs).enumerate() {
             let separator = if index > 0 { "; " } else { "" };
             write!(f, "{separator}{}", ViewText(view))?;
+            if let Some(belief) = belief {
+                let slow = if belief.is_slow {
+                    ", slow just now"
+                } else {
+                    ""
+                };
+                let turns = if belief.turns { ", turns" } else { "" };
+                write!(f, ", predicted {}{slow}{turns}", belief.cost)?;
+            }
         }
         f.write_str("]")
     }

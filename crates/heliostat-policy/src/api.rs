@@ -200,6 +200,17 @@ pub struct Prefetch {
     pub extent: Extent,
 }
 
+/// What a policy believed of a leg when it chose, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Belief {
+    /// How long the read was predicted to take there.
+    pub cost: Duration,
+    /// The leg is slower just now than it is known to be.
+    pub is_slow: bool,
+    /// It is taken for one with an arm, whatever it says.
+    pub turns: bool,
+}
+
 /// A read policy.
 pub trait ReadPolicy: Debug + Send {
     /// The name people call it by.
@@ -221,6 +232,12 @@ pub trait ReadPolicy: Debug + Send {
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan;
+
+    /// What was believed of the candidate at this place when [`ReadPolicy::plan_read`] was called
+    /// last; `None` where the policy predicts nothing.
+    fn belief(&self, _place: usize) -> Option<Belief> {
+        None
+    }
 
     /// How long after it was sent a read of `leg` counts as late; `None`: never. Called once for
     /// each read that one leg serves alone, where [`ReadPolicy::observes`] asks for it.

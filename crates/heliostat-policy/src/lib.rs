@@ -27,8 +27,8 @@ mod tunable;
 mod testing;
 
 pub use api::{
-    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch, ReadPlan,
-    ReadPolicy, ReadRequest,
+    Belief, Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
+    ReadPlan, ReadPolicy, ReadRequest,
 };
 pub use control::PolicyControl;
 pub use error::PolicyError;

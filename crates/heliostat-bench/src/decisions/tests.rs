@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
-use heliostat_policy::{LegView, Piece, Pieces, ReadPlan, ReadRequest};
+use heliostat_policy::{Belief, LegView, Piece, Pieces, ReadPlan, ReadRequest};
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, StreamId};
 
 use super::{Decision, Listener};
@@ -38,6 +38,11 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
     second.read_preferred = true;
     second.reads_completed = 0;
     let legs = [view(0), second];
+    let belief = Belief {
+        cost: Duration::from_us(120),
+        is_slow: true,
+        turns: true,
+    };
     let decision = Decision {
         number: 17,
         at: Instant::from_ns(at_ns),
@@ -48,6 +53,7 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
             extent: Extent::new(4096, 4096),
         },
         legs: &legs,
+        beliefs: &[None, Some(belief)],
         plan,
     };
     (decision.to_string(), decision.to_json().to_string())
@@ -59,11 +65,14 @@ fn a_decision_for_people() {
     expect![[r#"
         12.345678901 r17 client 3 read 4096+4096: leg 1 of [
         0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational;
-        1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred]
+        1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred,
+        predicted 120 us, slow just now, turns]
     "#]]
     .assert_eq(&format!(
         "{}\n",
-        text.replace(" of [", " of [\n").replace("; ", ";\n")
+        text.replace(" of [", " of [\n")
+            .replace("; ", ";\n")
+            .replace(" predicted", "\npredicted")
     ));
 }
 
@@ -93,6 +102,9 @@ fn a_decision_for_programs() {
     assert_eq!(value["pieces"][0]["bytes"], 4096);
     assert_eq!(value["legs"][0]["last_sent_end"], 12_288);
     assert!(value["legs"][1]["last_sent_end"].is_null());
+    assert!(value["legs"][0]["predicted_ns"].is_null());
+    assert_eq!(value["legs"][1]["predicted_ns"], 120_000);
+    assert_eq!(value["legs"][1]["slow"], true);
 }
 
 const TEXT: &str = r#"

@@ -19,7 +19,9 @@ mod tests;
 
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
-use crate::api::{Late, LateRead, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::api::{
+    Belief, Late, LateRead, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest,
+};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
@@ -192,6 +194,10 @@ impl ReadPolicy for Adaptive {
         });
         self.streams.note(now, extent, view.leg);
         ReadPlan::Leg(view.leg)
+    }
+
+    fn belief(&self, place: usize) -> Option<Belief> {
+        self.forecasts.get(place).map(Forecast::belief)
     }
 
     fn late_after(

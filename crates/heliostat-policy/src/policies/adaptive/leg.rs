@@ -8,7 +8,7 @@ use super::curve::Curve;
 use super::health::Health;
 use super::late::Late;
 use super::streams::place_of;
-use crate::api::LegView;
+use crate::api::{Belief, LegView};
 
 /// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
 /// first is not learned from.
@@ -124,6 +124,19 @@ pub(super) struct Forecast {
     pub(super) has_room: bool,
     /// By how much it adds to the throughput of the leg, in reads per ns.
     pub(super) worth: f32,
+    /// The leg has an arm.
+    pub(super) turns: bool,
+}
+
+impl Forecast {
+    /// The same for people.
+    pub(super) fn belief(&self) -> Belief {
+        Belief {
+            cost: Duration::from_secs_f64(f64::from(self.cost) / 1e9),
+            is_slow: !self.is_well,
+            turns: self.turns,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -350,6 +363,7 @@ impl Leg {
                 is_saturated: false,
                 has_room: true,
                 worth: 1.0 / unknown_ns,
+                turns: self.turns,
             };
         };
         let idle_cost = curve.at(1.0);
@@ -383,6 +397,7 @@ impl Leg {
                 && (gain < SATURATED_GAIN || times > SATURATED_TIMES),
             has_room: (is_idle && self.turns) || gain > ROOM_GAIN && times < ROOM_TIMES,
             worth: if is_idle { 1.0 } else { gain.max(0.0) } / cost,
+            turns: self.turns,
         }
     }
 
