@@ -317,7 +317,11 @@ impl<'a> Choice<'a> {
         };
         group()
             .filter(|at| in_flight(at) <= most)
-            .min_by_key(|at| self.leg(*at).way_bytes(self.views[*at].address))
+            .min_by_key(|at| {
+                // After a write all arms stand in the same place.
+                let way = self.leg(*at).way_bytes(self.views[*at].address);
+                (way, in_flight(at))
+            })
             .unwrap_or(best)
     }
 

@@ -538,6 +538,16 @@ fn disks_that_are_written_take_turns() {
 }
 
 #[test]
+fn of_busy_disks_whose_arms_stand_together_the_one_with_less_to_do_is_sent() {
+    let mut rig = Rig::disks(2);
+    let place = 20_000_000_000;
+    for leg in [0, 0, 1] {
+        rig.send(leg, place);
+    }
+    assert_eq!(rig.bench.pick(place + MIB), 1);
+}
+
+#[test]
 fn a_disk_that_writes_wait_for_is_not_read() {
     let mut rig = Rig::disks(2);
     let place = 20_000_000_000;
