@@ -15,8 +15,7 @@ use heliostat_engine::{
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicyError};
 use heliostat_types::{
-    ClientId, ErrorKind, Extent, Instant, LEGS_MAX, LegId, LegOpId, RandomStream, RequestId,
-    StreamId,
+    ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
 };
 
 use crate::clock::Clock;
@@ -177,11 +176,12 @@ impl Core {
         Ok(())
     }
 
-    /// The array has one more leg: there is a place for another one behind it.
+    /// The array has one more leg, and perhaps a place for another one, which is behind all others
+    /// also where the new leg has the number of one that was replaced.
     fn make_room(&mut self, leg: LegId) {
-        let count = (leg.index() + 2).min(LEGS_MAX);
-        if self.leg_names.len() < count {
-            self.leg_names.resize(count, String::new());
+        let last = self.engine.free_leg().map_or(leg, |free| free.max(leg));
+        if self.leg_names.len() <= last.index() {
+            self.leg_names.resize(last.index() + 1, String::new());
         }
         let role = self.engine.map().role_of(leg).expect("it has a new one");
         self.leg_names[leg.index()] = name_of_missing(role);

@@ -55,6 +55,22 @@ fn a_spare_replaces_a_leg_that_serves() {
 }
 
 #[test]
+fn a_mirror_grows_in_the_place_of_a_leg_that_was_replaced() {
+    let scratch = Scratch::new();
+    let (rig, _, files) = mirror(&scratch, 2);
+    rig.handle.replace("0", Some(&files[2]), false).unwrap();
+    when_whole(&rig);
+    // The new leg has the number of the old one, and the free place is behind all of them.
+    rig.handle.grow(3, &files[3..4], false).unwrap();
+    when_whole(&rig);
+    rig.handle.replace("1", Some(&files[4]), false).unwrap();
+    let status = when_whole(&rig);
+    let legs = status.legs.iter().map(|leg| &leg.leg);
+    assert!(legs.eq([&files[2], &files[4], &files[3]]));
+    rig.stop();
+}
+
+#[test]
 fn a_spare_that_is_needed_more_or_too_small_replaces_nothing() {
     let scratch = Scratch::new();
     let (rig, _, files) = mirror(&scratch, 3);
