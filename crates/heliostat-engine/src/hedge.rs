@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use heliostat_policy::{Late, LateRead, ReadRequest};
-use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet, OpKind};
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind};
 
 use crate::api::{Event, Output};
 use crate::buffer::BufferSlice;
@@ -30,6 +30,9 @@ const SAVED_BYTES_MAX: u64 = 8 << 20;
 /// How many reads are watched at once: memory is bounded, and where so many are late, it is the
 /// load.
 const WATCHED_MAX: usize = 1 << 16;
+/// Reads are looked at again after no less than this: no policy can have one looked at for ever
+/// while the time stands still.
+const LOOK_AFTER_MIN: Duration = Duration::from_us(1);
 
 /// How often reads were hedged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,11 +163,18 @@ impl Engine {
         let view = &mut self.legs.views[leg.index()];
         view.address = self.config.map.on_leg(leg, piece.extent).offset();
         if let Some(after) = self.policy.late_after(now, &request, view) {
-            self.look_again(index, leg, now, now + after);
+            self.look_again(now, index, (leg, now), after);
         }
     }
 
-    fn look_again(&mut self, index: u32, leg: LegId, sent: Instant, at: Instant) {
+    fn look_again(
+        &mut self,
+        now: Instant,
+        index: u32,
+        (leg, sent): (LegId, Instant),
+        after: Duration,
+    ) {
+        let at = now + after.max(LOOK_AFTER_MIN);
         let piece = &mut self.pieces[index];
         piece.watch = Some(Watch { leg, sent, at });
         self.hedges.due.push(Reverse(Due {
@@ -212,7 +222,7 @@ impl Engine {
         if !self.is_free(&piece) || others.is_empty() {
             // What is in the way may be gone when it is twice as late.
             let age = turn.now.saturating_since(watch.sent);
-            return self.look_again(index, watch.leg, watch.sent, turn.now + age);
+            return self.look_again(turn.now, index, (watch.leg, watch.sent), age);
         }
         let late = LateRead {
             leg: watch.leg,
@@ -222,7 +232,7 @@ impl Engine {
         let (policy, views) = (&mut self.policy, &self.candidates);
         match policy.on_late(turn.now, &request_of(&piece), late, views) {
             Late::LookAgain(after) => {
-                self.look_again(index, watch.leg, watch.sent, turn.now + after);
+                self.look_again(turn.now, index, (watch.leg, watch.sent), after);
             }
             Late::Hedge(leg) if others.contains(leg) => self.send_hedge(turn, index, leg),
             Late::Hedge(leg) => debug_assert!(false, "{leg} cannot serve the read"),

@@ -111,6 +111,23 @@ fn legs_may_differ_while_a_write_is_under_way() {
 }
 
 #[test]
+fn a_read_that_is_late_at_once_is_looked_at_once() {
+    let mut world = hedging(2);
+    world.set_policy(Box::new(Hedging {
+        after: Duration::ZERO,
+    }));
+    write_under_way(&mut world, block(3));
+    let read = world.read(block(3));
+    // Legs may differ, so it is to be looked at again when it is twice as late.
+    world.advance(Duration::ZERO);
+    world.advance(LATE);
+    assert_eq!(legs_with(&world, OpKind::Read), [0]);
+    world.pump();
+    assert!(is_read(&world, read));
+    world.settle();
+}
+
+#[test]
 fn an_answer_from_another_leg_than_reads_have_seen_is_not_shown() {
     let mut world = hedging(2);
     let first = world.read(block(3));
