@@ -385,6 +385,11 @@ impl Handle {
     /// Remembers where the legs are now, for the next time that the array is named; where it still
     /// lacks one, also where legs were before, since that one may be there.
     fn remember(&self, uuid: Uuid) -> Result<(), RuntimeError> {
+        // One at a time: what is written last must be what is so by then.
+        let _alone = self
+            .settings
+            .lock()
+            .expect("nobody panics while holding it");
         let status = self.status()?;
         let is_used = |leg: &&LegStatus| matches!(leg.state.as_str(), "in-sync" | "rebuilding");
         let used = status.legs.iter().filter(is_used);

@@ -131,6 +131,10 @@ impl Server {
                 None,
             ));
         }
+        if new.is_new {
+            let own_number = self.expect_own_number(new.superblock.dev_number);
+            own_number.map_err(|why| (why, None))?;
+        }
         if new.is_spare {
             return Ok(self.add_spare(new.leg, new.superblock));
         }

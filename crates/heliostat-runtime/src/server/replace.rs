@@ -115,6 +115,19 @@ impl Server {
         }
     }
 
+    /// Refuses a new leg whose number was given to another one since it was made ready: two legs
+    /// of one number would have one role, and no start would know which of them is meant.
+    pub(super) fn expect_own_number(&self, number: u32) -> Result<(), String> {
+        let like = self.core.engine().array_superblock();
+        let told = like.and_then(|like| like.role_of(number));
+        let is_taken = told.is_some_and(|role| role != Role::Spare)
+            || self.core.spare_numbers().contains(&number);
+        if is_taken {
+            return Err("the array has other legs now; try again".to_owned());
+        }
+        Ok(())
+    }
+
     fn begin_to_replace(&mut self, leg: LegId, by: LegId, new: NewLeg) -> Result<String, String> {
         let NewLeg {
             leg: opened,
@@ -129,14 +142,7 @@ impl Server {
                 self.block_bytes
             ));
         }
-        let like = self.core.engine().array_superblock();
-        let number = superblock.dev_number;
-        let told = like.and_then(|like| like.role_of(number));
-        if told.is_some_and(|role| role != Role::Spare)
-            || self.core.spare_numbers().contains(&number)
-        {
-            return Err("the array has other legs now; try again".to_owned());
-        }
+        self.expect_own_number(superblock.dev_number)?;
         let mut config = LegConfig {
             data_offset_bytes: superblock.data_offset_sectors * SECTOR_BYTES,
             ..leg_config(&opened)

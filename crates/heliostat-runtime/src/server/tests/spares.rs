@@ -71,6 +71,33 @@ fn a_mirror_grows_in_the_place_of_a_leg_that_was_replaced() {
 }
 
 #[test]
+fn spares_that_are_added_at_once_are_different_legs() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 2);
+    let add = |spare: &str| {
+        let told = rig.handle.add(spare, true, DeviceFlags::default());
+        told.map_err(|error| error.to_string())
+    };
+    std::thread::scope(|scope| {
+        for spare in &files[2..4] {
+            scope.spawn(|| {
+                while let Err(error) = add(spare) {
+                    assert!(error.contains("try again"), "{error}");
+                }
+            });
+        }
+    });
+    rig.handle.grow(4, &[], false).unwrap();
+    assert_eq!(when_whole(&rig).legs_in_sync, 4);
+    rig.stop();
+    let legs = files[..4].iter().map(|leg| LegSpec::parse(leg).unwrap());
+    let legs = legs.collect();
+    let rig = Rig::start(&ArrayOptions { legs, ..options }).unwrap();
+    assert_eq!(rig.handle.status().unwrap().legs_in_sync, 4);
+    rig.stop();
+}
+
+#[test]
 fn a_spare_that_is_needed_more_or_too_small_replaces_nothing() {
     let scratch = Scratch::new();
     let (rig, _, files) = mirror(&scratch, 3);
