@@ -124,6 +124,10 @@ impl Wanted {
                 new.len()
             ));
         }
+        if legs == before {
+            // It was said again, and the last place may still be empty.
+            return Ok(before);
+        }
         if let Some(out) = self.out.lowest() {
             return refused(&format!(
                 "its leg {out} is out, and a new one is needed more in that place: 'heliostat add \

@@ -71,6 +71,22 @@ fn a_mirror_grows_in_the_place_of_a_leg_that_was_replaced() {
 }
 
 #[test]
+fn to_grow_to_as_many_legs_as_there_are_is_nothing_to_do() {
+    let scratch = Scratch::new();
+    let (rig, _, files) = mirror(&scratch, 2);
+    let grow = |legs, new| rig.handle.grow(legs, new, false);
+    let told = grow(3, &[]).unwrap();
+    assert!(told.contains("1 missing"), "{told}");
+    let told = grow(3, &[]).unwrap();
+    assert!(told.contains("has 3 legs already"), "{told}");
+    let error = grow(4, &[]).unwrap_err().to_string();
+    assert!(error.contains("leg 2 is out"), "{error}");
+    let error = grow(3, &files[2..3]).unwrap_err().to_string();
+    assert!(error.contains("more than 3 in all"), "{error}");
+    rig.stop();
+}
+
+#[test]
 fn spares_that_are_added_at_once_are_different_legs() {
     let scratch = Scratch::new();
     let (rig, options, files) = mirror(&scratch, 2);
