@@ -222,6 +222,12 @@ impl Addition {
         Self { flags, ..self }
     }
 
+    /// What it says of itself.
+    pub(crate) fn own_flags(&self) -> DeviceFlags {
+        let candidate = self.candidate.as_ref();
+        candidate.map_or_else(DeviceFlags::default, |own| own.superblock.device_flags)
+    }
+
     /// Makes it ready to be added.
     ///
     /// # Errors

@@ -364,6 +364,14 @@ impl Handle {
         for legs in before + 1..=legs {
             self.ask_patiently(|reply| Command::Grow(legs, reply))?;
         }
+        for spare in self.status()?.spares {
+            let renewed = self.renew_spare(&spare);
+            renewed.map_err(|RuntimeError(why)| {
+                RuntimeError(format!(
+                    "{name} has {legs} legs now, but its spare {spare} is lost to it: {why}"
+                ))
+            })?;
+        }
         self.remember(wanted.like.set_uuid)?;
         let status = self.status()?;
         let is_missing = |leg: &&LegStatus| leg.state == "missing";
@@ -380,6 +388,21 @@ impl Handle {
         Ok(format!(
             "{name} has {legs} legs now; it had {before}; {waits}"
         ))
+    }
+
+    /// Has a spare say how many legs the array has now: mdadm assembles none that disagree on that.
+    fn renew_spare(&self, spare: &str) -> Result<(), RuntimeError> {
+        if self.release(spare).is_err() {
+            // It has taken a place by now.
+            return Ok(());
+        }
+        let wanted = self.ask(Command::Wanted)?;
+        let wanted = wanted.expect("only legs with metadata have spares");
+        let addition = Addition::open(spare, false)?;
+        let flags = addition.own_flags();
+        let ready = addition.with_flags(flags).prepare(&wanted);
+        self.have_taken(ready.map_err(RuntimeError)?, Command::Add)?;
+        Ok(())
     }
 
     /// Remembers where the legs are now, for the next time that the array is named; where it still

@@ -1,6 +1,6 @@
 //! Spares that take the place of a leg that still serves.
 
-use heliostat_format::DeviceFlags;
+use heliostat_format::{DeviceFlags, Superblock};
 use heliostat_leg::LegSpec;
 
 use super::returning::{mirror, when_whole};
@@ -83,6 +83,27 @@ fn to_grow_to_as_many_legs_as_there_are_is_nothing_to_do() {
     assert!(error.contains("leg 2 is out"), "{error}");
     let error = grow(3, &files[2..3]).unwrap_err().to_string();
     assert!(error.contains("more than 3 in all"), "{error}");
+    rig.stop();
+}
+
+#[test]
+fn a_spare_that_stays_one_says_how_many_legs_there_are() {
+    let scratch = Scratch::new();
+    let (rig, _, files) = mirror(&scratch, 2);
+    let said = |leg: &str| {
+        let bytes = std::fs::read(leg).unwrap();
+        let superblock = Superblock::parse(&bytes[4096..]).unwrap();
+        (superblock.raid_disks, superblock.device_flags)
+    };
+    add(&rig, &files[2]);
+    let slow = DeviceFlags::WRITE_MOSTLY;
+    rig.handle.add(&files[3], false, slow).unwrap();
+    assert_eq!(said(&files[3]), (2, slow));
+    rig.handle.grow(3, &[], false).unwrap();
+    let status = when_whole(&rig);
+    assert_eq!(status.legs_in_sync, 3);
+    assert_eq!(status.spares, files[3..4]);
+    assert_eq!(said(&files[3]), (3, slow));
     rig.stop();
 }
 
