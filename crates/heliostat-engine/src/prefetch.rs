@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use heliostat_policy::{Prefetch, ReadRequest};
 use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind};
 
-use crate::api::{Answer, Output, Request};
+use crate::api::{Answer, Config, Output, Request};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
@@ -194,6 +194,8 @@ impl Engine {
         let mut rest = inside.aligned_out(self.block_bytes());
         while !rest.is_empty() {
             let part = self.config.map.first_part(rest);
+            // No device is given more at once than clients may ask for.
+            let (part, _) = part.split_at(part.len().min(Config::REQUEST_MAX_BYTES));
             let (len, run) = self.prefetched.first_part(part);
             let (part, behind) = rest.split_at(len);
             if run.is_none() && !self.prefetch_part(turn, asked, part, plan.leg) {

@@ -47,6 +47,26 @@ fn each_leg_reads_a_part_of_what_comes_next() {
 }
 
 #[test]
+fn no_leg_is_given_more_at_once_than_clients_may_ask_for() {
+    let setup = Setup {
+        size_bytes: 64 * MIB,
+        memory_bytes: 256 << 20,
+        ..Setup::legs(2)
+    };
+    let policy = Prefetching {
+        runs: 1,
+        run_bytes: 40 * MIB,
+    };
+    let mut world = World::new(setup, Box::new(policy));
+    world.read(blocks(0, 8));
+    let reads = at_leg(&world, 0, OpKind::Read);
+    let lens = reads.iter().map(|&at| world.pending[at].op.extent.len());
+    let lens: Vec<u64> = lens.collect();
+    assert_eq!(lens, [4096, Config::REQUEST_MAX_BYTES, 8 * MIB]);
+    world.settle();
+}
+
+#[test]
 fn a_read_of_what_is_on_its_way_waits_for_it() {
     let mut world = prefetching(2, 1);
     world.read(blocks(0, 8));
