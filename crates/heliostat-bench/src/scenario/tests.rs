@@ -370,7 +370,7 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             60000
             dir/mixed.toml:8: fault 0: it says not what goes wrong: slow, pause, stuck, error,
             dead, lost_write, torn_write, misdirected_write, bit_rot, flush_lies, power_cut,
-            failed, added, replaced, scrub
+            failed, added, replaced, told, scrub
             dir/mixed.toml:8: fault 0: leg is missing: which one, from 0
             dir/mixed.toml:8: fault 0: until is before at
             dir/mixed.toml:8: model 'a': say either which drive it is like, or of which family
