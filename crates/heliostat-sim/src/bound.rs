@@ -153,6 +153,9 @@ impl Shape {
     }
 }
 
+/// What is read ahead at a time, at most.
+const AHEAD_BYTES: u64 = 1 << 20;
+
 /// Requests outstanding of clients that do not wait: more than any closed loop has.
 const OPEN_DEPTH: f64 = 1e6;
 
@@ -259,11 +262,22 @@ impl LegAtBest {
             len_bytes: asked.len_bytes / pieces,
             ..asked
         };
-        let read_times = has_reads.then(|| service_times(params, OpKind::Read, piece));
+        // What is read in sequence may have been read ahead, and is there when it is asked for.
+        let read_times =
+            (has_reads && asked.is_random).then(|| service_times(params, OpKind::Read, piece));
         let write_times = has_writes.then(|| service_times(params, OpKind::Write, asked));
         let rotational_random = rotational && asked.is_random;
         let rate = |percent| {
-            let whole = saturated(params, percent, asked);
+            let mut whole = saturated(params, percent, asked);
+            if percent == 100 && !asked.is_random && asked.len_bytes < AHEAD_BYTES {
+                // Who reads ahead may ask for more at a time.
+                let ahead = Asked {
+                    len_bytes: AHEAD_BYTES,
+                    ..asked
+                };
+                let times = AHEAD_BYTES as f64 / asked.len_bytes as f64;
+                whole = whole.max(saturated(params, percent, ahead) * times);
+            }
             if pieces == 1 || percent < 100 {
                 return whole;
             }
@@ -518,6 +532,11 @@ mod tests {
             ..Job::default()
         };
         assert_eq!(limit(far_deeper), Limit::Capacity);
+        let stream = Job {
+            rw: Rw::Read,
+            ..Job::default()
+        };
+        assert_eq!(limit(stream), Limit::Capacity, "it may be read ahead");
         let writes = Job {
             rw: Rw::RandWrite,
             ..Job::default()
