@@ -126,7 +126,7 @@ where
     fn prefetch(
         &mut self,
         now: Instant,
-        request: &ReadRequest,
+        request: Option<&ReadRequest>,
         legs: &[LegView],
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,

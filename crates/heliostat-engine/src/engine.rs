@@ -552,7 +552,7 @@ impl Engine {
                 if self.observes.requests
                     && let Some(asked) = asked
                 {
-                    self.prefetch(turn, &asked);
+                    self.prefetch(turn, asked.extent, Some(&asked));
                 }
             }
             RequestKind::Write {

@@ -162,9 +162,13 @@ impl Engine {
         !self.waiting.is_empty() || self.alloc_refused
     }
 
-    /// A client has asked for `extent`: what the policy expects next is read.
-    pub(crate) fn prefetch(&mut self, turn: &Turn<'_>, asked: &ReadRequest) {
-        let extent = asked.extent;
+    /// A client has asked for `extent`, or a leg has read it: what the policy expects next is read.
+    pub(crate) fn prefetch(
+        &mut self,
+        turn: &Turn<'_>,
+        extent: Extent,
+        asked: Option<&ReadRequest>,
+    ) {
         let used = self.prefetched.bytes;
         let room_bytes = if self.is_memory_wanted() {
             0
@@ -180,13 +184,13 @@ impl Engine {
         let (policy, views) = (&mut self.policy, &self.candidates);
         policy.prefetch(turn.now, asked, views, room_bytes, &mut planned);
         for plan in &planned {
-            self.prefetch_all(turn, asked, plan);
+            self.prefetch_all(turn, plan);
         }
         self.prefetched.planned = planned;
     }
 
     /// Reads what of a plan lies in the array and is not there yet.
-    fn prefetch_all(&mut self, turn: &Turn<'_>, asked: &ReadRequest, plan: &Prefetch) {
+    fn prefetch_all(&mut self, turn: &Turn<'_>, plan: &Prefetch) {
         let array = Extent::new(0, self.config.size_bytes);
         let Some(inside) = plan.extent.intersection(array) else {
             return;
@@ -198,7 +202,7 @@ impl Engine {
             let (part, _) = part.split_at(part.len().min(Config::REQUEST_MAX_BYTES));
             let (len, run) = self.prefetched.first_part(part);
             let (part, behind) = rest.split_at(len);
-            if run.is_none() && !self.prefetch_part(turn, asked, part, plan.leg) {
+            if run.is_none() && !self.prefetch_part(turn, part, plan.leg) {
                 return;
             }
             rest = behind;
@@ -206,13 +210,7 @@ impl Engine {
     }
 
     /// Reads a part of one chunk; `false` where there is no room for more.
-    fn prefetch_part(
-        &mut self,
-        turn: &Turn<'_>,
-        asked: &ReadRequest,
-        extent: Extent,
-        leg: LegId,
-    ) -> bool {
+    fn prefetch_part(&mut self, turn: &Turn<'_>, extent: Extent, leg: LegId) -> bool {
         let has_room = self.prefetched.bytes + extent.len() <= self.prefetched.max_bytes;
         if !has_room || self.is_memory_wanted() {
             return false;
@@ -224,11 +222,7 @@ impl Engine {
             offset_bytes: 0,
             len_bytes: u32::try_from(extent.len()).expect("it fits into the arena"),
         };
-        let piece = Piece {
-            client: asked.client,
-            stream: asked.stream,
-            ..Piece::new(PieceOwner::Read(u32::MAX), extent, holders, memory)
-        };
+        let piece = Piece::new(PieceOwner::Read(u32::MAX), extent, holders, memory);
         if candidates.is_empty() || !self.is_free(&piece) {
             return true;
         }
@@ -377,7 +371,8 @@ impl Engine {
             return self.forget_run(index);
         }
         let readers = std::mem::take(&mut run.readers);
-        let end = run.extent.end();
+        let extent = run.extent;
+        let end = extent.end();
         let mut is_over = self.is_memory_wanted();
         for reader in readers {
             if !self.is_live(reader.piece, reader.serial) {
@@ -392,6 +387,9 @@ impl Engine {
         }
         if is_over {
             self.forget_run(index);
+        }
+        if self.observes.requests {
+            self.prefetch(turn, extent, None);
         }
     }
 

@@ -108,7 +108,7 @@ impl ReadPolicy for Checked {
     fn prefetch(
         &mut self,
         now: Instant,
-        request: &ReadRequest,
+        request: Option<&ReadRequest>,
         legs: &[LegView],
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
@@ -371,11 +371,14 @@ impl ReadPolicy for Prefetching {
     fn prefetch(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        request: Option<&ReadRequest>,
         legs: &[LegView],
         _room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
+        let Some(request) = request else {
+            return;
+        };
         for (run, view) in (0..self.runs).zip(legs.iter().cycle()) {
             let from = request.extent.end() + run * self.run_bytes;
             prefetch.push(Prefetch {
@@ -411,16 +414,17 @@ impl ReadPolicy for Eager {
     fn prefetch(
         &mut self,
         _now: Instant,
-        request: &ReadRequest,
+        request: Option<&ReadRequest>,
         legs: &[LegView],
         _room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
+        let asked = request.map_or_else(Extent::default, |request| request.extent);
         for _ in 0..self.any(4) {
             let from = match self.any(3) {
-                0 => request.extent.offset() / 2,
-                1 => request.extent.end() + 512 * self.any(20) as u64,
-                _ => request.extent.end(),
+                0 => asked.offset() / 2,
+                1 => asked.end() + 512 * self.any(20) as u64,
+                _ => asked.end(),
             };
             let len = [512, 700, 4096, 9000, 20_000][self.any(5)];
             prefetch.push(Prefetch {
