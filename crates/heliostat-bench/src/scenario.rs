@@ -140,8 +140,7 @@ impl ScenarioFile {
             set_top(&mut scenario, &top, entry)?;
         }
         scenario.jobs = parse_jobs(&top, &scenario, array.said_bytes)?;
-        let mut notes = array.notes;
-        notes.extend(add_fio_jobs(&mut scenario, &top, path)?);
+        let notes = add_fio_jobs(&mut scenario, &top, path)?;
         scenario.faults = parse_faults(&top)?;
         let whole = scenario.check();
         whole.map_err(|error| place_error(&top, &scenario, &error))?;

@@ -266,8 +266,8 @@ pub trait ReadPolicy: Debug + Send {
     /// A client has asked for `request`, which may span chunks, and was served or will be, by a leg
     /// or by what was prefetched; or there is none, and a leg has read what was prefetched. What is
     /// to be read before it is wanted goes into `prefetch`; it is empty, and there is memory for
-    /// `room_bytes`. `legs` are those that hold the first bytes of the request, or of what was read.
-    /// Called once for each of both, where [`ReadPolicy::observes`] asks for it.
+    /// `room_bytes`. `legs` are those that hold the first bytes of the request, or of what was
+    /// read. Called once for each of both, where [`ReadPolicy::observes`] asks for it.
     fn prefetch(
         &mut self,
         _now: Instant,

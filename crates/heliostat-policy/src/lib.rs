@@ -18,6 +18,7 @@ mod choice;
 mod control;
 mod error;
 mod policies;
+mod read_ahead;
 mod recency;
 mod registry;
 mod spec;

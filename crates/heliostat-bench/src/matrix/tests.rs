@@ -121,3 +121,26 @@ fn one_stream_is_judged_beside_one_leg() {
     let (values, is_met) = target(&judged, "one stream");
     assert!((0.95..1.05).contains(&values[0]) && !is_met, "{values:?}");
 }
+
+#[test]
+fn adaptive_reads_one_stream_from_all_legs() {
+    let cells = [
+        "1hdd/1stream",
+        "3hdd/1stream",
+        "1nvme/1stream",
+        "2nvme/1stream",
+    ];
+    let judged = judged(&cells, "adaptive", 2);
+    let (values, is_met) = target(&judged, "one stream");
+    assert!(is_met, "{values:?}");
+    let rates = judged.iter().map(|cell| cell.mine().jobs[0].score);
+    let rates: Vec<String> = rates.map(|rate| format!("{:.1}", rate / 1e6)).collect();
+    assert_eq!(rates, ["228.0", "646.2", "2192.3", "6997.9"], "in MB/s");
+}
+
+#[test]
+fn eight_streams_on_two_disks_are_as_fast_as_under_pid() {
+    let judged = judged(&["2hdd/8streams"], "adaptive,pid", 2);
+    let (values, is_met) = target(&judged, "eight streams on two HDDs");
+    assert!(is_met, "{values:?}");
+}

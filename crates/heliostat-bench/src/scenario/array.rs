@@ -44,8 +44,6 @@ pub(super) struct Array {
     /// What `size` says, which the array has in whole blocks of 4 KiB.
     pub(super) said_bytes: u64,
     pub(super) policies: Vec<Contender>,
-    /// What its reader should know.
-    pub(super) notes: Vec<String>,
 }
 
 impl Array {
@@ -64,12 +62,11 @@ impl Array {
         spec.metadata = parse_metadata(&section)?;
         spec.background = parse_background(&section)?;
         let mut policies = Vec::new();
-        let mut notes = Vec::new();
         let mut legs = Vec::new();
         for entry in &section.entries {
             match entry.key {
                 "legs" => legs = parse_legs(top, &section, entry)?,
-                "policies" => policies = parse_policies(&section, entry, &mut notes)?,
+                "policies" => policies = parse_policies(&section, entry)?,
                 "level" | "layout" | "chunk" | "data_offset" | "bitmap_chunk" | "background"
                 | "resync_min" | "resync_max" => {}
                 _ => set(&mut spec, &section, entry)?,
@@ -96,7 +93,6 @@ impl Array {
             spec,
             said_bytes,
             policies,
-            notes,
         })
     }
 }
@@ -337,7 +333,6 @@ fn size_up(
 fn parse_policies(
     section: &Section<'_>,
     entry: &Entry<'_>,
-    notes: &mut Vec<String>,
 ) -> Result<Vec<Contender>, ScenarioFileError> {
     let list = |at, text: &str| {
         let contenders = Contender::parse_list(text);
@@ -355,23 +350,7 @@ fn parse_policies(
         let at = item.span().start;
         let text = scalar_text(item.get_ref());
         let text = text.map_err(|text| section.error_at(at, format_args!("policies: {text}")))?;
-        if is_to_come(&text) {
-            let note = format_args!("policies: '{text}' is not built yet and left out");
-            notes.push(section.error_at(at, note).to_string());
-        } else {
-            policies.extend(list(at, &text)?);
-        }
+        policies.extend(list(at, &text)?);
     }
     Ok(policies)
-}
-
-/// Whether parts of a policy are set that are announced and not there: scenarios that are written
-/// for a later version run under the others meanwhile.
-fn is_to_come(policy: &str) -> bool {
-    const ANNOUNCED: &str = "streams";
-    let Some(("adaptive", values)) = policy.split_once(':') else {
-        return false;
-    };
-    let mut keys = values.split(',').filter_map(|value| value.split_once('='));
-    keys.any(|(key, _)| key == ANNOUNCED)
 }

@@ -549,21 +549,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn a_policy_that_is_announced_is_left_out_and_said() {
-    let text = r#"
-[array]
-legs = ["ram", "ram"]
-policies = ["pid", "adaptive:streams=off", "queue"]
-[[job]]
-rw = "randread"
-"#;
-    let file = ScenarioFile::parse(Path::new("x.toml"), text).unwrap();
-    let names: Vec<String> = file.policies.iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["pid", "queue"]);
-    assert_eq!(
-        file.notes,
-        ["x.toml:4: array: policies: 'adaptive:streams=off' is not built yet and left out"]
-    );
-}

@@ -20,8 +20,9 @@ mod tests;
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{
-    Belief, Late, LateRead, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest,
+    Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
+use crate::read_ahead::ReadAhead;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
@@ -54,6 +55,14 @@ const LOCALITY: Tunable = Tunable {
     unit: "",
     description: "whether arms and streams count: the nearest arm, and streams that stay",
 };
+/// Without it a stream is as fast as one leg.
+const STREAMS: Tunable = Tunable {
+    name: "streams",
+    kind: TunableKind::Flag,
+    default: 1,
+    unit: "",
+    description: "whether few streams are read ahead by several legs, and many have a leg each",
+};
 /// 4: a network disk (0.6 ms) takes over where an NVMe drive is saturated (0.25 ms), and a hard
 /// disk (13 ms) never where a SATA drive is (0.4 ms): one read in a thousand that takes 30 times
 /// as long is no gain.
@@ -69,7 +78,7 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "the leg that is predicted to end the read first, as it has learned from answers",
     bare_value: BareValue::Refused,
-    tunables: &[HEALTH, HEDGE, LOCALITY, SPILL_TIMES],
+    tunables: &[HEALTH, HEDGE, LOCALITY, STREAMS, SPILL_TIMES],
     build: |spec| Box::new(Adaptive::new(Settings::new(spec))),
 };
 
@@ -79,6 +88,7 @@ struct Settings {
     health: bool,
     hedge: bool,
     locality: bool,
+    streams: bool,
     spill_times: f32,
 }
 
@@ -88,6 +98,7 @@ impl Settings {
             health: spec.value(&HEALTH) == 1,
             hedge: spec.value(&HEDGE) == 1,
             locality: spec.value(&LOCALITY) == 1,
+            streams: spec.value(&STREAMS) == 1,
             spill_times: spec.value(&SPILL_TIMES) as f32,
         }
     }
@@ -100,6 +111,7 @@ struct Adaptive {
     streams: Streams,
     /// Room for what is predicted of a read.
     forecasts: [Forecast; LEGS_MAX],
+    ahead: ReadAhead,
     /// The read that was planned last, until it is handed to its leg.
     planned: Option<Planned>,
     hedges: Hedges,
@@ -141,6 +153,7 @@ impl Adaptive {
             legs: vec![Leg::default(); LEGS_MAX],
             streams: Streams::default(),
             forecasts: [Forecast::default(); LEGS_MAX],
+            ahead: ReadAhead::new(),
             planned: None,
             hedges: Hedges::default(),
         }
@@ -155,6 +168,7 @@ impl ReadPolicy for Adaptive {
     fn observes(&self) -> Observes {
         Observes {
             late: self.settings.hedge,
+            requests: self.settings.streams,
             ..Observes::ALL
         }
     }
@@ -186,7 +200,9 @@ impl ReadPolicy for Adaptive {
             self.settings,
             &mut self.forecasts,
         );
-        let view = &legs[choice.place()];
+        let pinned = self.ahead.home(now, extent.offset());
+        let place = choice.pinned(pinned).unwrap_or_else(|| choice.place());
+        let view = &legs[place];
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
@@ -224,7 +240,21 @@ impl ReadPolicy for Adaptive {
             .on_late(now, request.extent, late, &self.legs, views)
     }
 
+    fn prefetch(
+        &mut self,
+        now: Instant,
+        request: Option<&ReadRequest>,
+        legs: &[LegView],
+        room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        self.ahead.plan(now, request, legs, room_bytes, prefetch);
+    }
+
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+        if self.settings.streams {
+            self.ahead.on_dispatch(now, op);
+        }
         let planned = self.planned.take();
         let is_planned =
             |planned: &Planned| planned.leg == op.leg && planned.address == op.extent.offset();
@@ -238,7 +268,10 @@ impl ReadPolicy for Adaptive {
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }
 
-    fn on_complete(&mut self, now: Instant, op: &OpView, _service_time: Duration, ok: bool) {
+    fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration, ok: bool) {
+        if self.settings.streams {
+            self.ahead.on_complete(now, op, service_time);
+        }
         let leg = &mut self.legs[op.leg.index()];
         if op.kind == OpKind::Read {
             leg.read_completed(now, op.extent, ok);
@@ -248,7 +281,10 @@ impl ReadPolicy for Adaptive {
 
     fn reset(&mut self, leg: Option<LegId>) {
         match leg {
-            Some(leg) => self.legs[leg.index()] = Leg::default(),
+            Some(leg) => {
+                self.legs[leg.index()] = Leg::default();
+                self.ahead.forget(leg);
+            }
             None => *self = Self::new(self.settings),
         }
     }

@@ -163,6 +163,7 @@ fn run(policy: &mut dyn ReadPolicy, events: &[Event]) -> Result<Vec<ReadPlan>, T
                 let plan = policy.plan_read(now, &request, legs, &mut prng);
                 check(&plan, *extent, legs)?;
                 plans.push(plan);
+                check_prefetch(&mut *policy, now, &request, legs)?;
             }
             Event::Dispatch(op) => policy.on_dispatch(now, op),
             Event::Complete(op, time, ok) => policy.on_complete(now, op, *time, *ok),
@@ -171,6 +172,25 @@ fn run(policy: &mut dyn ReadPolicy, events: &[Event]) -> Result<Vec<ReadPlan>, T
         }
     }
     Ok(plans)
+}
+
+/// Whatever is to be prefetched, it is of legs that are there, and not more than there is room for.
+fn check_prefetch(
+    policy: &mut dyn ReadPolicy,
+    now: Instant,
+    request: &ReadRequest,
+    legs: &[LegView],
+) -> Result<(), TestCaseError> {
+    let candidates: LegSet = legs.iter().map(|view| view.leg).collect();
+    for request in [Some(request), None] {
+        let room_bytes = request.map_or(8 << 20, |request| request.extent.len());
+        let mut prefetch = Vec::new();
+        policy.prefetch(now, request, legs, room_bytes, &mut prefetch);
+        let total: u64 = prefetch.iter().map(|plan| plan.extent.len()).sum();
+        prop_assert!(total <= room_bytes);
+        prop_assert!(prefetch.iter().all(|plan| candidates.contains(plan.leg)));
+    }
+    Ok(())
 }
 
 fn check(plan: &ReadPlan, extent: Extent, legs: &[LegView]) -> Result<(), TestCaseError> {
@@ -228,6 +248,7 @@ fn policies_know_their_names_and_say_what_they_watch() {
             "latency-rr" => Observes::ALL,
             "adaptive" => Observes {
                 late: true,
+                requests: true,
                 ..Observes::ALL
             },
             "latency" | "queue-adaptive" | "md" | "hst" | "bcachefs" | "prequal" => Observes {

@@ -1,6 +1,6 @@
 //! The rule: which of the candidates serves this read.
 
-use heliostat_types::{Extent, Instant, LEGS_MAX};
+use heliostat_types::{Extent, Instant, LEGS_MAX, LegId};
 
 use super::Settings;
 use super::leg::{Forecast, Leg};
@@ -111,6 +111,13 @@ impl<'a> Choice<'a> {
 
     fn places(&self) -> std::ops::Range<usize> {
         0..self.views.len()
+    }
+
+    /// The place of the leg that reads the stream, unless it is slow now.
+    pub(super) fn pinned(&self, leg: Option<LegId>) -> Option<usize> {
+        let leg = leg.filter(|_| self.settings.locality)?;
+        let place = self.places().find(|at| self.views[*at].leg == leg)?;
+        self.forecasts[place].is_well.then_some(place)
     }
 
     /// The place of the leg that serves the read.

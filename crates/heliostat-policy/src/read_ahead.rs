@@ -1,0 +1,568 @@
+//! Sequential streams, and what is to be read ahead of them, from which leg.
+//!
+//! A stream is a run of reads each of which begins where the one before it ended. One stream alone
+//! is *striped*: legs read a *stretch* each, one behind the other, and so long that to get there
+//! costs little. All stretches of a round take equally long, so that a slower leg reads less; each
+//! goes to the leg that ends it first. Where there are as many streams as legs, or more, nothing is
+//! read ahead: there are enough reads for all legs, and on disks each stream has one leg for
+//! itself, its *home*, with as few others as may be.
+//!
+//! No stream has more read ahead than half of what it has read itself: what is short is never far
+//! from what was asked for, and a reader that stops wastes a third of all that was read at most.
+
+use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, OpKind};
+
+use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+
+/// Streams that are known at a time: more than clients of a machine read at once.
+const STREAMS_MAX: usize = 64;
+/// Ends of reads that went on from nothing, by a hash of theirs: random reads replace each other
+/// there, and drive no stream out.
+const ENDS: usize = 256;
+/// A stream has been read this far before anything is read ahead of it.
+const CONFIRMED_BYTES: u64 = 1 << 20;
+/// A stream that was not read for this long is over, or its reader so slow that it needs no help.
+const OVER_AFTER: Duration = Duration::from_ms(500);
+/// Requests that are sent at once may come in any order, as far apart as this.
+const TOLERANCE_BYTES: u64 = 1 << 20;
+/// One operation.
+const RUN_BYTES: u64 = 1 << 20;
+/// What a leg is asked for at a time: it has always something to go on with, and who else wants it
+/// does not wait for long.
+const ASKED_BYTES: u64 = 4 << 20;
+/// A stretch takes this many times as long as to get there: a leg spends a thirteenth of its time
+/// on the way.
+const STRETCH_TIMES: f32 = 12.0;
+/// More than that is never read at one place.
+const STRETCH_BYTES_MAX: u64 = 64 << 20;
+/// So many rounds are planned: a leg that is done early goes on.
+const WINDOW: f32 = 1.25;
+/// To get there is believed to take a disk 5 to 12 ms, whatever was measured beside other reads.
+const WAY_NS_TURNING: (f32, f32) = (5e6, 12e6);
+const WAY_NS_FLASH: (f32, f32) = (0.0, 1e6);
+/// What a disk is taken for that was never read in sequence, in bytes per ns.
+const RATE_TURNING: f32 = 0.15;
+const RATE_FLASH: f32 = 0.5;
+/// Legs that are slower than the fastest by more than this do not help a stream.
+const SLOWER_TIMES: f32 = 8.0;
+/// Reads that are shorter say nothing of how fast a leg reads in sequence.
+const SEQUENTIAL_BYTES: u64 = 256 << 10;
+/// Nor do those that are read while there are fewer bytes in flight: the leg could do more,
+const LOADED_BYTES: u64 = 2 << 20;
+/// and what it could do is not known any more after so long.
+const KNOWN_FOR: Duration = Duration::from_secs(1);
+
+/// One stream.
+#[derive(Clone, Debug)]
+struct Stream {
+    /// Where it goes on.
+    next: u64,
+    /// How far it has been read.
+    run_bytes: u64,
+    /// Nobody is to read what is behind this yet.
+    planned: u64,
+    last: Instant,
+    /// The leg that reads all of it.
+    home: Option<LegId>,
+    /// What legs are to read, in order, and were not asked for yet.
+    stretches: Vec<Stretch>,
+}
+
+/// What a leg is to read at one place.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    leg: LegId,
+    extent: Extent,
+    /// How many were planned before.
+    number: u64,
+}
+
+impl Stream {
+    fn is_confirmed(&self, now: Instant) -> bool {
+        self.run_bytes >= CONFIRMED_BYTES && now.saturating_since(self.last) < OVER_AFTER
+    }
+
+    fn ahead_bytes(&self) -> u64 {
+        self.planned - self.next
+    }
+}
+
+/// How fast a leg reads in sequence.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// In bytes per ns, the ways between stretches included; 0: not known.
+    rate: f32,
+    known_at: Instant,
+    /// What it takes to get to a stretch, in ns; 0: not known.
+    way_ns: f32,
+    /// What a byte takes right behind another one, in ns.
+    onward_ns: f32,
+    /// Bytes of long reads in flight.
+    in_flight: u64,
+    /// Since when it has had much to read, and how much it has read since.
+    loaded: Option<(Instant, u64)>,
+    /// Where the last read that it was handed ends,
+    sent: u64,
+    /// where the last one begins that began elsewhere,
+    sought: u64,
+    /// where the last one ends that it has ended,
+    end: u64,
+    /// and when that was.
+    ended: Instant,
+}
+
+impl Pace {
+    fn on_dispatch(&mut self, now: Instant, extent: Extent) {
+        if self.sent != extent.offset() {
+            self.sought = extent.offset();
+        }
+        self.sent = extent.end();
+        self.in_flight = self.in_flight.saturating_add(extent.len());
+        if self.in_flight >= LOADED_BYTES && self.loaded.is_none() {
+            self.loaded = Some((now, 0));
+        }
+    }
+
+    fn on_complete(&mut self, now: Instant, extent: Extent, service_time: Duration) {
+        self.in_flight = self.in_flight.saturating_sub(extent.len());
+        if let Some((since, before)) = self.loaded {
+            let bytes = before.saturating_add(extent.len());
+            self.loaded = (self.in_flight >= RUN_BYTES).then_some((since, bytes));
+            if bytes >= ASKED_BYTES {
+                let ns = now.saturating_since(since).as_ns().max(1);
+                learn(&mut self.rate, bytes as f32 / ns as f32);
+                self.known_at = now;
+                self.loaded = self.loaded.map(|_| (now, 0));
+            }
+        }
+        let own = service_time.min(now.saturating_since(self.ended));
+        let own_ns = own.as_ns() as f32;
+        if self.end == extent.offset() {
+            learn(&mut self.onward_ns, own_ns / extent.len() as f32);
+        } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
+            let ns = own_ns - self.onward_ns * extent.len() as f32;
+            learn(&mut self.way_ns, ns.max(1.0));
+        }
+        self.end = extent.end();
+        self.ended = now;
+    }
+
+    /// What it takes to get somewhere.
+    fn way_ns(&self, turns: bool) -> f32 {
+        let (min, max) = if turns { WAY_NS_TURNING } else { WAY_NS_FLASH };
+        self.way_ns.clamp(min, max)
+    }
+}
+
+/// A moving mean.
+fn learn(mean: &mut f32, sample: f32) {
+    *mean = if *mean == 0.0 {
+        sample
+    } else {
+        *mean + 0.2 * (sample - *mean)
+    };
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and no number of bytes is negative"
+)]
+const fn whole(bytes: f32) -> u64 {
+    bytes as u64
+}
+
+/// A place for a number in a table of [`ENDS`].
+fn place_of(number: u64) -> usize {
+    // The golden ratio spreads neighbours over all places (Knuth, 6.4).
+    usize::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
+}
+
+/// All streams, and how fast legs are with them.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    ends: Vec<u64>,
+    streams: Vec<Stream>,
+    stretches_planned: u64,
+    paces: [Pace; LEGS_MAX],
+}
+
+impl ReadAhead {
+    pub(crate) fn new() -> Self {
+        Self {
+            ends: vec![u64::MAX; ENDS],
+            streams: Vec::with_capacity(STREAMS_MAX),
+            stretches_planned: 0,
+            paces: [Pace::default(); LEGS_MAX],
+        }
+    }
+
+    /// What is known of a leg is void.
+    pub(crate) fn forget(&mut self, leg: LegId) {
+        self.paces[leg.index()] = Pace::default();
+    }
+
+    /// A leg was handed an operation.
+    pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+        if op.kind == OpKind::Read && op.extent.len() >= SEQUENTIAL_BYTES {
+            self.paces[op.leg.index()].on_dispatch(now, op.extent);
+        }
+    }
+
+    /// A leg has ended one after `service_time`.
+    pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
+        if op.kind == OpKind::Read && op.extent.len() >= SEQUENTIAL_BYTES {
+            self.paces[op.leg.index()].on_complete(now, op.extent, service_time);
+        }
+    }
+
+    /// A client reads, or a leg has read ahead: what is to be read ahead now.
+    pub(crate) fn plan(
+        &mut self,
+        now: Instant,
+        request: Option<&ReadRequest>,
+        legs: &[LegView],
+        room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        let mut only = None;
+        if let Some(request) = request {
+            only = self.note(now, request.extent);
+            let is_next = only.is_some_and(|at| self.streams[at].is_confirmed(now));
+            // Of chunks that lie on other legs each, many legs read one stream anyway.
+            let offset = request.extent.offset();
+            if !is_next || legs.iter().any(|view| view.address != offset) {
+                return;
+            }
+        }
+        let active = || {
+            self.streams
+                .iter()
+                .filter(|stream| stream.is_confirmed(now))
+        };
+        let count = active().count();
+        let held_bytes = active().map(Stream::ahead_bytes).sum::<u64>();
+        let mut helpers = self.helpers(now, legs);
+        let is_alone = count < helpers.iter().flatten().count();
+        if let Some(at) = only {
+            let has_arm = helpers.iter().flatten().any(|helper| helper.turns);
+            let home = (has_arm && !is_alone).then(|| self.home_of(now, at, &helpers));
+            self.streams[at].home = home.flatten();
+        }
+        let mut oldest = [u64::MAX; LEGS_MAX];
+        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
+        for stretch in confirmed.flat_map(|stream| &stream.stretches) {
+            let oldest = &mut oldest[stretch.leg.index()];
+            *oldest = stretch.number.min(*oldest);
+        }
+        let mut free_bytes = room_bytes;
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            if only.is_some_and(|only| only != at) || !stream.is_confirmed(now) {
+                continue;
+            }
+            let mut plan = Plan {
+                stream,
+                room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
+                free_bytes,
+                planned: &mut self.stretches_planned,
+                oldest,
+                helpers,
+                prefetch,
+            };
+            if is_alone {
+                plan.stripe();
+            }
+            plan.ask();
+            (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
+        }
+    }
+
+    /// The stream that a read belongs to, from its second one on.
+    fn note(&mut self, now: Instant, extent: Extent) -> Option<usize> {
+        let distance = |stream: &Stream| stream.next.abs_diff(extent.offset());
+        let is_near = |stream: &Stream| {
+            let limit = if stream.run_bytes >= CONFIRMED_BYTES {
+                TOLERANCE_BYTES
+            } else {
+                0
+            };
+            distance(stream) <= limit
+        };
+        let known = (0..self.streams.len()).filter(|&at| is_near(&self.streams[at]));
+        if let Some(at) = known.min_by_key(|&at| distance(&self.streams[at])) {
+            let stream = &mut self.streams[at];
+            stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
+            stream.next = stream.next.max(extent.end());
+            if now.saturating_since(stream.last) >= OVER_AFTER {
+                // What was read ahead of it may have been given back.
+                stream.planned = stream.next;
+                stream.stretches.clear();
+            }
+            stream.planned = stream.planned.max(stream.next);
+            stream.last = now;
+            return Some(at);
+        }
+        let end = &mut self.ends[place_of(extent.offset())];
+        if *end != extent.offset() {
+            self.ends[place_of(extent.end())] = extent.end();
+            return None;
+        }
+        *end = u64::MAX;
+        let new = Stream {
+            next: extent.end(),
+            run_bytes: extent.len().saturating_mul(2),
+            planned: extent.end(),
+            last: now,
+            home: None,
+            stretches: Vec::new(),
+        };
+        if self.streams.len() < STREAMS_MAX {
+            self.streams.push(new);
+            return Some(self.streams.len() - 1);
+        }
+        let oldest = (0..STREAMS_MAX).min_by_key(|&at| self.streams[at].last)?;
+        self.streams[oldest] = new;
+        Some(oldest)
+    }
+
+    /// The leg that is to read the stream at `at`, where each of several has some for itself.
+    fn home_of(
+        &self,
+        now: Instant,
+        at: usize,
+        helpers: &[Option<Helper>; LEGS_MAX],
+    ) -> Option<LegId> {
+        let company = |helper: &Helper| {
+            let streams = self.streams.iter().enumerate();
+            let others = streams.filter(|(other, stream)| *other != at && stream.is_confirmed(now));
+            let homes = others.map(|(_, stream)| stream.home);
+            homes.filter(|home| *home == Some(helper.leg)).count()
+        };
+        let helpers = || helpers.iter().flatten();
+        let own = self.streams[at].home;
+        let own = own.and_then(|home| helpers().find(|helper| helper.leg == home));
+        let is_better = |one: &&Helper, other: &&Helper| {
+            let by_rate = other.rate.total_cmp(&one.rate);
+            company(one).cmp(&company(other)).then(by_rate)
+        };
+        let best = helpers().min_by(is_better)?;
+        match own {
+            // Three streams beside two are no reason to move, four are one.
+            Some(own) if company(best) >= company(own) => Some(own.leg),
+            _ => Some(best.leg),
+        }
+    }
+
+    /// The leg that reads a stream which goes on here, where it has one for itself.
+    pub(crate) fn home(&self, now: Instant, offset: u64) -> Option<LegId> {
+        let here = self.streams.iter().filter(|stream| stream.home.is_some());
+        let here = here.filter(|stream| stream.is_confirmed(now));
+        let distance = |stream: &&Stream| stream.next.abs_diff(offset);
+        let nearest = here.min_by_key(distance)?;
+        nearest
+            .home
+            .filter(|_| distance(&nearest) <= TOLERANCE_BYTES)
+    }
+
+    /// The legs that are fast enough to help a stream, in the order of `legs`.
+    fn helpers(&mut self, now: Instant, legs: &[LegView]) -> [Option<Helper>; LEGS_MAX] {
+        let mut helpers = [None; LEGS_MAX];
+        let mut best = 0.0;
+        for view in legs {
+            let pace = &mut self.paces[view.leg.index()];
+            // What was given up in the queue in front of a leg never ends.
+            pace.in_flight = pace.in_flight.min(view.read_bytes_in_flight);
+            let is_known = now.saturating_since(pace.known_at) < KNOWN_FOR;
+            if is_known && !view.rotational {
+                best = f32::max(best, pace.rate);
+            }
+        }
+        for (helper, view) in helpers.iter_mut().zip(legs) {
+            let pace = &self.paces[view.leg.index()];
+            let is_known = now.saturating_since(pace.known_at) < KNOWN_FOR;
+            let rate = if pace.rate > 0.0 && (is_known || view.rotational) {
+                pace.rate
+            } else if view.rotational {
+                RATE_TURNING
+            } else {
+                // As fast as the fastest, until it was seen.
+                best.max(RATE_FLASH)
+            };
+            best = best.max(rate);
+            *helper = Some(Helper {
+                leg: view.leg,
+                rate,
+                way_ns: pace.way_ns(view.rotational),
+                stands: pace.sent,
+                sent: pace.sent,
+                has_begun: pace.end > pace.sought && pace.end <= pace.sent,
+                is_idle: pace.in_flight == 0,
+                turns: view.rotational,
+                asked_bytes: view.read_bytes_in_flight,
+                queued_bytes: view
+                    .read_bytes_in_flight
+                    .saturating_add(view.write_bytes_in_flight),
+            });
+        }
+        helpers.map(|helper| helper.filter(|helper| helper.rate * SLOWER_TIMES >= best))
+    }
+}
+
+/// A leg that can read ahead of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Helper {
+    leg: LegId,
+    /// In bytes per ns.
+    rate: f32,
+    way_ns: f32,
+    /// Where it stands when it has done what it is to do,
+    stands: u64,
+    /// and what it was handed of that.
+    sent: u64,
+    /// Whether it has ended a read of the last stretch that it was handed something of.
+    has_begun: bool,
+    is_idle: bool,
+    turns: bool,
+    asked_bytes: u64,
+    /// What it has to do before a new stretch.
+    queued_bytes: u64,
+}
+
+/// What one stream is to have read ahead of it.
+struct Plan<'a> {
+    stream: &'a mut Stream,
+    room_bytes: u64,
+    /// Memory that nothing is in yet.
+    free_bytes: u64,
+    /// Of all streams.
+    planned: &'a mut u64,
+    /// The stretch that each leg is to begin first.
+    oldest: [u64; LEGS_MAX],
+    helpers: [Option<Helper>; LEGS_MAX],
+    prefetch: &'a mut Vec<Prefetch>,
+}
+
+impl Plan<'_> {
+    fn helpers(&self) -> impl Iterator<Item = &Helper> {
+        self.helpers.iter().flatten()
+    }
+
+    /// How far is read ahead at most, of what there would be.
+    fn window(&self, bytes: u64) -> u64 {
+        bytes.min(self.room_bytes).min(self.stream.run_bytes / 2)
+    }
+
+    /// For how long each leg reads at one place, as far as there is memory.
+    fn stretch_ns(&self) -> f32 {
+        let way_ns = self.helpers().map(|helper| helper.way_ns);
+        let way_ns = way_ns.fold(0.0, f32::max);
+        let rate = self.helpers().map(|helper| helper.rate).sum::<f32>();
+        (STRETCH_TIMES * way_ns).min(self.room_bytes as f32 / (WINDOW * rate))
+    }
+
+    /// All legs of the group read it, a stretch each.
+    fn stripe(&mut self) {
+        let stretch_ns = self.stretch_ns();
+        let stretch_of = |helper: &Helper| {
+            let bytes = whole(stretch_ns * helper.rate);
+            bytes
+                .clamp(RUN_BYTES, STRETCH_BYTES_MAX)
+                .next_multiple_of(RUN_BYTES)
+        };
+        let stretches = self.helpers().map(stretch_of);
+        let (sum, count) = stretches.fold((0, 0), |(sum, count), bytes| {
+            (sum + bytes.max(ASKED_BYTES), count + 1)
+        });
+        let window = self.window(whole(WINDOW * sum as f32));
+        // While it may not be read far ahead, each leg gets less.
+        let share = (window / (count + 1)).max(RUN_BYTES);
+        for stretch in &self.stream.stretches {
+            let mut helpers = self.helpers.iter_mut().flatten();
+            if let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) {
+                helper.queued_bytes = helper.queued_bytes.saturating_add(stretch.extent.len());
+                helper.stands = stretch.extent.end();
+            }
+        }
+        let last = u64::MAX - STRETCH_BYTES_MAX;
+        while self.stream.ahead_bytes() < window && self.stream.planned < last {
+            let from = self.stream.planned;
+            let ends = |helper: &Helper, len: u64| {
+                let way_ns = if helper.stands == from {
+                    0.0
+                } else {
+                    helper.way_ns
+                };
+                way_ns + helper.queued_bytes.saturating_add(len) as f32 / helper.rate
+            };
+            let mut first: Option<(f32, &mut Helper, u64)> = None;
+            for helper in self.helpers.iter_mut().flatten() {
+                let len = stretch_of(helper).min(share).next_multiple_of(RUN_BYTES);
+                let end = ends(helper, len);
+                if first.as_ref().is_none_or(|(before, ..)| end < *before) {
+                    first = Some((end, helper, len));
+                }
+            }
+            let Some((_, helper, len)) = first else {
+                return;
+            };
+            helper.queued_bytes = helper.queued_bytes.saturating_add(len);
+            helper.stands = from + len;
+            self.stream.stretches.push(Stretch {
+                leg: helper.leg,
+                extent: Extent::new(from, len),
+                number: *self.planned,
+            });
+            *self.planned += 1;
+            self.stream.planned = from + len;
+        }
+    }
+
+    /// Asks each leg for some of its stretches.
+    fn ask(&mut self) {
+        let next = self.stream.next;
+        let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
+        let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
+        self.stream.stretches.retain_mut(|stretch| {
+            let end = stretch.extent.end();
+            let mut from = stretch.extent.offset().max(next.min(end));
+            let mut helpers = helpers.iter_mut().flatten();
+            let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) else {
+                // It has left, or is slow now. Who wants the bytes reads them elsewhere.
+                return false;
+            };
+            let is_first = stretch.number <= oldest[stretch.leg.index()];
+            while from < end && helper.may_have(from, is_first) {
+                let len = RUN_BYTES.min(end - from);
+                if len > *free_bytes {
+                    break;
+                }
+                *free_bytes -= len;
+                prefetch.push(Prefetch {
+                    leg: stretch.leg,
+                    extent: Extent::new(from, len),
+                });
+                helper.has_begun &= helper.sent == from;
+                from += len;
+                helper.sent = from;
+                helper.is_idle = false;
+                helper.asked_bytes = helper.asked_bytes.saturating_add(len);
+            }
+            stretch.extent = Extent::new(from, end - from);
+            from < end
+        });
+    }
+}
+
+impl Helper {
+    /// Whether it can be asked to read from there now. A disk is handed one read of a stretch, and
+    /// more when it has ended that: of several it would begin with whichever comes by first, and
+    /// come back for the others. Streams take turns.
+    fn may_have(&self, from: u64, is_first: bool) -> bool {
+        let is_next = self.has_begun && self.sent == from;
+        let is_in_order = is_next || self.is_idle && is_first;
+        self.asked_bytes < ASKED_BYTES && (is_in_order || !self.turns)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};
+
+use super::{ASKED_BYTES, ReadAhead};
+use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+use crate::testing::idle_view;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const ROOM: u64 = 64 * MIB;
+
+/// Streams on legs whose reads end when a test says so.
+struct Rig {
+    ahead: ReadAhead,
+    legs: Vec<LegView>,
+    now: Instant,
+    /// Leg and extent of what was prefetched and is in flight, in order.
+    sent: Vec<(usize, Extent)>,
+}
+
+impl Rig {
+    fn new(turning: &[bool]) -> Self {
+        let mut legs: Vec<LegView> = (0..turning.len()).map(idle_view).collect();
+        for (view, turns) in legs.iter_mut().zip(turning) {
+            view.rotational = *turns;
+        }
+        Self {
+            ahead: ReadAhead::new(),
+            legs,
+            now: Instant::from_ns(1_000_000_000),
+            sent: Vec::new(),
+        }
+    }
+
+    fn plan(&mut self, asked: Option<Extent>) {
+        let request = asked.map(|extent| ReadRequest {
+            client: ClientId(0),
+            stream: StreamId(0),
+            extent,
+        });
+        for view in &mut self.legs {
+            view.address = asked.map_or(0, |extent| extent.offset());
+        }
+        let mut planned: Vec<Prefetch> = Vec::new();
+        let legs = &self.legs;
+        self.ahead
+            .plan(self.now, request.as_ref(), legs, ROOM, &mut planned);
+        for plan in planned {
+            let leg = plan.leg.index();
+            self.legs[leg].reads_in_flight += 1;
+            self.legs[leg].read_bytes_in_flight += plan.extent.len();
+            self.ahead.on_dispatch(self.now, &op(leg, plan.extent));
+            self.sent.push((leg, plan.extent));
+        }
+    }
+
+    fn read(&mut self, offset: u64, len: u64) {
+        self.plan(Some(Extent::new(offset, len)));
+    }
+
+    /// Reads so much from `from` on, 128 KiB at a time.
+    fn read_on(&mut self, from: u64, bytes: u64) {
+        for offset in (from..from + bytes).step_by(128 << 10) {
+            self.read(offset, 128 * KIB);
+        }
+    }
+
+    /// The oldest read of a leg ends after so long.
+    fn answer(&mut self, leg: usize, after: Duration) {
+        self.now += after;
+        let at = self.sent.iter().position(|sent| sent.0 == leg).unwrap();
+        let (_, extent) = self.sent.remove(at);
+        self.legs[leg].reads_in_flight -= 1;
+        self.legs[leg].read_bytes_in_flight -= extent.len();
+        self.ahead.on_complete(self.now, &op(leg, extent), after);
+        self.plan(None);
+    }
+
+    fn sent_to(&self, leg: usize) -> Vec<u64> {
+        let sent = self.sent.iter().filter(|sent| sent.0 == leg);
+        sent.map(|sent| sent.1.offset() / MIB).collect()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sent.iter().map(|sent| sent.1.len()).sum()
+    }
+}
+
+fn op(leg: usize, extent: Extent) -> OpView {
+    OpView {
+        leg: LegId::new(leg),
+        kind: OpKind::Read,
+        extent,
+    }
+}
+
+#[test]
+fn what_is_short_has_nothing_read_ahead() {
+    let mut rig = Rig::new(&[false, false]);
+    rig.read_on(0, MIB - 128 * KIB);
+    assert_eq!(rig.bytes(), 0);
+    rig.read(MIB - 128 * KIB, 128 * KIB);
+    assert_eq!(rig.bytes(), MIB, "half of it, in whole operations");
+    rig.read_on(MIB, 5 * MIB);
+    assert_eq!(rig.bytes(), 8 * MIB, "to where half of it is ahead");
+}
+
+#[test]
+fn what_is_no_stream_has_nothing_read_ahead() {
+    let mut rig = Rig::new(&[false, true]);
+    for number in 0..1000 {
+        rig.read(number * 7919 % 1000 * MIB, 64 * KIB);
+        rig.read((40_000 - number * 4) * MIB, 4 * MIB);
+        rig.read(50_000 * MIB + number * 256 * KIB, 128 * KIB);
+    }
+    assert_eq!(rig.bytes(), 0);
+}
+
+#[test]
+fn a_stream_among_many_random_reads_is_one() {
+    let mut rig = Rig::new(&[false, false]);
+    for number in 0..100 {
+        rig.read(number * 64 * KIB, 64 * KIB);
+        for other in 0..20 {
+            rig.read(
+                (number * 20 + other) * 7919 % 4001 * MIB + 100 * MIB,
+                4 * KIB,
+            );
+        }
+    }
+    assert!(rig.bytes() > 0);
+}
+
+#[test]
+fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
+    let mut rig = Rig::new(&[true, true]);
+    for step in 0..16 {
+        for stream in 0..2 {
+            rig.read(stream * 1000 * MIB + step * 256 * KIB, 256 * KIB);
+        }
+    }
+    let home = |offset| rig.ahead.home(rig.now, offset);
+    assert_ne!(home(4 * MIB), home(1004 * MIB));
+    assert!(home(4 * MIB).is_some());
+    let before = rig.bytes();
+    rig.read_on(4 * MIB, 4 * MIB);
+    rig.read_on(1004 * MIB, 4 * MIB);
+    assert_eq!(rig.bytes(), before);
+}
+
+#[test]
+fn two_legs_read_one_stream_in_turns() {
+    let mut rig = Rig::new(&[false, false]);
+    rig.read_on(0, 100 * MIB);
+    assert_eq!(rig.sent_to(0).len(), 4);
+    assert_eq!(rig.sent_to(1).len(), 4);
+    for leg in [0, 1] {
+        let asked = rig.legs[leg].read_bytes_in_flight;
+        assert_eq!(asked, ASKED_BYTES, "and no more at a time");
+    }
+}
+
+#[test]
+fn a_disk_is_handed_one_read_of_a_stretch_until_it_has_ended_that() {
+    let mut rig = Rig::new(&[true, true, true]);
+    let mut most = 0;
+    for step in 0..1600 {
+        rig.read(step * 128 * KIB, 128 * KIB);
+        if let Some(&(leg, _)) = rig.sent.first() {
+            rig.answer(leg, Duration::from_ms(2));
+        }
+        for leg in 0..3 {
+            let sent = rig.sent_to(leg);
+            assert!(sent.windows(2).all(|two| two[1] == two[0] + 1), "{sent:?}");
+            most = most.max(sent.len());
+        }
+    }
+    assert_eq!(most, 4, "of one stretch it has several");
+}
+
+#[test]
+fn a_reader_that_comes_back_finds_nothing_planned() {
+    let mut rig = Rig::new(&[false, false]);
+    rig.read_on(0, 100 * MIB);
+    rig.sent.clear();
+    for view in &mut rig.legs {
+        view.read_bytes_in_flight = 0;
+    }
+    rig.now += Duration::from_secs(3);
+    rig.read(100 * MIB, 128 * KIB);
+    let first = rig.sent.iter().map(|sent| sent.1.offset()).min();
+    assert_eq!(first, Some(100 * MIB + 128 * KIB));
+}
