@@ -114,8 +114,21 @@ impl Engine {
         match to {
             Audience::Successor => reached.intersection(both).difference(in_sync),
             Audience::InSync => reached.intersection(in_sync).difference(both),
-            Audience::Rebuilding => self.rebuilding_to_tell(reached).difference(both),
+            Audience::Rebuilding => {
+                let rebuilding = self.rebuilding_to_tell(reached).difference(both);
+                let knows = |leg: &LegId| word != Word::Told || self.had_role_at_last_event(*leg);
+                rebuilding.iter().filter(knows).collect()
+            }
         }
+    }
+
+    /// Whether a leg had a role already in the event that some leg has missed. One that was added
+    /// since has nothing to catch up with: it would say that it is none of the legs, and of one
+    /// that is to replace another leg nobody would know that then.
+    fn had_role_at_last_event(&self, leg: LegId) -> bool {
+        let told = self.keeper().behind.as_ref();
+        let own = self.number_of(leg).and_then(|own| told?.get(own as usize));
+        matches!(own, Some(Role::Active(_)))
     }
 
     /// How far these legs have been rebuilt.

@@ -4,7 +4,7 @@ use heliostat_engine::{
     AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegOp, LegState, Map, Raid10,
 };
 use heliostat_format::{Features, Role, Superblock};
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind};
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::metadata::{META, new_world, setup};
 use super::{DONE, answer, at_leg, end};
@@ -559,6 +559,53 @@ fn who_was_to_have_a_role_has_it_no_more_when_another_one_is_to() {
     assert_eq!(told[..4], [in_0, in_1, Role::Spare, in_0]);
     world.pump();
     assert_eq!(roles_on(&world, 1, 4), told[..4]);
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
+    world.settle();
+}
+
+/// Of an event that legs have yet to hear of again, a leg is not told that was added since: it
+/// would say that it is none of the legs, and a start that finds it so beside one that knows of it
+/// would take it for a second leg of the role.
+#[test]
+fn a_new_leg_does_not_hear_of_an_event_before_it() {
+    let full = Outcome::Bad(ErrorKind::NoSpace);
+    let mut world = with_logs_of(2, None);
+    let write = world.write(Extent::new(0, CHUNK));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    // One leg has a first block that it cannot write, and says so in an event.
+    world.legs[1].stuck.insert(9);
+    let write = world.write(Extent::new(8 * 512, CHUNK));
+    let is_said = |world: &World, at: usize| {
+        Superblock::parse(&world.pending[at].snapshot).is_ok() && world.pending[at].op.leg == leg(0)
+    };
+    for _ in 0..1_000 {
+        let metadata = world.find(|pending| world.is_metadata(&pending.op));
+        if metadata.iter().any(|&at| is_said(&world, at)) {
+            break;
+        }
+        assert!(world.pump_one(), "the event comes");
+    }
+    assert!(world.replace(leg(0)));
+    // There is no room for it, on any leg: both stay, and one may have heard of it.
+    end(&mut world, 1, OpKind::Write, full);
+    end(&mut world, 0, OpKind::Write, full);
+    for _ in 0..1_000 {
+        let metadata = world.find(|pending| world.is_metadata(&pending.op));
+        for at in metadata {
+            if world.pending[at].op.leg == leg(2)
+                && let Ok(told) = Superblock::parse(&world.pending[at].snapshot)
+            {
+                let own = told.role();
+                assert_eq!(own, Some(Role::Active(0)), "it is told of no event before");
+            }
+        }
+        if !world.pump_one() {
+            world.advance(Duration::from_ms(1_100));
+        }
+    }
+    assert!(answer(&world, write).is_some());
     finish(&mut world);
     assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
     world.settle();
