@@ -38,7 +38,8 @@ use rejoin::LegRebuild;
 pub(crate) use rejoin::Saved;
 use window::Window;
 
-/// What cannot be read is narrowed down to this, or to a block where that is larger.
+/// What cannot be read is narrowed down to this, or to a block where that is larger, or where it
+/// would be lost for good.
 const LEAF_BYTES: u64 = 4096;
 /// A window is at most one of so many parts of the array, so that clients of a small one need not
 /// wait for a lock on much of it.

@@ -2,7 +2,8 @@
 //!
 //! A leg with a log that fails to be written is not out: the window is done again in halves, down
 //! to a page, and that page is bad there. What nobody has cannot be copied: a leg that is rebuilt
-//! does not have it either, and its log says so.
+//! does not have it either, and its log says so. That is a page as well, but where a leg is being
+//! replaced: it goes, and what it could be read of goes with it, so that is narrowed to blocks.
 
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet};
 
@@ -19,6 +20,11 @@ impl Engine {
         let holders = self.config.map.holders(extent.offset());
         let here = holders.intersection(self.legs.in_sync);
         let is_bad = here.difference(self.bad_legs(extent)).is_empty();
+        let is_last_look = targets.iter().any(|leg| self.is_replacement(leg));
+        if is_last_look && !is_bad && extent.len() > self.block_bytes() {
+            // The leg that goes may be the only one that has the rest of it.
+            return self.halve_window(turn, index);
+        }
         match kind {
             // Nobody reads it, so nothing differs.
             BackgroundKind::Resync if is_bad => {

@@ -557,7 +557,12 @@ impl Engine {
     pub(crate) fn halve_window(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window(index);
         let (kind, extent) = (window.kind, window.extent);
-        let half = (extent.len() / 2).next_multiple_of(LEAF_BYTES);
+        let whole = if extent.len() > LEAF_BYTES {
+            LEAF_BYTES
+        } else {
+            self.block_bytes()
+        };
+        let half = (extent.len() / 2).next_multiple_of(whole);
         let (first, second) = extent.split_at(half.min(extent.len()));
         let retries = &mut self.background.job_of(kind).retries;
         retries.extend([second, first].into_iter().filter(|part| !part.is_empty()));

@@ -610,3 +610,25 @@ fn a_new_leg_does_not_hear_of_an_event_before_it() {
     assert_eq!(world.engine.in_sync(), set_of(&[1, 2]));
     world.settle();
 }
+
+#[test]
+fn of_a_page_that_cannot_be_read_a_replacement_gets_all_blocks_that_can() {
+    let mut world = with_logs();
+    let page = Extent::new(8 * 512, 4096);
+    let write = world.write(page);
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    world.legs[0].bad.extend([9, 14]);
+    world.set_rates(0, 1);
+    assert!(world.replace(leg(0)));
+    finish(&mut world);
+    assert_eq!(world.engine.in_sync(), set_of(&[1]));
+    let bad: Vec<_> = world.engine.bad_blocks(leg(1)).ranges().collect();
+    assert_eq!(bad, [9..10, 14..15]);
+    for (first, sectors, is_there) in [(8, 1, true), (9, 1, false), (10, 4, true), (15, 1, true)] {
+        let read = world.read(Extent::new(first * 512, sectors * 512));
+        world.pump();
+        assert_eq!(matches!(answer(&world, read), Some(Ok(_))), is_there);
+    }
+    world.settle();
+}
