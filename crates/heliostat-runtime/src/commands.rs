@@ -1,7 +1,7 @@
 //! What other threads ask of the loop, over a bounded channel, and the handle that they ask with.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use heliostat_engine::GrowRefusal;
@@ -160,10 +160,7 @@ impl Handle {
     /// # Errors
     /// Where there is no such policy, or it cannot be kept, or the array is not served any more.
     pub fn set_policy(&self, text: &str) -> Result<String, RuntimeError> {
-        let settings = self
-            .settings
-            .lock()
-            .expect("nobody panics while holding it");
+        let settings = self.alone();
         let told = self.ask(|reply| Command::SetPolicy(text.to_owned(), reply))?;
         let spec = told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
         settings.keep_policy(&spec)?;
@@ -177,10 +174,7 @@ impl Handle {
     /// Where nothing lies between them, or they cannot be kept, or the array is not served any
     /// more.
     pub fn change_rates(&self, change: RateChange) -> Result<Rates, RuntimeError> {
-        let settings = self
-            .settings
-            .lock()
-            .expect("nobody panics while holding it");
+        let settings = self.alone();
         let told = self.ask(|reply| Command::Rates(change, reply))?;
         let rates = told.map_err(RuntimeError)?;
         if change != RateChange::default() {
@@ -408,11 +402,7 @@ impl Handle {
     /// Remembers where the legs are now, for the next time that the array is named; where it still
     /// lacks one, also where legs were before, since that one may be there.
     fn remember(&self, uuid: Uuid) -> Result<(), RuntimeError> {
-        // One at a time: what is written last must be what is so by then.
-        let _alone = self
-            .settings
-            .lock()
-            .expect("nobody panics while holding it");
+        let _alone = self.alone();
         let status = self.status()?;
         let is_used = |leg: &&LegStatus| matches!(leg.state.as_str(), "in-sync" | "rebuilding");
         let used = status.legs.iter().filter(is_used);
@@ -430,6 +420,13 @@ impl Handle {
         registered.store(&self.places, &status.name)
     }
 
+    /// Holds others off who write what is remembered: what is written last must be what is so by
+    /// then.
+    fn alone(&self) -> MutexGuard<'_, Settings> {
+        let settings = self.settings.lock();
+        settings.expect("nobody panics while holding it")
+    }
+
     /// Lets go of a leg that is out, so that it can be taken away, and looks for it no more when
     /// the array is named. What became of it, in a sentence.
     ///
@@ -443,6 +440,7 @@ impl Handle {
             .and_then(|role: usize| status.legs.get(role));
         let name = role.map_or(leg, |role| &role.leg);
         let told = self.release(leg)?;
+        let _alone = self.alone();
         // Of raw legs there is none.
         let known = Registered::load(&self.places, &status.name).ok();
         if let Some(known) = known.filter(|known| Some(&known.uuid) == status.uuid.as_ref()) {
