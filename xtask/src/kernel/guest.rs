@@ -30,8 +30,11 @@ const SLOT_FUNCTIONS: usize = 8;
 /// How many drives a guest can have: in what slots are left of 32.
 pub(super) const DRIVES_MAX: usize = (32 - SLOT_FIRST) * SLOT_FUNCTIONS;
 
-/// Room for what the guest's cases leave.
-const RESULT_BYTES: u64 = 256 << 20;
+/// Room for what the cases of a guest leave.
+const RESULT_BYTES: u64 = 1 << 30;
+
+/// A guest's memory. What its cases leave lies there until its end, and may have half of it.
+const MEMORY: &str = "1536M";
 
 /// A file that is a drive of the guest.
 #[derive(Clone, Debug)]
@@ -144,7 +147,7 @@ fn emulator(image: &Image, drives: &[Drive], words: &str, limit: Duration) -> Re
     // One processor: two guests with one each do more than one guest with two.
     command
         .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
-        .args(["-m", "512M", "-smp", "1"])
+        .args(["-m", MEMORY, "-smp", "1"])
         .args(["-no-reboot", "-nodefaults", "-display", "none"])
         .arg("-kernel")
         .arg(&image.kernel)
