@@ -62,9 +62,28 @@ fn grow(room: &Room, words: &[&str]) -> Result<String> {
     )
 }
 
+/// The kernel takes the array over and fills its third leg; then all three hold this.
+fn filled_by_kernel(case: Case, held: &'static str) -> Case {
+    case.guest(
+        "examine before
+         assemble $legs
+         settle
+         mdadm --detail $md > detail
+         stop",
+    )
+    .host(move |place| {
+        let detail = place.said("detail")?;
+        let is_whole = detail
+            .lines()
+            .any(|line| line.trim() == "Working Devices : 3");
+        ensure!(is_whole && detail.contains("State : clean"), "{detail}");
+        agree_throughout(place, "a b c", held)
+    })
+}
+
 /// heliostat gives a mirror a third leg, and the kernel fills it.
 fn more_legs() -> Case {
-    Case::new("grown-by-a-leg")
+    let case = Case::new("grown-by-a-leg")
         .legs(3, LEG_BYTES)
         .host(|place| {
             let room = place.room()?;
@@ -72,28 +91,14 @@ fn more_legs() -> Case {
             let new = place.drive("c").display().to_string();
             grow(&room, &["--legs", "3", &new])?;
             keep(place, "a b c", "a b c")
-        })
-        .guest(
-            "examine before
-             assemble $legs
-             settle
-             mdadm --detail $md > detail
-             stop",
-        )
-        .host(|place| {
-            let detail = place.said("detail")?;
-            let is_whole = detail
-                .lines()
-                .any(|line| line.trim() == "Working Devices : 3");
-            ensure!(is_whole && detail.contains("State : clean"), "{detail}");
-            agree_throughout(place, "a b c", "0..15360 a5 a5 a5")
-        })
+        });
+    filled_by_kernel(case, "0..15360 a5 a5 a5")
 }
 
 /// A mirror gets a third leg while heliostat serves it, which is killed before that one is filled;
 /// the kernel fills it.
 fn while_served() -> Case {
-    Case::new("grown-while-served")
+    let case = Case::new("grown-while-served")
         .legs(3, LEG_BYTES)
         .host(|place| {
             let room = place.room()?;
@@ -107,22 +112,8 @@ fn while_served() -> Case {
             write(place, &room, &server, "5a", 0, 1 << 10)?;
             server.kill()?;
             keep(place, "a b c", "a b c")
-        })
-        .guest(
-            "examine before
-             assemble $legs
-             settle
-             mdadm --detail $md > detail
-             stop",
-        )
-        .host(|place| {
-            let detail = place.said("detail")?;
-            let is_whole = detail
-                .lines()
-                .any(|line| line.trim() == "Working Devices : 3");
-            ensure!(is_whole && detail.contains("State : clean"), "{detail}");
-            agree_throughout(place, "a b c", "0..1024 5a 5a 5a, 1024..15360 a5 a5 a5")
-        })
+        });
+    filled_by_kernel(case, "0..1024 5a 5a 5a, 1024..15360 a5 a5 a5")
 }
 
 /// heliostat uses more of larger legs, and the kernel resyncs what is new: legs differed there.
