@@ -119,7 +119,7 @@ impl Wanted {
         }
         if new.len() > legs - before {
             return refused(&format!(
-                "it has {before} legs, and {} new ones are more than {legs} in all; 'heliostat \
+                "it has {before} legs, and with {} new ones more than {legs} in all; 'heliostat \
                  add {name} LEG{option}' adds a spare",
                 new.len()
             ));

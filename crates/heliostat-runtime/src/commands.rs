@@ -350,13 +350,20 @@ impl Handle {
             added.map_err(|RuntimeError(why)| match &new[..at] {
                 [] => RuntimeError(format!("{name} does not grow: {why}")),
                 spares => RuntimeError(format!(
-                    "{name} does not grow: {why}; spares are by now: {}",
+                    "{name} does not grow: {why}; spares by now: {}",
                     spares.join(", ")
                 )),
             })?;
         }
         for legs in before + 1..=legs {
-            self.ask_patiently(|reply| Command::Grow(legs, reply))?;
+            let grown = self.ask_patiently(|reply| Command::Grow(legs, reply));
+            grown.map_err(|RuntimeError(why)| {
+                let new = match new {
+                    [] => String::new(),
+                    new => format!("; spares by now: {}", new.join(", ")),
+                };
+                RuntimeError(format!("{why}; {name} has {} legs{new}", legs - 1))
+            })?;
         }
         for spare in self.status()?.spares {
             let renewed = self.renew_spare(&spare);
