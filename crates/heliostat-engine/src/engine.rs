@@ -199,6 +199,7 @@ impl Engine {
     pub fn follow(&mut self, before: Self) {
         self.ops_begun = before.ops_begun;
         self.hedges.follow(&before.hedges);
+        self.prefetched.follow(&before.prefetched);
         self.policy = before.policy;
         self.policy.reset(None);
         for leg in LegSet::first(self.legs.legs.len()) {

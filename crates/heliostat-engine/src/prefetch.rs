@@ -102,6 +102,11 @@ impl Prefetched {
         self.figures = PrefetchFigures::default();
     }
 
+    /// Counts on where another engine ended.
+    pub(crate) const fn follow(&mut self, before: &Self) {
+        self.figures = before.figures;
+    }
+
     /// The first run that ends behind an offset.
     fn first_behind(&self, offset: u64) -> Option<u32> {
         let before = self.by_offset.range(..=offset).next_back();
