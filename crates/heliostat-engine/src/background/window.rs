@@ -274,9 +274,12 @@ impl Engine {
                 Ok(()) => window.read.insert(leg),
                 Err(_) => window.tried.insert(leg),
             }
-            let extent = window.extent;
+            let (extent, targets) = (window.extent, window.targets);
+            // Where a page is narrowed to blocks it has been told and counted as a whole.
+            let is_part = extent.len() < LEAF_BYTES && self.is_last_look(targets);
+            let is_small = extent.len() <= LEAF_BYTES && !is_part;
             if let Err(kind) = result
-                && (extent.len() <= LEAF_BYTES || self.legs.fails_fast(leg, OpKind::Read))
+                && (is_small || self.legs.fails_fast(leg, OpKind::Read))
             {
                 self.outputs
                     .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));

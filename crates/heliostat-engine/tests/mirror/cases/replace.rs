@@ -625,6 +625,8 @@ fn of_a_page_that_cannot_be_read_a_replacement_gets_all_blocks_that_can() {
     assert_eq!(world.engine.in_sync(), set_of(&[1]));
     let bad: Vec<_> = world.engine.bad_blocks(leg(1)).ranges().collect();
     assert_eq!(bad, [9..10, 14..15]);
+    let errors = world.engine.recent_read_errors(world.now, leg(0));
+    assert_eq!(errors, 1, "the page, and not each part of it");
     for (first, sectors, is_there) in [(8, 1, true), (9, 1, false), (10, 4, true), (15, 1, true)] {
         let read = world.read(Extent::new(first * 512, sectors * 512));
         world.pump();
