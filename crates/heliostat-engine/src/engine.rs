@@ -607,7 +607,7 @@ impl Engine {
             OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
             OpOwner::Checkpoint(leg) => self.checkpoint_flushed(turn, leg, result),
             OpOwner::Moved(at) => self.moved_answered(turn, at, &op, result),
-            OpOwner::Ghost => {}
+            OpOwner::Ghost => self.ghost_answered(turn, &op, result),
         }
     }
 

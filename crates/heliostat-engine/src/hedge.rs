@@ -5,8 +5,8 @@
 //! by then: no lock, pin, bad block or resync may touch the range when the hedge is sent, and its
 //! answer heeds what was granted since as every read's does. The second leg reads into memory of
 //! its own, because the first may still write into the client's; the loser's operation ends in the
-//! queue, or is a ghost that nobody waits for. An error is no reason to hedge: it is failed over at
-//! once.
+//! queue, or is a ghost that nobody waits for, though a sector that it could not read is mended. An
+//! error is no reason to hedge: it is failed over at once.
 //!
 //! How many there may be is not for policies to say: [`Budget`].
 
@@ -19,7 +19,7 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKin
 use crate::api::{Event, Output};
 use crate::buffer::BufferSlice;
 use crate::engine::{Engine, Turn};
-use crate::legs::{NewOp, OpOwner};
+use crate::legs::{NewOp, Op, OpOwner};
 use crate::read::{Piece, PieceOwner};
 use crate::slab::Slab;
 
@@ -309,6 +309,32 @@ impl Engine {
         let before = std::mem::replace(&mut self.reads[read].memory, hedge.memory);
         self.release_buffer(before.buffer);
         self.piece_ended(turn, hedge.piece, Ok(()));
+    }
+
+    /// A leg has answered what nobody waits for any more. Where another leg was faster, that a read
+    /// has failed is all the same worth knowing: a leg that tries for seconds to read a bad sector
+    /// is never the first, and the sector would never be mended.
+    pub(crate) fn ghost_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        op: &Op,
+        result: Result<(), ErrorKind>,
+    ) {
+        let (Err(kind), leg) = (result, op.leg) else {
+            return;
+        };
+        if op.kind != OpKind::Read || !self.legs.in_sync.contains(leg) {
+            return;
+        }
+        let map = &self.config.map;
+        let Some(address) = map.array_address(leg, op.extent.offset()) else {
+            return;
+        };
+        let extent = map.first_part(Extent::new(address, op.extent.len()));
+        self.outputs
+            .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
+        self.note_read_error(turn, leg, kind);
+        self.repair_legs(turn, LegSet::from_iter([leg]), extent);
     }
 
     /// A piece does not wait any more for what it waited for: it is not looked at, and nobody waits

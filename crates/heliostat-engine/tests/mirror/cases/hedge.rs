@@ -59,7 +59,7 @@ fn the_first_leg_serves_it_if_it_is_faster_after_all() {
     assert_eq!(legs_with(&world, OpKind::Read), [0, 2]);
     end(&mut world, 0, OpKind::Read, Outcome::Good);
     assert!(is_read(&world, read));
-    end(&mut world, 2, OpKind::Read, IO);
+    end(&mut world, 2, OpKind::Read, Outcome::Good);
     assert_eq!(world.engine.hedge_figures(), figures(1, 0, 0));
     assert_eq!(world.engine.next_deadline(), None);
     world.settle();
@@ -158,6 +158,20 @@ fn what_the_second_leg_cannot_read_is_repaired() {
     assert!(is_read(&world, read));
     world.pump();
     assert_eq!(world.engine.corrected_reads(LegId::new(1)), 1);
+    world.settle();
+}
+
+#[test]
+fn what_the_first_leg_cannot_read_is_repaired_though_the_second_was_faster() {
+    let mut world = hedging(2);
+    let read = world.read(block(3));
+    world.advance(LATE);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    assert!(is_read(&world, read));
+    end(&mut world, 0, OpKind::Read, IO);
+    world.pump();
+    assert_eq!(world.engine.corrected_reads(LegId::new(0)), 1);
+    assert_eq!(world.engine.recent_read_errors(world.now, LegId::new(0)), 1);
     world.settle();
 }
 
