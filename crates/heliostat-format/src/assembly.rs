@@ -137,7 +137,7 @@ pub struct Assembly {
     /// Where members in sync may differ.
     pub resync: Resync,
     /// Whether some member holds other metadata than the freshest, or one is missing that the
-    /// freshest counts on.
+    /// freshest counts on, or one that is left out is as fresh as they are.
     pub is_uneven: bool,
 }
 
@@ -539,7 +539,14 @@ impl Assembly {
         let members = self.members.iter();
         let present = members.filter(|member| !matches!(member, Member::Missing));
         let present = present.count() + usize::from(self.replacement.is_some());
-        self.is_uneven = !in_sync.iter().all(is_alike) || counts_on.count() != present;
+        // Who is left out must not be as fresh as the others when they are written to.
+        let left_out = self.left_out.iter();
+        let left_out = left_out.map(|(index, _)| &candidates[*index].superblock);
+        let has_fresh_outsider = left_out
+            .filter(|superblock| matches!(superblock.role(), Some(Role::Active(_))))
+            .any(|superblock| superblock.events >= fresh.events);
+        self.is_uneven =
+            !in_sync.iter().all(is_alike) || counts_on.count() != present || has_fresh_outsider;
         Ok(())
     }
 }

@@ -564,6 +564,16 @@ fn a_role_that_changed_hands_is_of_the_leg_that_heard_of_it_last() {
     assert_eq!(assembly.members, [Member::InSync(0), Member::InSync(2)]);
     let failed = LeftOut::Failed { by_bitmap: true };
     assert_eq!(assembly.left_out, [(1, failed)]);
+    // The other one must not be as fresh as those that are written to.
+    legs[0].superblock.roles = legs[2].superblock.roles.clone();
+    for (behind, is_uneven) in [(1, false), (0, true)] {
+        set_events(&mut legs[0], events);
+        set_events(&mut legs[2], events);
+        set_events(&mut legs[1], events - behind);
+        let assembly = Assembly::of(&legs).unwrap();
+        assert_eq!(assembly.left_out, [(1, failed)]);
+        assert_eq!(assembly.is_uneven, is_uneven);
+    }
 }
 
 #[test]
