@@ -187,6 +187,13 @@ impl Divergence {
         }
     }
 
+    /// A leg has the role of another one, and all that it had: it is read where that one was.
+    pub(crate) fn hand_over(&mut self, leg: LegId, by: LegId) {
+        for range in self.ranges.iter_mut().filter(|range| range.pin == leg) {
+            range.pin = by;
+        }
+    }
+
     /// A leg is out; where one holder is left nothing can differ. A leg that is being rebuilt may
     /// have what it differs in already.
     pub(crate) fn leg_is_out(&mut self, map: &Map, leg: LegId, left: LegSet, rebuilding: LegSet) {

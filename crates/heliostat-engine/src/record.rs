@@ -323,6 +323,14 @@ impl Engine {
         self.record.fault_generation = keeper.log_changed();
     }
 
+    /// A write has left legs different. Where a leg is about to have another one's role, nobody
+    /// hears of the write before that is over: what is read there then may be another version.
+    pub(crate) fn answer_after_handover(&mut self) {
+        if let Some(handover) = self.handover_on_its_way() {
+            self.record.fault_generation = self.record.fault_generation.max(handover);
+        }
+    }
+
     /// No change begins before the last fault is durable.
     pub(crate) const fn begin_after_fault(&mut self) {
         self.record.begin_generation = self.record.fault_generation;

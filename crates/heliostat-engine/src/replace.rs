@@ -14,9 +14,9 @@
 //! no role then, and its number is free for the next replacement.
 //!
 //! While legs may differ, reads of some ranges go to one leg alone, which may be the old one. The
-//! commit that has the roles change hands begins only when that is over. A write that legs fail
-//! while it is on its way may leave them different all the same. Then what is read there may change
-//! once, as it may when a leg is lost.
+//! commit that has the roles change hands begins only when that is over. A write that leaves legs
+//! different while it is on its way is answered after it, because then the new leg is read where
+//! the old one was.
 
 use heliostat_format::Superblock;
 use heliostat_types::{Instant, LegId, LegSet};
@@ -103,6 +103,7 @@ impl Engine {
         self.note_replaced(leg);
         self.note_departure(leg);
         self.leave_role(leg);
+        self.divergence.hand_over(leg, by);
         self.divergence.leg_is_out(
             &self.config.map,
             leg,

@@ -605,6 +605,7 @@ impl Engine {
             self.pin_needed(aligned);
             self.divergence
                 .add(aligned, pin.expect("a leg is left, done or kept"));
+            self.answer_after_handover();
         }
         for (leg, reason) in reasons {
             if let FaultReason::FlushFailed(_) = reason {

@@ -161,6 +161,13 @@ impl Engine {
         (is_there && !has_failed).then_some((known.leg, known.by))
     }
 
+    /// The commit on its way, where it gives a leg another one's role.
+    pub(crate) fn handover_on_its_way(&self) -> Option<u64> {
+        let keeper = self.keeper.as_ref()?;
+        let is_handover = keeper.commit()?.succession.is_some();
+        is_handover.then_some(keeper.number)
+    }
+
     /// The superblock of a leg with these roles.
     pub(super) fn superblock_of(
         &self,

@@ -1,7 +1,7 @@
 //! Legs that are replaced while they serve, step by step.
 
 use heliostat_engine::{
-    AddRefusal, CopyOrder, Event, FaultReason, Layout, LegConfig, LegOp, LegState, Map, Raid10,
+    AddRefusal, CopyOrder, Event, FaultReason, Layout, LegOp, LegState, Map, Raid10,
 };
 use heliostat_format::{Features, Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind};
@@ -96,6 +96,22 @@ fn a_leg_is_replaced_and_its_number_is_free_for_the_next() {
     world.settle();
 }
 
+/// An array of this map over so many legs, and room for one more.
+fn with_room(map: Map, legs: usize) -> Setup {
+    let mut legs = vec![LEG; legs + 1];
+    for leg in &mut legs {
+        leg.data_offset_bytes = 64 << 10;
+    }
+    legs.last_mut().expect("one more").state = LegState::Missing;
+    Setup {
+        size_bytes: 128 * CHUNK,
+        map: Some(map),
+        legs,
+        meta: Some(META),
+        ..Setup::legs(1)
+    }
+}
+
 #[test]
 fn a_leg_of_raid10_is_replaced() {
     let layout = Raid10 {
@@ -105,22 +121,7 @@ fn a_leg_of_raid10_is_replaced() {
     };
     for order in [CopyOrder::Near, CopyOrder::Far, CopyOrder::Offset] {
         let layout = Layout::Raid10(Raid10 { order, ..layout });
-        let missing = LegConfig {
-            state: LegState::Missing,
-            ..LEG
-        };
-        let mut legs = vec![LEG; 4];
-        legs.push(missing);
-        for leg in &mut legs {
-            leg.data_offset_bytes = 64 << 10;
-        }
-        let setup = Setup {
-            size_bytes: 128 * CHUNK,
-            map: Some(Map::for_size(layout, 4, 128 * CHUNK).unwrap()),
-            legs,
-            meta: Some(META),
-            ..Setup::legs(1)
-        };
+        let setup = with_room(Map::for_size(layout, 4, 128 * CHUNK).unwrap(), 4);
         let mut world = World::new(setup, Box::new(First));
         world.pump();
         // The other leg with its chunks is out: they depend on this one alone.
@@ -485,27 +486,10 @@ fn a_write_that_no_leg_has_room_for_may_end_at_any_moment_of_a_handover() {
         world.pump();
         world.replace(leg(0));
         world.pump();
-        world.set_rates(u64::MAX, u64::MAX);
-        while world.engine.missing_bytes(leg(2)) != Some(0) {
-            if !world.pump_one() {
-                let deadline = world.engine.next_deadline().expect("it goes on");
-                world.now = world.now.max(deadline);
-                world.tell_deadline();
-            }
-        }
-        let events = events_on(&world, 2);
-        let write = world.write(extent);
-        let is_its = |world: &World, op: &LegOp| op.kind == OpKind::Write && !world.is_metadata(op);
-        for _ in 0..steps {
-            let others = world.find(|pending| !is_its(&world, &pending.op));
-            if let Some(&at) = others.first() {
-                world.complete(at, Outcome::Good);
-            }
-        }
-        // When the commit that is on its way is over, the next one gives the new leg the role.
-        let is_late = events_on(&world, 2) > events;
-        while let Some(&at) = world.find(|pending| is_its(&world, &pending.op)).first() {
-            world.complete(at, Outcome::Bad(ErrorKind::NoSpace));
+        let end = |_: LegId| Outcome::Bad(ErrorKind::NoSpace);
+        let (write, is_late) = write_during_handover(&mut world, extent, 2, steps, end);
+        while answer(&world, write).is_none() {
+            assert!(world.pump_one(), "{steps}");
         }
         assert_eq!(
             answer(&world, write),
@@ -519,12 +503,86 @@ fn a_write_that_no_leg_has_room_for_may_end_at_any_moment_of_a_handover() {
             late += 1;
         } else {
             early += 1;
-            let is_same = bytes_of(&mut world, extent) == seen;
-            assert!(is_same, "{steps}");
         }
+        assert!(bytes_of(&mut world, extent) == seen, "{steps}");
         world.settle();
     }
     assert!(early > 3 && late > 3, "{early}, {late}");
+}
+
+/// A new leg has everything, and while it is given its role a write is under way: its operations
+/// end so after so many steps of the others. The write, and whether the commit had begun that gives
+/// the new leg the role.
+fn write_during_handover(
+    world: &mut World,
+    extent: Extent,
+    by: usize,
+    steps: usize,
+    end: impl Fn(LegId) -> Outcome,
+) -> (u64, bool) {
+    world.set_rates(u64::MAX, u64::MAX);
+    while world.engine.missing_bytes(leg(by)) != Some(0) {
+        if !world.pump_one() {
+            let deadline = world.engine.next_deadline().expect("it goes on");
+            world.now = world.now.max(deadline);
+            world.tell_deadline();
+        }
+    }
+    let events = events_on(world, by);
+    let write = world.write(extent);
+    let is_its = |world: &World, op: &LegOp| op.kind == OpKind::Write && !world.is_metadata(op);
+    for _ in 0..steps {
+        let others = world.find(|pending| !is_its(world, &pending.op));
+        if let Some(&at) = others.first() {
+            world.complete(at, Outcome::Good);
+        }
+    }
+    // When the commit that is on its way is over, the next one gives the new leg the role.
+    let is_late = events_on(world, by) > events;
+    while let Some(&at) = world.find(|pending| is_its(world, &pending.op)).first() {
+        let outcome = end(world.pending[at].op.leg);
+        world.complete(at, outcome);
+    }
+    (write, is_late)
+}
+
+/// The same where a leg has failed a write and stays, because other chunks are on it alone: the new
+/// leg is read where the old one was, and not the one that lacks what was written.
+#[test]
+fn a_write_that_a_leg_fails_which_must_stay_is_read_from_the_new_leg_as_from_the_old_one() {
+    let layout = Layout::Raid10(Raid10 {
+        order: CopyOrder::Near,
+        copies: 2,
+        chunk_bytes: CHUNK,
+    });
+    let mut late = 0;
+    for steps in 0..40 {
+        let setup = with_room(Map::for_size(layout, 3, 128 * CHUNK).unwrap(), 3);
+        let mut world = World::new(setup, Box::new(First));
+        world.pump();
+        world.fail_leg(leg(2), FaultReason::ByHand);
+        world.pump();
+        world.set_rates(0, 1);
+        // The first chunk is on legs 0 and 1, and other chunks are on leg 1 alone.
+        let extent = Extent::new(0, CHUNK);
+        world.write(extent);
+        world.pump();
+        assert!(world.replace(leg(0)));
+        world.pump();
+        let end = |at: LegId| if at == leg(1) { IO } else { Outcome::Good };
+        let (write, is_late) = write_during_handover(&mut world, extent, 3, steps, end);
+        late += u32::from(is_late);
+        let seen = bytes_of(&mut world, extent);
+        while answer(&world, write).is_none() {
+            assert!(world.pump_one(), "{steps}");
+        }
+        assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)), "{steps}");
+        finish(&mut world);
+        assert_eq!(world.engine.in_sync(), set_of(&[1, 3]), "{steps}");
+        assert!(bytes_of(&mut world, extent) == seen, "{steps}");
+        world.settle();
+    }
+    assert!(late > 3, "{late}");
 }
 
 fn events_on(world: &World, index: usize) -> u64 {
