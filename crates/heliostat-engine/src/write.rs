@@ -529,18 +529,22 @@ impl Engine {
 
     /// Which of the legs that `failed` are to go. Where none is `done`, legs that are full are not
     /// to blame, and of others one is kept: the one that reads have seen, or one that is only full,
-    /// or the first. A leg that is being rebuilt is no reason to keep another, and is itself kept
-    /// only with others that are full.
+    /// or the first; not one that a flush has failed on and that can be spared, because it may have
+    /// lost more than this. A leg that is being rebuilt is no reason to keep another, and is itself
+    /// kept only with others that are full.
     fn verdict(&self, index: u32, failed: LegSet, done: LegSet) -> Verdict {
         let write = &self.writes[index];
         let full: LegSet = failed.iter().filter(|leg| write.is_full(*leg)).collect();
         let readable = full.intersection(self.legs.in_sync);
         let seen = self.seen(index);
         let keeper = if done.is_empty() {
-            let keeper = seen.filter(|leg| failed.contains(*leg));
+            let lossy = self.lossy().intersection(failed);
+            let readable = readable.difference(lossy);
+            let keeper = seen.filter(|leg| failed.difference(lossy).contains(*leg));
             keeper
                 .or_else(|| readable.difference(self.legs.write_mostly).lowest())
                 .or_else(|| readable.lowest())
+                .or_else(|| self.legs.readable(write.holders, lossy).lowest())
                 .or_else(|| self.legs.readable(write.holders, LegSet::EMPTY).lowest())
         } else {
             None
@@ -557,6 +561,16 @@ impl Engine {
                 .union(to_blame.intersection(self.legs.rebuilding)),
             keeper,
         }
+    }
+
+    /// Legs that may have lost what was answered, and that every byte can do without.
+    fn lossy(&self) -> LegSet {
+        let in_sync = self.legs.in_sync.iter();
+        let lossy = in_sync.filter(|leg| {
+            let has_lost = self.legs.legs[leg.index()].flush_failed;
+            has_lost && !self.spare(LegSet::from_iter([*leg])).is_empty()
+        });
+        lossy.collect()
     }
 
     /// The leg that reads beside a write have seen, or reads before it where legs differed already.

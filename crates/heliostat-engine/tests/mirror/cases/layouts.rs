@@ -9,7 +9,7 @@ use crate::world::{Outcome, Reply, Setup, World};
 
 const CHUNK: u64 = 4096;
 
-fn laid_out(layout: &str, legs: usize, size_bytes: u64) -> World {
+fn setup(layout: &str, legs: usize, size_bytes: u64) -> Setup {
     let Ok(Layout::Raid10(raid10)) = Layout::parse(layout) else {
         panic!("{layout} is a layout of RAID10");
     };
@@ -18,11 +18,21 @@ fn laid_out(layout: &str, legs: usize, size_bytes: u64) -> World {
         ..raid10
     };
     let map = Map::for_size(Layout::Raid10(raid10), legs, size_bytes).unwrap();
-    let setup = Setup {
+    Setup {
         size_bytes,
         map: Some(map),
         ..Setup::legs(legs)
-    };
+    }
+}
+
+fn laid_out(layout: &str, legs: usize, size_bytes: u64) -> World {
+    World::new(setup(layout, legs, size_bytes), Box::new(First))
+}
+
+/// The same, where legs are flushed after a write with FUA.
+fn laid_out_without_fua(layout: &str, legs: usize, size_bytes: u64) -> World {
+    let mut setup = setup(layout, legs, size_bytes);
+    setup.legs.iter_mut().for_each(|leg| leg.fua = false);
     World::new(setup, Box::new(First))
 }
 
@@ -78,6 +88,26 @@ fn a_write_goes_to_the_holders_of_each_chunk() {
     assert_eq!(legs_with(&world, OpKind::Write), [0, 2, 0, 1, 1, 2]);
     world.pump();
     assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_leg_that_fails_a_flush_and_can_be_spared_costs_no_more_than_its_write() {
+    let mut world = laid_out_without_fua("near=2", 5, 80 << 10);
+    fail(&mut world, 2);
+    // Chunk 0 is on legs 0 and 1, and of chunk 3 only leg 1 is left.
+    let allocated = world.alloc(chunk(0)).expect("there is memory");
+    let write = world.send(allocated, true);
+    deliver_all(&mut world);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Flush, Outcome::Bad(ErrorKind::Io));
+    end(&mut world, 1, OpKind::Write, Outcome::Bad(ErrorKind::Io));
+    assert_eq!(world.in_sync(), [1, 3, 4]);
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    let flush = world.flush();
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE, "all else is on other legs");
     world.settle();
 }
 
