@@ -47,7 +47,8 @@ struct Log {
     written: Vec<u8>,
     /// Those that the commit on its way puts there.
     pending: Option<Vec<u8>>,
-    /// A commit that was to put others there has failed: the leg may have them all the same.
+    /// They may not be there durably, or others may: a commit that was to put others there has
+    /// failed, or the leg was just taken in.
     is_doubtful: bool,
     /// Whether its superblock says that there is something in it.
     is_told: bool,
@@ -112,6 +113,7 @@ impl Log {
             let inserted = bad.insert(sectors_of(blocks));
             inserted.expect("there is room for what one log has");
         }
+        let is_told = superblock.features.contains(Features::BAD_BLOCKS);
         let address = superblock.bad_blocks_sector();
         let address = address.and_then(|sector| sector.checked_mul(SECTOR_BYTES));
         let size_bytes = u64::from(superblock.bad_blocks_size_sectors) * SECTOR_BYTES;
@@ -121,7 +123,9 @@ impl Log {
             written: read.as_read(),
             logged,
             data_sectors,
-            is_told: superblock.features.contains(Features::BAD_BLOCKS),
+            is_told,
+            // What was read may be in a cache of the leg alone.
+            is_doubtful: is_told,
             address: address.filter(is_whole).filter(|_| size_bytes > 0),
             ..Self::none()
         }

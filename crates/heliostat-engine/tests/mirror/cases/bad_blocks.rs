@@ -1,6 +1,8 @@
 //! Bad blocks, step by step.
 
-use heliostat_engine::{CopyOrder, Event, FaultReason, Layout, LegConfig, LegState, Map, Raid10};
+use heliostat_engine::{
+    CopyOrder, Event, FaultReason, Layout, LegConfig, LegOp, LegState, Map, Raid10,
+};
 use heliostat_format::BitmapBits;
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind};
 
@@ -253,6 +255,40 @@ fn a_log_forgets_a_block_once_it_was_written_and_flushed() {
     let flush = world.flush();
     world.pump();
     assert_eq!(answer(&world, flush), DONE);
+    assert!(logged(&world, 1).is_empty());
+    world.settle();
+}
+
+/// What is read of a log when its leg comes back may be in a cache alone.
+#[test]
+fn a_log_that_was_being_emptied_is_empty_before_its_leg_says_so() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 8..9);
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    world.legs[1].stuck.clear();
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    world.flush();
+    let is_log = |op: &LegOp| op.leg == LegId::new(1) && op.kind == OpKind::Write;
+    let log = loop {
+        if let Some(&at) = world.find(|pending| is_log(&pending.op)).first() {
+            break at;
+        }
+        assert!(world.pump_one());
+    };
+    let at = usize::try_from(world.pending[log].op.extent.offset()).unwrap();
+    world.complete(log, IO);
+    world.pump();
+    assert_eq!(world.in_sync(), [0]);
+    world.legs[1].data[at..at + 4096].fill(0xff);
+    assert_eq!(logged(&world, 1), [(8, 9)]);
+    let back = LegId::new(1);
+    let superblock = world.superblock_on(back).unwrap();
+    let missed = world.engine.missed_by(&superblock);
+    assert!(world.add_leg(back, None, missed));
+    world.pump();
+    world.finish_background();
     assert!(logged(&world, 1).is_empty());
     world.settle();
 }
