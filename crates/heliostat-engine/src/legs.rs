@@ -569,6 +569,8 @@ impl Engine {
         self.note_departure(leg);
         if self.config.map.twin_of(leg).is_some() {
             self.leave_role(leg);
+            // No leg may be missing now.
+            self.sweep_later(turn);
         }
         let was_divergent = !self.divergence.is_empty();
         self.divergence.leg_is_out(

@@ -3,7 +3,7 @@
 use heliostat_engine::{
     AddRefusal, CopyOrder, Event, FaultReason, Layout, LegOp, LegState, Map, Raid10,
 };
-use heliostat_format::{Features, Role, Superblock};
+use heliostat_format::{BitmapBits, Features, Role, Superblock};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, LegSet, OpKind};
 
 use super::metadata::{META, new_world, setup};
@@ -224,6 +224,28 @@ fn where_the_new_leg_fails_the_old_one_stays() {
     assert!(world.replace(leg(1)), "another one");
     finish(&mut world);
     assert_eq!(world.engine.in_sync(), set_of(&[0, 2]));
+    world.settle();
+}
+
+#[test]
+fn where_the_new_leg_fails_bits_are_cleared_again() {
+    let mut world = slow_mirror(2);
+    world.replace(leg(1));
+    world.pump();
+    world.write(Extent::new(0, CHUNK));
+    world.pump();
+    let set = |world: &World| world.engine.bitmap().map(BitmapBits::count_set);
+    for _ in 0..4 {
+        world.advance(Duration::from_secs(10));
+        world.pump();
+    }
+    assert_eq!(set(&world), Some(1), "a leg is being filled");
+    world.fail_leg(leg(2), FaultReason::ByHand);
+    for _ in 0..4 {
+        world.advance(Duration::from_secs(10));
+        world.pump();
+    }
+    assert_eq!(set(&world), Some(0));
     world.settle();
 }
 
