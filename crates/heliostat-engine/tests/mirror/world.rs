@@ -636,6 +636,7 @@ impl World {
                     format!("{leg} is replaced by one that is not whole")
                 });
                 self.judge_replaced(leg);
+                self.note_lost_with(leg);
                 self.legs[leg.index()].faulted = true;
                 self.forget_failed();
             }
