@@ -53,6 +53,27 @@ const TOLD_MAX: u64 = 16;
 /// The rate that people are shown is that of the last few of these.
 const METER_EVERY: Duration = Duration::from_ms(500);
 
+/// Whether a window was tried before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// It was not.
+    Not,
+    /// It was, alone or as part of a larger one.
+    Tried,
+    /// The same, and people were told that it could not be read, which was counted.
+    Told,
+}
+
+impl Before {
+    /// The same of what is tried once more.
+    const fn again(self) -> Self {
+        match self {
+            Self::Not | Self::Tried => Self::Tried,
+            Self::Told => Self::Told,
+        }
+    }
+}
+
 /// A job under way.
 #[derive(Debug)]
 struct Job {
@@ -60,7 +81,7 @@ struct Job {
     /// In array addresses; not used by a rebuild, which has one for each leg.
     cursor: u64,
     /// Windows that have to be done again, of the array.
-    retries: Vec<Extent>,
+    retries: Vec<(Extent, Before)>,
     total_bytes: u64,
     done_bytes: u64,
     copied_bytes: u64,
@@ -189,7 +210,7 @@ impl Background {
                 self.at_leg[leg] -= 1;
                 self.had_at[leg] = now;
             }
-            OpOwner::Ghost
+            OpOwner::Ghost { .. }
             | OpOwner::Moved(_)
             | OpOwner::Rejoin(_)
             | OpOwner::Checkpoint(_)
@@ -359,7 +380,7 @@ impl Engine {
     fn settled_up_to(&self, job: &Job) -> u64 {
         let windows = self.background.windows.iter().map(|(_, window)| window);
         let ours = windows.filter(|window| window.kind == job.kind);
-        let retries = job.retries.iter().map(|extent| extent.offset());
+        let retries = job.retries.iter().map(|(extent, _)| extent.offset());
         let open = ours.map(|window| window.extent.offset()).chain(retries);
         open.min().unwrap_or(job.cursor).min(job.cursor)
     }
@@ -406,8 +427,8 @@ impl Engine {
                 return;
             }
             match self.next_window() {
-                Some((extent, is_retry)) => {
-                    if !self.begin_window(turn, extent, is_retry) {
+                Some((extent, before)) => {
+                    if !self.begin_window(turn, extent, before) {
                         return;
                     }
                 }
@@ -516,12 +537,12 @@ impl Engine {
         true
     }
 
-    /// What the job does next, and whether that was tried before. In whole blocks, of one chunk,
+    /// What the job does next, and what was done of it before. In whole blocks, of one chunk,
     /// and in one range of legs that differ or in none.
-    fn next_window(&mut self) -> Option<(Extent, bool)> {
+    fn next_window(&mut self) -> Option<(Extent, Before)> {
         let job = self.background.job.as_mut().expect("it is under way");
-        if let Some(&extent) = job.retries.last() {
-            return Some((extent, true));
+        if let Some(&retry) = job.retries.last() {
+            return Some(retry);
         }
         let cursor = job.cursor;
         let extent = match job.kind {
@@ -542,7 +563,7 @@ impl Engine {
         let border = (extent.offset() / len_max + 1) * len_max;
         let extent = Extent::from_range(extent.offset(), extent.end().min(border));
         let extent = self.config.map.first_part(extent);
-        Some((extent.split_at(self.uniform_len(extent)).0, false))
+        Some((extent.split_at(self.uniform_len(extent)).0, Before::Not))
     }
 
     /// How much of `extent`, from its start on, is pinned to one leg or to none.
@@ -561,7 +582,7 @@ impl Engine {
     }
 
     /// Begins a window, if it may now.
-    fn begin_window(&mut self, turn: &mut Turn<'_>, extent: Extent, is_retry: bool) -> bool {
+    fn begin_window(&mut self, turn: &mut Turn<'_>, extent: Extent, before: Before) -> bool {
         let job = self.background.job.as_ref().expect("it is under way");
         let kind = job.kind;
         let holders = self.config.map.holders(extent.offset());
@@ -597,15 +618,15 @@ impl Engine {
         };
         self.background.pace.begun(turn.now, extent.len());
         let job = self.background.job.as_mut().expect("it is under way");
-        if is_retry {
-            job.retries.pop();
-        } else {
+        if before == Before::Not {
             job.cursor = extent.end();
             if kind == BackgroundKind::Rebuild {
                 self.note_begun(extent);
             }
+        } else {
+            job.retries.pop();
         }
-        self.open_window(turn, kind, extent, memory);
+        self.open_window(turn, kind, (extent, before), memory);
         true
     }
 

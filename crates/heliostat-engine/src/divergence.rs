@@ -187,7 +187,8 @@ impl Divergence {
         }
     }
 
-    /// A leg has the role of another one, and all that it had: it is read where that one was.
+    /// A leg has the role of another one: it is read where that one was. What that one was written
+    /// well it was as well.
     pub(crate) fn hand_over(&mut self, leg: LegId, by: LegId) {
         for range in self.ranges.iter_mut().filter(|range| range.pin == leg) {
             range.pin = by;

@@ -225,7 +225,8 @@ impl Engine {
                 if let OpOwner::Status { status, part } = op.owner {
                     self.status_answered(status, part, result);
                 } else {
-                    assert_eq!(op.owner, OpOwner::Ghost, "only a query has runs");
+                    let is_ghost = matches!(op.owner, OpOwner::Ghost { .. });
+                    assert!(is_ghost, "only a query has runs");
                 }
             }
             Input::Persisted { generation } => self.persisted(turn, generation),
@@ -607,7 +608,8 @@ impl Engine {
             OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
             OpOwner::Checkpoint(leg) => self.checkpoint_flushed(turn, leg, result),
             OpOwner::Moved(at) => self.moved_answered(turn, at, &op, result),
-            OpOwner::Ghost => self.ghost_answered(turn, &op, result),
+            OpOwner::Ghost { is_loser: true } => self.loser_answered(turn, &op, result),
+            OpOwner::Ghost { is_loser: false } => {}
         }
     }
 
@@ -655,7 +657,7 @@ impl Engine {
     /// for ever.
     fn is_kept_by_ghosts(&self) -> bool {
         let is_out = |leg| !self.legs.writable().contains(leg);
-        let is_kept = |op: &Op| op.owner == OpOwner::Ghost && is_out(op.leg);
+        let is_kept = |op: &Op| matches!(op.owner, OpOwner::Ghost { .. }) && is_out(op.leg);
         let ghosts = self.ops.iter().filter(|(_, op)| is_kept(op));
         let kept: BTreeSet<BufferId> = ghosts
             .filter_map(|(_, op)| Some(op.memory?.buffer))

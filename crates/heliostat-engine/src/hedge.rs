@@ -302,7 +302,7 @@ impl Engine {
             return self.release_buffer(hedge.memory.buffer);
         }
         self.hedges.figures.won += 1;
-        self.abandon_ops_of(OpOwner::Piece(hedge.piece));
+        self.abandon_loser(OpOwner::Piece(hedge.piece));
         let PieceOwner::Read(read) = self.pieces[hedge.piece].owner else {
             unreachable!("clients' reads are hedged");
         };
@@ -311,10 +311,10 @@ impl Engine {
         self.piece_ended(turn, hedge.piece, Ok(()));
     }
 
-    /// A leg has answered what nobody waits for any more. Where another leg was faster, that a read
-    /// has failed is all the same worth knowing: a leg that tries for seconds to read a bad sector
-    /// is never the first, and the sector would never be mended.
-    pub(crate) fn ghost_answered(
+    /// A leg has answered a read that another leg was faster with. That it failed is worth knowing
+    /// all the same: a leg that tries for seconds to read a bad sector is never the first, and the
+    /// sector would never be mended.
+    pub(crate) fn loser_answered(
         &mut self,
         turn: &mut Turn<'_>,
         op: &Op,
@@ -323,14 +323,17 @@ impl Engine {
         let (Err(kind), leg) = (result, op.leg) else {
             return;
         };
-        if op.kind != OpKind::Read || !self.legs.in_sync.contains(leg) {
-            return;
-        }
         let map = &self.config.map;
-        let Some(address) = map.array_address(leg, op.extent.offset()) else {
+        let address = map.array_address(leg, op.extent.offset());
+        let (true, Some(address)) = (self.legs.in_sync.contains(leg), address) else {
             return;
         };
         let extent = map.first_part(Extent::new(address, op.extent.len()));
+        let mut out = self.bad_legs(extent);
+        out.insert(leg);
+        if self.good_holders(extent).difference(out).is_empty() {
+            return; // Who was faster is out by now.
+        }
         self.outputs
             .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
         self.note_read_error(turn, leg, kind);
@@ -366,6 +369,21 @@ impl Engine {
         let ops = self.ops.iter().filter(|(_, op)| op.owner == owner);
         let ops: Vec<u32> = ops.map(|(index, _)| index).collect();
         self.abandon_ops(&ops);
+    }
+
+    /// Another leg was faster with a read: nobody waits for these operations any more.
+    fn abandon_loser(&mut self, owner: OpOwner) {
+        let ops = self.ops.iter_mut();
+        let late = ops.filter(|op| op.owner == owner && op.dispatched.is_some());
+        late.for_each(|op| op.owner = OpOwner::Ghost { is_loser: true });
+        self.abandon_ops_of(owner);
+    }
+
+    /// The first leg has served a piece.
+    pub(crate) fn hedge_lost_race(&mut self, piece: u32) {
+        if let Some(hedge) = self.pieces[piece].hedge {
+            self.abandon_loser(OpOwner::Hedge(hedge));
+        }
     }
 
     /// Shows these legs as candidates for a read.

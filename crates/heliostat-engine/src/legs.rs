@@ -71,7 +71,10 @@ pub(crate) enum OpOwner {
     /// The flush of a leg that is being rebuilt, before it says how far it is.
     Checkpoint(LegId),
     /// Nobody's any more.
-    Ghost,
+    Ghost {
+        /// Another leg was faster with a read, and that this one fails it counts.
+        is_loser: bool,
+    },
 }
 
 /// One operation at a leg.
@@ -89,7 +92,7 @@ pub(crate) struct Op {
     /// When it was handed to the leg.
     pub(crate) assigned: Instant,
     /// When the device got it; `None` while it waits in the queue.
-    dispatched: Option<Instant>,
+    pub(crate) dispatched: Option<Instant>,
 }
 
 /// What is to be done, before it is an operation.
@@ -379,7 +382,7 @@ impl Orphans {
     /// A piece waited for an operation of this leg that is nobody's now.
     pub(crate) fn add(&mut self, leg: LegId, piece: LostPiece) {
         self.lost.push(piece);
-        self.owners.push((leg, OpOwner::Ghost));
+        self.owners.push((leg, OpOwner::Ghost { is_loser: false }));
     }
 }
 
@@ -572,21 +575,23 @@ impl Engine {
             // No leg may be missing now.
             self.sweep_later(turn);
         }
-        let was_divergent = !self.divergence.is_empty();
-        self.divergence.leg_is_out(
-            &self.config.map,
-            leg,
-            self.legs.in_sync,
-            self.legs.rebuilding,
-        );
-        if was_divergent && self.divergence.is_empty() {
-            self.clean_later(turn);
-        }
+        self.differs_without(turn, leg);
         if is_in_sync {
             self.copy_unequal_again();
             self.hold_readers_of_edges();
         }
         self.orphan_ops(leg);
+    }
+
+    /// A leg is out: where one is left nothing differs.
+    pub(crate) fn differs_without(&mut self, turn: &Turn<'_>, leg: LegId) {
+        let was_divergent = !self.divergence.is_empty();
+        let (map, legs) = (&self.config.map, &self.legs);
+        let divergence = &mut self.divergence;
+        divergence.leg_is_out(map, leg, legs.in_sync, legs.rebuilding);
+        if was_divergent && divergence.is_empty() {
+            self.clean_later(turn);
+        }
     }
 
     /// The last leg of some bytes stays whatever it does; people are told once.
@@ -617,7 +622,7 @@ impl Engine {
                     OpOwner::Piece(_)
                     | OpOwner::Hedge(_)
                     | OpOwner::Prefetch(_)
-                    | OpOwner::Ghost => {}
+                    | OpOwner::Ghost { .. } => {}
                     OpOwner::Write(write)
                     | OpOwner::WriteFlush(write)
                     | OpOwner::Sweep { write, .. } => self.write_op_ended(turn, write, leg),
@@ -667,7 +672,7 @@ impl Engine {
         for &index in ops {
             let op = &mut self.ops[index];
             if op.dispatched.is_some() {
-                op.owner = OpOwner::Ghost;
+                op.owner = OpOwner::Ghost { is_loser: false };
                 continue;
             }
             let op = self.ops.remove(index);

@@ -75,7 +75,8 @@ pub struct Metadata {
     /// Where the legs may differ.
     pub unequal: Unequal,
     /// Whether some leg holds another bitmap or another count of events than the others, or a leg
-    /// that should be there is not: then all of it is written anew before anything else.
+    /// that should be there is not, or one that is left out is as fresh: then all of it is written
+    /// anew before anything else.
     pub is_uneven: bool,
     /// The time since 1970 at [`Instant::ZERO`](heliostat_types::Instant::ZERO).
     pub unix_time: Duration,

@@ -548,6 +548,7 @@ impl Engine {
     ) {
         let Err(kind) = result else {
             if self.heeds_pins(index, leg) {
+                self.hedge_lost_race(index);
                 return self.piece_ended(turn, index, Ok(()));
             }
             return self.place(turn, index);

@@ -275,9 +275,11 @@ impl Engine {
 
     /// Whether a write may be answered now. Otherwise it is told later.
     pub(crate) fn may_answer_write(&mut self, write: u32) -> bool {
-        let may = self.are_faults_durable();
+        let told_by = self.writes[write].told_by;
+        let generation = self.record.fault_generation.max(told_by);
+        let may = self.record.durable_generation >= generation;
         if !may {
-            self.hold(self.record.fault_generation, Held::WriteAnswer(write));
+            self.hold(generation, Held::WriteAnswer(write));
         }
         may
     }
@@ -321,14 +323,6 @@ impl Engine {
     pub(crate) fn record_bad_blocks(&mut self) {
         let keeper = self.keeper.as_mut().expect("only metadata has a log");
         self.record.fault_generation = keeper.log_changed();
-    }
-
-    /// A write has left legs different. Where a leg is about to have another one's role, nobody
-    /// hears of the write before that is over: what is read there then may be another version.
-    pub(crate) fn answer_after_handover(&mut self) {
-        if let Some(handover) = self.handover_on_its_way() {
-            self.record.fault_generation = self.record.fault_generation.max(handover);
-        }
     }
 
     /// No change begins before the last fault is durable.

@@ -15,8 +15,9 @@
 //!
 //! While legs may differ, reads of some ranges go to one leg alone, which may be the old one. The
 //! commit that has the roles change hands begins only when that is over. A write that leaves legs
-//! different while it is on its way is answered after it, because then the new leg is read where
-//! the old one was.
+//! different while it is on its way is answered after it, because the new leg is read then where
+//! the old one was, and may hold another part of it: so what is read there may change once before
+//! the answer, as it may when a leg is lost, and not after it.
 
 use heliostat_format::Superblock;
 use heliostat_types::{Instant, LegId, LegSet};
@@ -95,7 +96,7 @@ impl Engine {
     }
 
     /// It is on record that a leg has the role of this one, which is out.
-    pub(crate) fn leave_to(&mut self, leg: LegId, by: LegId) {
+    fn leave_to(&mut self, turn: &Turn<'_>, leg: LegId, by: LegId) {
         self.legs.take_out(&self.config.map, leg);
         self.policy.on_leg_state(leg, false);
         self.outputs
@@ -104,12 +105,7 @@ impl Engine {
         self.note_departure(leg);
         self.leave_role(leg);
         self.divergence.hand_over(leg, by);
-        self.divergence.leg_is_out(
-            &self.config.map,
-            leg,
-            self.legs.in_sync,
-            self.legs.rebuilding,
-        );
+        self.differs_without(turn, leg);
         self.orphan_ops(leg);
     }
 
@@ -133,7 +129,7 @@ impl Engine {
         self.outputs
             .push_back(Output::Event(Event::LegInSync { leg }));
         if let Some(before) = self.config.map.twin_of(leg) {
-            self.leave_to(before, leg);
+            self.leave_to(turn, before, leg);
         }
     }
 }

@@ -69,6 +69,8 @@ pub(crate) struct Write {
     pub(crate) bad: Vec<(LegId, Extent)>,
     /// How each of them failed.
     reasons: [Option<FaultReason>; LEGS_MAX],
+    /// The record that is durable before the client hears of it, besides that of who is out.
+    pub(crate) told_by: u64,
     /// Why an edge could not be read.
     error: Option<ErrorKind>,
     result: Result<Answer, ErrorKind>,
@@ -346,7 +348,7 @@ impl Engine {
             | OpOwner::Rejoin(_)
             | OpOwner::Checkpoint(_)
             | OpOwner::Moved(_)
-            | OpOwner::Ghost => unreachable!("only operations of changes come here"),
+            | OpOwner::Ghost { .. } => unreachable!("only operations of changes come here"),
         };
         let is_done = match result {
             Ok(()) => !self.go_on_writing(turn, op, index),
@@ -538,14 +540,13 @@ impl Engine {
         let readable = full.intersection(self.legs.in_sync);
         let seen = self.seen(index);
         let keeper = if done.is_empty() {
-            let lossy = self.lossy().intersection(failed);
+            let lossy = self.lossy(failed);
             let readable = readable.difference(lossy);
             let keeper = seen.filter(|leg| failed.difference(lossy).contains(*leg));
             keeper
                 .or_else(|| readable.difference(self.legs.write_mostly).lowest())
                 .or_else(|| readable.lowest())
                 .or_else(|| self.legs.readable(write.holders, lossy).lowest())
-                .or_else(|| self.legs.readable(write.holders, LegSet::EMPTY).lowest())
         } else {
             None
         };
@@ -563,14 +564,19 @@ impl Engine {
         }
     }
 
-    /// Legs that may have lost what was answered, and that every byte can do without.
-    fn lossy(&self) -> LegSet {
-        let in_sync = self.legs.in_sync.iter();
-        let lossy = in_sync.filter(|leg| {
+    /// Of the legs that failed a write, those that may have lost what was answered before, where
+    /// another one has not, and every byte can do without them.
+    fn lossy(&self, failed: LegSet) -> LegSet {
+        let in_sync = failed.intersection(self.legs.in_sync);
+        let lossy = in_sync.iter().filter(|leg| {
             let has_lost = self.legs.legs[leg.index()].flush_failed;
             has_lost && !self.spare(LegSet::from_iter([*leg])).is_empty()
         });
-        lossy.collect()
+        let lossy: LegSet = lossy.collect();
+        if lossy == in_sync {
+            return LegSet::EMPTY;
+        }
+        lossy
     }
 
     /// The leg that reads beside a write have seen, or reads before it where legs differed already.
@@ -619,7 +625,7 @@ impl Engine {
             self.pin_needed(aligned);
             self.divergence
                 .add(aligned, pin.expect("a leg is left, done or kept"));
-            self.answer_after_handover();
+            self.writes[index].told_by = self.handover_on_its_way().unwrap_or(0);
         }
         for (leg, reason) in reasons {
             if let FaultReason::FlushFailed(_) = reason {
@@ -709,6 +715,7 @@ impl Write {
             failed: LegSet::EMPTY,
             bad: Vec::new(),
             reasons: [None; LEGS_MAX],
+            told_by: 0,
             error: None,
             result: Ok(Answer::Done),
         }

@@ -358,11 +358,16 @@ impl Handle {
         for legs in before + 1..=legs {
             let grown = self.ask_patiently(|reply| Command::Grow(legs, reply));
             grown.map_err(|RuntimeError(why)| {
-                let new = match new {
-                    [] => String::new(),
-                    new => format!("; spares by now: {}", new.join(", ")),
-                };
-                RuntimeError(format!("{why}; {name} has {} legs{new}", legs - 1))
+                let now = self.status().ok();
+                let now = now.map(|now| match &now.spares[..] {
+                    [] => format!("; {name} has {} legs", now.legs.len()),
+                    spares => format!(
+                        "; {name} has {} legs, and these spares: {}",
+                        now.legs.len(),
+                        spares.join(", ")
+                    ),
+                });
+                RuntimeError(format!("{why}{}", now.unwrap_or_default()))
             })?;
         }
         for spare in self.status()?.spares {

@@ -20,7 +20,8 @@ impl Engine {
         let holders = self.config.map.holders(extent.offset());
         let here = holders.intersection(self.legs.in_sync);
         let is_bad = here.difference(self.bad_legs(extent)).is_empty();
-        if self.is_last_look(targets) && !is_bad && extent.len() > self.block_bytes() {
+        let is_last_look = targets.iter().any(|leg| self.is_replacement(leg));
+        if is_last_look && !is_bad && extent.len() > self.block_bytes() {
             // The leg that goes may be the only one that has the rest of it.
             return self.halve_window(turn, index);
         }
@@ -50,11 +51,6 @@ impl Engine {
                 self.leave_unreadable(turn, index);
             }
         }
-    }
-
-    /// Whether a leg goes when these have what they miss.
-    pub(super) fn is_last_look(&self, targets: LegSet) -> bool {
-        targets.iter().any(|leg| self.is_replacement(leg))
     }
 
     /// People are told of bytes that nobody has.

@@ -8,7 +8,7 @@
 
 use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
 
-use super::{Background, BackgroundKind, LEAF_BYTES};
+use super::{Background, BackgroundKind, Before, LEAF_BYTES};
 use crate::api::{Event, FaultReason, Output};
 use crate::buffer::{BufferId, BufferSlice};
 use crate::change::whole;
@@ -38,6 +38,7 @@ pub(super) enum Stage {
 pub(crate) struct Window {
     pub(super) kind: BackgroundKind,
     pub(super) extent: Extent,
+    before: Before,
     lock: u32,
     pub(super) stage: Stage,
     /// One, or for a scrub one for each leg that is read.
@@ -105,7 +106,7 @@ impl Engine {
         &mut self,
         turn: &mut Turn<'_>,
         kind: BackgroundKind,
-        extent: Extent,
+        (extent, before): (Extent, Before),
         memory: Vec<BufferSlice>,
     ) {
         let background = &mut self.background;
@@ -114,6 +115,7 @@ impl Engine {
         let index = background.windows.insert(Window {
             kind,
             extent,
+            before,
             lock: 0,
             stage: Stage::Waiting,
             memory,
@@ -148,7 +150,8 @@ impl Engine {
         let (extent, rest) = whole.split_at(self.uniform_len(whole));
         let kind = self.background.window(index).kind;
         if !rest.is_empty() {
-            self.background.job_of(kind).retries.push(rest);
+            let before = self.background.window(index).before.again();
+            self.background.job_of(kind).retries.push((rest, before));
             self.shorten(index, extent);
         }
         match kind {
@@ -274,12 +277,11 @@ impl Engine {
                 Ok(()) => window.read.insert(leg),
                 Err(_) => window.tried.insert(leg),
             }
-            let (extent, targets) = (window.extent, window.targets);
-            // Where a page is narrowed to blocks it has been told and counted as a whole.
-            let is_part = extent.len() < LEAF_BYTES && self.is_last_look(targets);
-            let is_small = extent.len() <= LEAF_BYTES && !is_part;
+            let extent = window.extent;
+            // A page that is narrowed to blocks is told and counted as a whole.
+            let is_new = extent.len() <= LEAF_BYTES && window.before != Before::Told;
             if let Err(kind) = result
-                && (is_small || self.legs.fails_fast(leg, OpKind::Read))
+                && (is_new || self.legs.fails_fast(leg, OpKind::Read))
             {
                 self.outputs
                     .push_back(Output::Event(Event::ReadFailedOver { leg, extent, kind }));
@@ -551,8 +553,8 @@ impl Engine {
     /// To be done again from the start, in other memory.
     pub(super) fn retry_window(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window_mut(index);
-        let (kind, extent) = (window.kind, window.extent);
-        self.background.job_of(kind).retries.push(extent);
+        let (kind, extent, before) = (window.kind, window.extent, window.before.again());
+        self.background.job_of(kind).retries.push((extent, before));
         self.drop_window(turn, index);
     }
 
@@ -560,6 +562,12 @@ impl Engine {
     pub(crate) fn halve_window(&mut self, turn: &mut Turn<'_>, index: u32) {
         let window = self.background.window(index);
         let (kind, extent) = (window.kind, window.extent);
+        let was_told = extent.len() <= LEAF_BYTES && !window.tried.is_empty();
+        let before = if was_told {
+            Before::Told
+        } else {
+            window.before.again()
+        };
         let whole = if extent.len() > LEAF_BYTES {
             LEAF_BYTES
         } else {
@@ -567,8 +575,9 @@ impl Engine {
         };
         let half = (extent.len() / 2).next_multiple_of(whole);
         let (first, second) = extent.split_at(half.min(extent.len()));
+        let parts = [second, first].into_iter().filter(|part| !part.is_empty());
         let retries = &mut self.background.job_of(kind).retries;
-        retries.extend([second, first].into_iter().filter(|part| !part.is_empty()));
+        retries.extend(parts.map(|part| (part, before)));
         self.drop_window(turn, index);
     }
 

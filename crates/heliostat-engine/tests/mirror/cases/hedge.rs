@@ -176,6 +176,24 @@ fn what_the_first_leg_cannot_read_is_repaired_though_the_second_was_faster() {
 }
 
 #[test]
+fn a_sector_that_neither_leg_can_read_counts_once_for_each() {
+    let mut world = hedging(2);
+    let read = world.read(block(3));
+    world.advance(LATE);
+    end(&mut world, 0, OpKind::Read, IO);
+    // The second leg is asked anew, with the hedge still under way.
+    assert_eq!(legs_with(&world, OpKind::Read), [1, 1]);
+    for _ in 0..2 {
+        end(&mut world, 1, OpKind::Read, IO);
+    }
+    world.pump();
+    assert_eq!(answer(&world, read), Some(&Err(ErrorKind::Io)));
+    let errors = |leg| world.engine.recent_read_errors(world.now, LegId::new(leg));
+    assert_eq!([errors(0), errors(1)], [1, 1]);
+    world.settle();
+}
+
+#[test]
 fn an_error_of_the_first_leg_begins_anew_with_the_rest() {
     let mut world = hedging(2);
     let read = world.read(block(3));

@@ -4,7 +4,7 @@ use heliostat_engine::{Event, FaultReason, Layout, LegState, Map, Missed, Raid10
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind};
 
 use super::{DONE, MIB, answer, at_leg, blocks, deliver_all, end, legs_with, write_under_way};
-use crate::policies::{First, Rotate};
+use crate::policies::{First, Last, Rotate};
 use crate::world::{Outcome, Reply, Setup, World};
 
 const CHUNK: u64 = 4096;
@@ -108,6 +108,31 @@ fn a_leg_that_fails_a_flush_and_can_be_spared_costs_no_more_than_its_write() {
     let flush = world.flush();
     world.pump();
     assert_eq!(answer(&world, flush), DONE, "all else is on other legs");
+    world.settle();
+}
+
+#[test]
+fn where_all_legs_failed_a_flush_the_one_that_reads_have_seen_stays() {
+    let mut setup = Setup::legs(2);
+    setup.legs.iter_mut().for_each(|leg| leg.fua = false);
+    let mut world = World::new(setup, Box::new(Last));
+    let allocated = world.alloc(chunk(0)).expect("there is memory");
+    let write = world.send(allocated, true);
+    deliver_all(&mut world);
+    // Somebody flushes meanwhile, and the first leg fails that.
+    world.flush();
+    end(&mut world, 0, OpKind::Flush, Outcome::Bad(ErrorKind::Io));
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    let beside = world.read(chunk(0));
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    assert!(matches!(answer(&world, beside), Some(Ok(Reply::Data(_)))));
+    end(&mut world, 0, OpKind::Write, Outcome::Bad(ErrorKind::Io));
+    let of_write = *at_leg(&world, 1, OpKind::Flush).last().unwrap();
+    world.complete(of_write, Outcome::Bad(ErrorKind::Io));
+    deliver_all(&mut world);
+    assert_eq!(answer(&world, write), Some(&Err(ErrorKind::Io)));
+    assert_eq!(world.in_sync(), [1]);
+    world.pump();
     world.settle();
 }
 

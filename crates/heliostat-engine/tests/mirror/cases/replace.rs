@@ -607,6 +607,95 @@ fn a_write_that_a_leg_fails_which_must_stay_is_read_from_the_new_leg_as_from_the
     assert!(late > 3, "{late}");
 }
 
+/// Only who may see something else after a handover waits for it.
+#[test]
+fn other_writes_are_answered_during_a_handover() {
+    let mut late = 0;
+    for steps in 0..30 {
+        let mut world = slow_mirror(2);
+        let extents = [Extent::new(0, CHUNK), Extent::new(CHUNK, CHUNK)];
+        for extent in extents {
+            world.write(extent);
+        }
+        world.pump();
+        world.replace(leg(0));
+        world.pump();
+        let full = |_: LegId| Outcome::Bad(ErrorKind::NoSpace);
+        let (first, is_late) = write_during_handover(&mut world, extents[0], 2, steps, full);
+        if is_late && answer(&world, first).is_none() {
+            late += 1;
+            let other = world.write(extents[1]);
+            let of_other = |world: &World| {
+                world.find(|pending| {
+                    pending.op.kind == OpKind::Write && !world.is_metadata(&pending.op)
+                })
+            };
+            while let Some(&at) = of_other(&world).first() {
+                world.complete(at, Outcome::Good);
+            }
+            assert_eq!(answer(&world, other), DONE, "{steps}");
+            assert_eq!(answer(&world, first), None, "{steps}");
+        }
+        finish(&mut world);
+        world.settle();
+    }
+    assert!(late > 3, "{late}");
+}
+
+/// One leg was left beside the new one: with the handover nothing differs any more.
+#[test]
+fn the_array_is_clean_after_a_handover_that_ends_what_differed() {
+    let mut late = 0;
+    for steps in 0..30 {
+        let mut world = slow_mirror(2);
+        world.fail_leg(leg(1), FaultReason::ByHand);
+        world.pump();
+        let extent = Extent::new(0, CHUNK);
+        world.write(extent);
+        world.pump();
+        world.replace(leg(0));
+        world.pump();
+        let full = |_: LegId| Outcome::Bad(ErrorKind::NoSpace);
+        let (write, _) = write_during_handover(&mut world, extent, 2, steps, full);
+        if answer(&world, write).is_none() && world.engine.divergent().next().is_some() {
+            late += 1;
+            // The commit takes a second.
+            world.advance(Duration::from_secs(1));
+            world.pump();
+            for _ in 0..10 {
+                world.advance(Duration::from_secs(1));
+                world.pump();
+            }
+            assert_eq!(world.engine.in_sync(), set_of(&[2]), "{steps}");
+            assert!(!world.engine.record().dirty, "{steps}");
+        }
+        finish(&mut world);
+        world.settle();
+    }
+    assert!(late > 1, "{late}");
+}
+
+/// The last sectors of an array are no page that was narrowed.
+#[test]
+fn an_error_in_the_last_part_of_a_page_counts() {
+    for tail in [0, 512, 2048] {
+        let mut setup = setup(3, 128);
+        setup.size_bytes = 128 * CHUNK + tail;
+        setup.legs[2].state = LegState::Missing;
+        setup.map = Some(Map::mirror(2, setup.size_bytes));
+        let last = usize::try_from(setup.size_bytes / 512 - 1).unwrap();
+        let mut world = new_world(setup);
+        world.pump();
+        world.set_rates(0, 1);
+        world.legs[0].bad.insert(last);
+        assert!(world.replace(leg(1)));
+        finish(&mut world);
+        let errors = world.engine.recent_read_errors(world.now, leg(0));
+        assert_eq!(errors, 1, "{tail}");
+        world.settle();
+    }
+}
+
 fn events_on(world: &World, index: usize) -> u64 {
     let superblock = world.superblock_on(leg(index));
     superblock.expect("it has one").events
