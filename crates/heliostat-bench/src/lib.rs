@@ -2,14 +2,12 @@
 //!
 //! A [`ScenarioFile`] is what people write; [`run_all`] runs scenarios under [`Contender`]s on
 //! several threads and hands results over in their order; [`ResultJson`] is what programs read of
-//! a result, and a [`Listener`] tells every decision of a policy as it is made. Nothing here
-//! prints.
+//! a result. Nothing here prints.
 #![forbid(unsafe_code)]
 
 mod averages;
 mod contender;
 pub mod data_sheet;
-mod decisions;
 mod json;
 pub mod matrix;
 pub mod plot;
@@ -20,7 +18,6 @@ mod scenario;
 pub mod tune;
 
 pub use contender::Contender;
-pub use decisions::{Decision, Listener};
 pub use json::ResultJson;
 pub use runs::{Progress, Run, Shard, run_all};
 pub use scenario::{ScenarioFile, ScenarioFileError};

@@ -6,6 +6,7 @@ use heliostat_types::{
     ClientId, Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng, StreamId,
 };
 
+use crate::beliefs::LegBeliefs;
 use crate::spec::PolicySpec;
 
 /// A read that wants a leg.
@@ -209,6 +210,8 @@ pub struct Belief {
     pub is_slow: bool,
     /// It is taken for one with an arm, whatever it says.
     pub turns: bool,
+    /// Writes wait for it more than for others, and it costs more by that.
+    pub delays_writes: bool,
 }
 
 /// A read policy.
@@ -237,6 +240,17 @@ pub trait ReadPolicy: Debug + Send {
     /// last; `None` where the policy predicts nothing.
     fn belief(&self, _place: usize) -> Option<Belief> {
         None
+    }
+
+    /// Which part of its rule decided when [`ReadPolicy::plan_read`] was called last, in a few
+    /// words; `None` where the rule is one.
+    fn reason(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What it has learned of a leg, for people; nothing where it learns nothing. It may allocate.
+    fn beliefs(&self, _now: Instant, _leg: LegId) -> LegBeliefs {
+        LegBeliefs::default()
     }
 
     /// How long after it was sent a read of `leg` counts as late; `None`: never. Called once for

@@ -13,10 +13,12 @@
 
 mod api;
 mod average;
+mod beliefs;
 mod checkpoint;
 mod choice;
 mod control;
 mod error;
+mod listener;
 mod policies;
 mod read_ahead;
 mod recency;
@@ -31,8 +33,10 @@ pub use api::{
     Belief, Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
     ReadPlan, ReadPolicy, ReadRequest,
 };
+pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs};
 pub use control::PolicyControl;
 pub use error::PolicyError;
+pub use listener::{Decision, Listen, Listener};
 pub use registry::{BareValue, DEFAULT_POLICY, PolicyInfo, all_policies, find_policy};
 pub use spec::{ArrayInfo, PolicySpec};
 pub use tunable::{Tunable, TunableKind};

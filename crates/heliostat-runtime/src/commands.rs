@@ -1,16 +1,18 @@
 //! What other threads ask of the loop, over a bounded channel, and the handle that they ask with.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use heliostat_engine::GrowRefusal;
 use heliostat_format::{DeviceFlags, Uuid};
 use heliostat_policy::PolicyError;
+use heliostat_types::LegId;
 
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
 use crate::events;
+use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads};
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     Rates(RateChange, SyncSender<Result<Rates, String>>),
     /// Begin, pause or end a scrub; answered with what became of it.
     Scrub(ScrubAction, SyncSender<Result<String, String>>),
+    /// What does the policy believe, and of which legs? Whoever has the watch hears it decide from
+    /// then on.
+    Explain(Option<Weak<Watch>>, SyncSender<(Explanation, Vec<LegId>)>),
     /// What did the last scrubs find?
     ScrubRuns(SyncSender<Vec<ScrubRun>>),
     /// Stop cleanly.
@@ -506,6 +511,47 @@ impl Handle {
     /// Where it is not served any more, or too busy.
     pub fn scrub_runs(&self) -> Result<Vec<ScrubRun>, RuntimeError> {
         self.ask(Command::ScrubRuns)
+    }
+
+    /// What the read policy believes of the legs.
+    ///
+    /// # Errors
+    /// Where the array is not served any more, or too busy.
+    pub fn explain(&self) -> Result<Explanation, RuntimeError> {
+        let (explanation, _) = self.ask(|reply| Command::Explain(None, reply))?;
+        Ok(explanation)
+    }
+
+    /// What the read policy decides from now on: up to `reads` decisions, for `time` at most, and
+    /// no longer than `is_gone` says that somebody wants to know.
+    ///
+    /// # Errors
+    /// Where that is too much, or the array is not served any more, or too busy.
+    pub fn watch_reads(
+        &self,
+        reads: usize,
+        time: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Result<WatchedReads, RuntimeError> {
+        if !(1..=READS_MAX).contains(&reads) {
+            let text = format!("{reads} reads cannot be watched: 1 to {READS_MAX} at once");
+            return Err(RuntimeError(text));
+        }
+        if time > WAIT_MAX {
+            let seconds = WAIT_MAX.as_secs();
+            let text = format!("reads are watched for {seconds} s at most; ask again after that");
+            return Err(RuntimeError(text));
+        }
+        let watch = Watch::new(reads);
+        let weak = Arc::downgrade(&watch);
+        let (_, legs) = self.ask(|reply| Command::Explain(Some(weak), reply))?;
+        let mut reads = watch.wait(time, is_gone);
+        if reads.end == WatchEnd::PolicyReplaced {
+            // Or the array itself is gone, which is what whoever asks is told then.
+            self.policy()?;
+        }
+        reads.renumber(&legs);
+        Ok(reads)
     }
 
     /// Begins a clean stop.

@@ -15,11 +15,12 @@ use std::{io, thread};
 
 use heliostat_format::DeviceFlags;
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use crate::RuntimeError;
 use crate::commands::Handle;
+use crate::explain::{Explanation, WatchedReads};
 use crate::rates::{RateChange, Rates};
 use crate::stats::ArrayStats;
 use crate::status::{ArrayStatus, FlagChange, ScrubAction};
@@ -125,14 +126,34 @@ pub enum ControlRequest {
         /// Which.
         action: ScrubAction,
     },
+    /// What does the read policy believe of the legs?
+    Explain,
+    /// What does it decide from now on? Answered when so much was heard or that time is over.
+    WatchReads {
+        /// How many decisions are told at most.
+        reads: usize,
+        /// For how long it is listened at most.
+        wait_ms: u64,
+    },
     /// What did the last scrubs find?
     ScrubRuns,
     /// Stop cleanly.
     Stop,
 }
 
+impl ControlRequest {
+    /// How long it may take until it is answered.
+    fn patience(&self) -> Duration {
+        let mut patience = SILENCE_MAX;
+        if let Self::WatchReads { wait_ms, .. } = self {
+            patience = patience.saturating_add(Duration::from_millis(*wait_ms));
+        }
+        patience
+    }
+}
+
 /// What is answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlResponse {
     /// To [`ControlRequest::Stats`].
@@ -144,6 +165,10 @@ pub enum ControlResponse {
     Rates(Rates),
     /// To [`ControlRequest::Status`].
     Status(Box<ArrayStatus>),
+    /// To [`ControlRequest::Explain`].
+    Explanation(Box<Explanation>),
+    /// To [`ControlRequest::WatchReads`].
+    WatchedReads(Box<WatchedReads>),
     /// To [`ControlRequest::ScrubRuns`]: oldest first.
     ScrubRuns(Vec<ScrubRun>),
     /// To all others: what became of it.
@@ -253,14 +278,24 @@ fn serve(stream: &UnixStream, handle: &Handle, is_full: bool) -> io::Result<()> 
             return respond(stream, &ControlResponse::Error(text));
         }
         let response = match serde_json::from_slice(&line) {
-            Ok(request) => answer(handle, request),
+            Ok(request) => answer(handle, request, &|| is_gone(stream)),
             Err(error) => ControlResponse::Error(format!("not a request: {error}")),
         };
         respond(stream, &response)?;
     }
 }
 
-fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
+/// Whether whoever asked has closed the connection.
+fn is_gone(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let received = rustix::net::recv(stream, &mut [0_u8; 1][..], flags);
+    match received {
+        Ok((_, len)) => len == 0,
+        Err(error) => error != rustix::io::Errno::AGAIN,
+    }
+}
+
+fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) -> ControlResponse {
     let told = match request {
         ControlRequest::Stats => handle
             .stats()
@@ -312,6 +347,12 @@ fn answer(handle: &Handle, request: ControlRequest) -> ControlResponse {
             handle.set_flags(&leg, change).map(ControlResponse::Done)
         }
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
+        ControlRequest::Explain => handle
+            .explain()
+            .map(|explanation| ControlResponse::Explanation(Box::new(explanation))),
+        ControlRequest::WatchReads { reads, wait_ms } => handle
+            .watch_reads(reads, Duration::from_millis(wait_ms), is_gone)
+            .map(|reads| ControlResponse::WatchedReads(Box::new(reads))),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
         ControlRequest::Stop => {
             handle.stop();
@@ -361,10 +402,16 @@ pub fn ask(path: &Path, request: &ControlRequest) -> Result<ControlResponse, Run
     line.push(b'\n');
     let mut text = String::new();
     let told = stream
-        .set_read_timeout(Some(SILENCE_MAX))
+        .set_read_timeout(Some(request.patience()))
         .and_then(|()| stream.write_all(&line))
         .and_then(|()| BufReader::new(&stream).read_line(&mut text));
     told.map_err(failed)?;
+    if text.is_empty() {
+        return Err(RuntimeError(format!(
+            "the daemon at {} ended before it answered: it was stopped, or killed",
+            path.display()
+        )));
+    }
     match serde_json::from_str(&text) {
         Ok(ControlResponse::Error(error)) => Err(RuntimeError(error)),
         Ok(response) => Ok(response),

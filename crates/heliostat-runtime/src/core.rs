@@ -20,6 +20,7 @@ use heliostat_types::{
 
 use crate::clock::Clock;
 use crate::events;
+use crate::explain::Access;
 use crate::export::{ArrayInfo, ClientKey, Interest};
 use crate::keeper::Keeper;
 use crate::log::Log;
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) poller: Poller,
     pub(crate) keeper: Keeper,
     pub(crate) policy: PolicyControl,
+    /// The way to the policy itself, which the engine has.
+    pub(crate) access: Access,
     pub(crate) log: Log,
     pub(crate) work: WorkLog,
     leg_names: Vec<String>,
@@ -96,6 +99,7 @@ pub(crate) struct Parts {
     pub(crate) poller: Poller,
     pub(crate) keeper: Keeper,
     pub(crate) policy: PolicyControl,
+    pub(crate) access: Access,
     pub(crate) log: Log,
     pub(crate) work: WorkLog,
     pub(crate) leg_names: Vec<String>,
@@ -115,6 +119,7 @@ impl Core {
             poller: parts.poller,
             keeper: parts.keeper,
             policy: parts.policy,
+            access: parts.access,
             log: parts.log,
             work: parts.work,
             leg_names: parts.leg_names,
@@ -452,7 +457,7 @@ impl Core {
         let input = if spec.policy().name == before {
             Input::ConfigurePolicy(spec)
         } else {
-            Input::SetPolicy(spec.build(&array)?)
+            Input::SetPolicy(self.access.listened_to(spec.build(&array)?))
         };
         self.input(input);
         Ok(spec.to_string())

@@ -14,8 +14,10 @@ mod control;
 mod copy;
 mod core;
 mod create;
+mod decisions;
 mod durable;
 mod events;
+mod explain;
 mod export;
 mod found;
 mod grow;
@@ -56,6 +58,11 @@ pub use commands::Handle;
 pub use context::Context;
 pub use control::{ControlRequest, ControlResponse, ask};
 pub use create::{CreateLeg, CreateOptions, Created, create};
+pub use decisions::{CandidateFigures, DecisionFigures, PieceFigures};
+pub use explain::{
+    CurveFigures, CurvePointFigures, Explanation, HedgeFigures, LegExplained, ReadAheadFigures,
+    WatchEnd, WatchedReads,
+};
 pub use grow::{GrowOptions, GrowWhat, GrownArray, grow};
 pub use host_config::{HostConfig, HostConfigChange, ignore_line};
 pub use options::{ArrayOptions, Trust};

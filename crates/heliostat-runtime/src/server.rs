@@ -21,6 +21,7 @@ use crate::commands::{self, Command, Commands, Handle};
 use crate::context::Context;
 use crate::control::ControlServer;
 use crate::core::{Core, Parts};
+use crate::explain::Access;
 use crate::export::{ArrayInfo, Export, Interest, Ready};
 use crate::keeper::Keeper;
 use crate::log::Log;
@@ -380,6 +381,7 @@ impl Server {
                 Command::Grow(legs, reply) => drop(reply.try_send(self.grow_to(legs))),
                 Command::Replace(leg, by, reply) => drop(reply.try_send(self.replace(&leg, by))),
                 Command::Rates(change, reply) => drop(reply.try_send(self.change_rates(change))),
+                Command::Explain(watch, reply) => drop(reply.try_send(self.explain(watch))),
                 Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
                 Command::Stop => self.stop.request(self.core.now()),
@@ -696,11 +698,13 @@ fn build(
     };
     let built = policy.build(&heliostat_policy::ArrayInfo::new(config.map.legs()));
     let built = built.map_err(|error| RuntimeError(error.to_string()))?;
+    let access = Access::default();
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
     let log = Log::start(options.name.clone());
     let core = Core::new(Parts {
-        engine: Engine::new(config, built, record),
+        engine: Engine::new(config, access.listened_to(built), record),
+        access,
         hub,
         arena,
         clock: Clock::start(),
@@ -773,6 +777,7 @@ pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
 }
 
 mod background;
+mod explain;
 mod flags;
 mod grow;
 mod manage;

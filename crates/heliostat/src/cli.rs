@@ -14,8 +14,8 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    create, demo, examine, grow, host_config, model, policy, rate, scrub, serve, sim, stats,
-    status, tune, wait,
+    create, demo, examine, explain, grow, host_config, model, policy, rate, scrub, serve, sim,
+    stats, status, tune, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -68,6 +68,12 @@ enum Command {
     Examine(examine::ExamineArgs),
     /// Show what each leg of an array that is being served was asked, and how it answered.
     Stats(stats::StatsArgs),
+    /// Show why reads of an array that is being served go where they go.
+    ///
+    /// What its policy believes of each leg, and, watched while they happen, the next reads with
+    /// what decided and what the other legs were predicted to take. docs/explain.md says how to
+    /// read it.
+    Explain(explain::ExplainArgs),
     /// Show how an array is that is being served: its legs and its bitmap.
     Status(status::StatusArgs),
     /// Take a leg of an array out by hand.
@@ -164,6 +170,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),
         Command::Stats(args) => stats::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Fail(args) => status::fail(&args),
         Command::Scrub(args) => return end(scrub::run(&args)),

@@ -5,6 +5,7 @@ mod console;
 mod create;
 mod demo;
 mod examine;
+mod explain;
 mod grow;
 mod host_config;
 mod model;

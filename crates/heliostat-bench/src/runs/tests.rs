@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use heliostat_policy::{Decision, Listen, Listener};
 use heliostat_sim::{RunError, Scenario};
-use heliostat_types::{Extent, Instant};
+use heliostat_types::Extent;
 
 use super::{Progress, Run, Shard, run_all};
-use crate::{Contender, Decision, Listener, ScenarioFile};
+use crate::{Contender, ScenarioFile};
 
 const TEXT: &str = r#"
 seconds = 0.02
@@ -73,27 +74,76 @@ fn threads_and_shards_change_nothing() {
     assert_eq!(sharded, alone);
 }
 
-/// What clients asked for, and when, under a policy.
-fn arrivals(scenario: &Arc<Scenario>, contender: Contender) -> Vec<(u64, u64, Extent)> {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ears = Arc::clone(&heard);
-    let tell = move |decision: Decision<'_>| {
+/// When, who, and what.
+type Arrival = (u64, u64, Extent);
+
+/// Hears what clients ask for, and when.
+struct Hearing(Arc<Mutex<Vec<Arrival>>>);
+
+impl Listen for Hearing {
+    fn is_on(&self) -> bool {
+        true
+    }
+
+    fn on_decision(&mut self, decision: &Decision<'_>) {
         let request = decision.request;
         let arrival = (decision.at.as_ns(), request.client.0, request.extent);
-        ears.lock().unwrap().push(arrival);
-        ControlFlow::Continue(())
-    };
+        self.0.lock().unwrap().push(arrival);
+    }
+}
+
+/// What clients asked for, and when, under a policy.
+fn arrivals(scenario: &Arc<Scenario>, contender: Contender) -> Vec<Arrival> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hearing = Hearing(Arc::clone(&heard));
     let run = Run {
         scenario: Arc::clone(scenario),
         contender,
     };
     let result = run.run(
-        |picker| Box::new(Listener::new(picker, Instant::ZERO, tell)),
+        |picker| Box::new(Listener::new(picker, hearing)),
         &AtomicBool::new(false),
         |_| (),
     );
     assert!(result.unwrap().unwrap().read.ios > 0);
     std::mem::take(&mut heard.lock().unwrap())
+}
+
+const LISTENED: &str = r#"
+seconds = 0.005
+[array]
+legs = ["ram", "nvme-gen4"]
+size = "1GiB"
+[[job]]
+rw = "randread"
+iodepth = 4
+"#;
+
+#[test]
+fn listening_changes_nothing_and_hears_everything() {
+    let file = ScenarioFile::parse(Path::new("test.toml"), LISTENED).unwrap();
+    let scenario = Arc::new(file.scenario);
+    for contender in Contender::parse_list("all").unwrap() {
+        let run = Run {
+            scenario: Arc::clone(&scenario),
+            contender,
+        };
+        let stop = AtomicBool::new(false);
+        let plain = run.run(|picker| picker, &stop, |_| ()).unwrap().unwrap();
+        let heard: Arc<Mutex<Vec<Arrival>>> = Arc::default();
+        let hearing = Hearing(Arc::clone(&heard));
+        let listened = run
+            .run(
+                |picker| Box::new(Listener::new(picker, hearing)),
+                &stop,
+                |_| (),
+            )
+            .unwrap()
+            .unwrap();
+        assert_eq!(listened.trace_hash, plain.trace_hash, "{}", run.contender);
+        let heard = heard.lock().unwrap().len() as u64;
+        assert!(heard >= plain.read.ios, "{}: {heard}", run.contender);
+    }
 }
 
 #[test]

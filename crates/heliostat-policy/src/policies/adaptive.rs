@@ -22,6 +22,7 @@ use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 use crate::api::{
     Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
+use crate::beliefs::LegBeliefs;
 use crate::read_ahead::ReadAhead;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -114,6 +115,8 @@ struct Adaptive {
     ahead: ReadAhead,
     /// The read that was planned last, until it is handed to its leg.
     planned: Option<Planned>,
+    /// What has decided on that read.
+    reason: &'static str,
     hedges: Hedges,
 }
 
@@ -155,6 +158,7 @@ impl Adaptive {
             forecasts: [Forecast::default(); LEGS_MAX],
             ahead: ReadAhead::new(),
             planned: None,
+            reason: choice::LEAST,
             hedges: Hedges::default(),
         }
     }
@@ -202,6 +206,7 @@ impl ReadPolicy for Adaptive {
         );
         let pinned = self.ahead.home(now, extent.offset());
         let place = choice.pinned(pinned).unwrap_or_else(|| choice.place());
+        self.reason = choice.reason(place);
         let view = &legs[place];
         self.planned = Some(Planned {
             leg: view.leg,
@@ -214,6 +219,14 @@ impl ReadPolicy for Adaptive {
 
     fn belief(&self, place: usize) -> Option<Belief> {
         self.forecasts.get(place).map(Forecast::belief)
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        Some(self.reason)
+    }
+
+    fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
+        self.legs[leg.index()].beliefs(now)
     }
 
     fn late_after(

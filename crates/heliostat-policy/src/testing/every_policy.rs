@@ -8,6 +8,7 @@ use proptest::prelude::{
 };
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::{FactValue, LegBeliefs};
 use crate::registry::all_policies;
 use crate::spec::{ArrayInfo, PolicySpec};
 use crate::testing::idle_view;
@@ -26,6 +27,8 @@ enum Event {
     Complete(OpView, Duration, bool),
     LegState(LegId, bool),
     Reset(Option<LegId>),
+    /// It is looked at: what is asked for people only, and the tunables that it has set again.
+    Look,
 }
 
 fn any_leg() -> impl Strategy<Value = LegId> {
@@ -107,6 +110,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(op, time, ok)| Event::Complete(op, time, ok)),
         1 => (any_leg(), any::<bool>()).prop_map(|(leg, present)| Event::LegState(leg, present)),
         1 => prop::option::of(any_leg()).prop_map(Event::Reset),
+        1 => Just(Event::Look),
     ]
 }
 
@@ -141,8 +145,10 @@ fn other_values(tunable: &Tunable) -> Vec<String> {
     values.iter().map(|&value| tunable.format(value)).collect()
 }
 
-/// What `policy` answers to `events`, after it was checked.
-fn run(policy: &mut dyn ReadPolicy, events: &[Event]) -> Result<Vec<ReadPlan>, TestCaseError> {
+/// What the policy of `spec` answers to `events`, after it was checked.
+fn run(spec: &PolicySpec, events: &[Event]) -> Result<Vec<ReadPlan>, TestCaseError> {
+    let mut built = build(spec);
+    let policy = &mut *built;
     let mut now = Instant::ZERO;
     let mut prng = RandomStream::new(1, "policy", 0);
     let mut plans = Vec::new();
@@ -163,15 +169,42 @@ fn run(policy: &mut dyn ReadPolicy, events: &[Event]) -> Result<Vec<ReadPlan>, T
                 let plan = policy.plan_read(now, &request, legs, &mut prng);
                 check(&plan, *extent, legs)?;
                 plans.push(plan);
-                check_prefetch(&mut *policy, now, &request, legs)?;
+                check_prefetch(policy, now, &request, legs)?;
             }
             Event::Dispatch(op) => policy.on_dispatch(now, op),
             Event::Complete(op, time, ok) => policy.on_complete(now, op, *time, *ok),
             Event::LegState(leg, present) => policy.on_leg_state(*leg, *present),
             Event::Reset(leg) => policy.reset(*leg),
+            Event::Look => {
+                for leg in 0..LEGS_MAX {
+                    check_beliefs(&policy.beliefs(now, LegId::new(leg)))?;
+                }
+                policy.configure(spec);
+            }
         }
     }
     Ok(plans)
+}
+
+/// Facts are called as it is promised, and no leg has one twice.
+fn check_beliefs(beliefs: &LegBeliefs) -> Result<(), TestCaseError> {
+    let mut keys: Vec<&str> = beliefs.facts.iter().map(|fact| fact.key).collect();
+    keys.sort_unstable();
+    prop_assert!(keys.is_sorted_by(|a, b| a < b), "{:?}", keys);
+    for fact in &beliefs.facts {
+        let unit = match fact.value {
+            FactValue::Flag(_) | FactValue::Count(_) => "",
+            FactValue::Time(_) => "_ns",
+            FactValue::Bytes(_) => "_bytes",
+            FactValue::Times(_) => "_times",
+            FactValue::Share(_) => "_share",
+        };
+        prop_assert!(fact.key.ends_with(unit), "{:?}", fact);
+    }
+    for curve in &beliefs.curves {
+        prop_assert!(curve.points.is_sorted_by(|a, b| a.load < b.load));
+    }
+    Ok(())
 }
 
 /// Whatever is to be prefetched, it is of legs that are there, and not more than there is room for.
@@ -214,8 +247,12 @@ proptest! {
         events in prop::collection::vec(any_event(), 1..60),
     ) {
         for spec in specs() {
-            let plans = run(&mut *build(&spec), &events)?;
-            prop_assert_eq!(&plans, &run(&mut *build(&spec), &events)?, "{}", spec);
+            let plans = run(&spec, &events)?;
+            prop_assert_eq!(&plans, &run(&spec, &events)?, "{}", spec);
+            let is_look = |event: &&Event| matches!(event, Event::Look);
+            let unseen: Vec<Event> =
+                events.iter().filter(|event| !is_look(event)).cloned().collect();
+            prop_assert_eq!(&plans, &run(&spec, &unseen)?, "{} is changed by a look", spec);
         }
     }
 }

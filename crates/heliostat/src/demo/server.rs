@@ -97,6 +97,8 @@ impl Server {
             | ControlResponse::Rates(_)
             | ControlResponse::ScrubRuns(_)
             | ControlResponse::Status(_)
+            | ControlResponse::Explanation(_)
+            | ControlResponse::WatchedReads(_)
             | ControlResponse::Done(_)
             | ControlResponse::Error(_)) => {
                 bail!("asked for figures, the server answered {other:?}")

@@ -2,15 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context as _;
-use heliostat_bench::{Decision, Listener};
-use heliostat_runtime::UsageError;
+use heliostat_policy::{Decision, Listen, Listener};
+use heliostat_runtime::{DecisionFigures, UsageError};
 use heliostat_sim::bound;
 use heliostat_types::Instant;
 
@@ -20,8 +19,31 @@ use super::{Planned, failure_text, print_json};
 struct Sink {
     out: Box<dyn Write + Send>,
     json: bool,
-    /// What went wrong with it; nothing more is written then.
+    /// When measuring begins.
+    measured_from: Instant,
+    told: u64,
+    /// What went wrong with it; nothing more is written then, and the run is stopped.
     error: Option<io::Error>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A sink that outlives the policy whose decisions go there.
+struct SharedSink(Arc<Mutex<Sink>>);
+
+impl SharedSink {
+    fn sink(&self) -> MutexGuard<'_, Sink> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+}
+
+impl Listen for SharedSink {
+    fn is_on(&self) -> bool {
+        self.sink().error.is_none()
+    }
+
+    fn on_decision(&mut self, decision: &Decision<'_>) {
+        self.sink().write(decision);
+    }
 }
 
 /// Runs the only one of `runs` and writes down its decisions in `file`, or on standard output.
@@ -38,29 +60,22 @@ pub(super) fn run(runs: &[Planned], file: Option<&Path>, json: bool) -> anyhow::
         Some(file) => Box::new(create(file)?),
         None => Box::new(stdout()),
     };
-    let sink = Arc::new(Mutex::new(Sink {
+    let stop = Arc::new(AtomicBool::new(false));
+    let sink = SharedSink(Arc::new(Mutex::new(Sink {
         out: Box::new(BufWriter::new(out)),
         json,
+        measured_from: Instant::ZERO + planned.run.scenario.warmup_seconds,
+        told: 0,
         error: None,
-    }));
-    let stop = Arc::new(AtomicBool::new(false));
-    let measured_from = Instant::ZERO + planned.run.scenario.warmup_seconds;
-    let (told, stopper) = (Arc::clone(&sink), Arc::clone(&stop));
-    let tell = move |decision: Decision<'_>| {
-        let mut sink = told.lock().expect("nobody panics while holding it");
-        sink.write(&decision);
-        if sink.error.is_none() {
-            return ControlFlow::Continue(());
-        }
-        stopper.store(true, Ordering::Relaxed);
-        ControlFlow::Break(())
-    };
+        stop: Arc::clone(&stop),
+    })));
+    let told = SharedSink(Arc::clone(&sink.0));
     let result = planned.run.run(
-        |picker| Box::new(Listener::new(picker, measured_from, tell)),
+        |picker| Box::new(Listener::new(picker, told)),
         &stop,
         |_| (),
     );
-    let mut sink = sink.lock().expect("nobody panics while holding it");
+    let mut sink = sink.sink();
     let written = match sink.error.take() {
         Some(error) => Err(error),
         None => sink.out.flush(),
@@ -82,14 +97,19 @@ pub(super) fn run(runs: &[Planned], file: Option<&Path>, json: bool) -> anyhow::
 
 impl Sink {
     fn write(&mut self, decision: &Decision<'_>) {
+        let decision = DecisionFigures::new(self.told, self.measured_from, decision);
+        self.told += 1;
         let written = if self.json {
-            serde_json::to_writer(&mut self.out, &decision.to_json())
+            serde_json::to_writer(&mut self.out, &decision)
                 .map_err(io::Error::from)
                 .and_then(|()| writeln!(self.out))
         } else {
             writeln!(self.out, "{decision}")
         };
         self.error = written.err();
+        if self.error.is_some() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rule: which of the candidates serves this read.
 
+use std::cell::Cell;
+
 use heliostat_types::{Extent, Instant, LEGS_MAX, LegId};
 
 use super::Settings;
@@ -46,6 +48,20 @@ const SPILL_READS: u32 = 6;
 /// answered meanwhile: less is no gain, and those take longest.
 const DISK_READS: f32 = 200.0;
 
+/// What decided, in the words of docs/explain.md.
+const HOME: &str = "home of the stream";
+const TRIED_AGAIN: &str = "slow, tried again";
+pub(super) const LEAST: &str = "predicted least";
+const EQUAL: &str = "equal to the least";
+const NEVER_READ: &str = "never read yet";
+const NOT_READ_FOR_LONG: &str = "not read for long";
+const STREAM_STAYS: &str = "stream stays";
+const STREAM_MOVES: &str = "stream moves";
+const HAS_ROOM: &str = "the best is saturated";
+const MOST_WORTH: &str = "adds most throughput";
+const NEAREST: &str = "nearest arm";
+const DISKS_IN_TURNS: &str = "disks take turns";
+
 /// One read and its candidates.
 pub(super) struct Choice<'a> {
     now: Instant,
@@ -60,6 +76,8 @@ pub(super) struct Choice<'a> {
     disks: usize,
     /// Of the writes in flight those that all legs have.
     fewest_writes: u32,
+    /// What has decided.
+    reason: Cell<&'static str>,
 }
 
 impl<'a> Choice<'a> {
@@ -93,11 +111,13 @@ impl<'a> Choice<'a> {
             forecasts: &[],
             disks,
             fewest_writes,
+            reason: Cell::new(LEAST),
         };
         if disks > 0 {
             for (at, forecast) in forecasts[..views.len()].iter_mut().enumerate() {
                 if choice.holds_up(at) {
                     forecast.cost *= HOLDS_UP;
+                    forecast.holds_up = true;
                 }
             }
         }
@@ -117,17 +137,31 @@ impl<'a> Choice<'a> {
     pub(super) fn pinned(&self, leg: Option<LegId>) -> Option<usize> {
         let leg = leg.filter(|_| self.settings.locality)?;
         let place = self.places().find(|at| self.views[*at].leg == leg)?;
-        self.forecasts[place].is_well.then_some(place)
+        self.forecasts[place].is_well.then(|| self.by(HOME, place))
+    }
+
+    /// What has decided for this place.
+    pub(super) fn reason(&self, place: usize) -> &'static str {
+        let is_slow = self.settings.health && self.leg(place).is_slow();
+        if is_slow && self.forecasts[place].is_well {
+            return TRIED_AGAIN;
+        }
+        self.reason.get()
+    }
+
+    fn by(&self, reason: &'static str, place: usize) -> usize {
+        self.reason.set(reason);
+        place
     }
 
     /// The place of the leg that serves the read.
     pub(super) fn place(&self) -> usize {
         let best = self.lowest();
         if self.forecasts[best].is_trial {
-            return best;
+            return self.by(NEVER_READ, best);
         }
         if let Some(place) = self.trial(best) {
-            return place;
+            return self.by(NOT_READ_FOR_LONG, place);
         }
         if let Some(stream) = self.stream
             && self.settings.locality
@@ -137,11 +171,19 @@ impl<'a> Choice<'a> {
         {
             return self.place_of_stream(best, home, &stream);
         }
-        let best = self.beside_saturated(best);
-        if self.settings.locality && self.leg(best).turns() {
-            return self.nearest(best);
+        let least = best;
+        let best = self.beside_saturated(least);
+        let place = if self.settings.locality && self.leg(best).turns() {
+            self.nearest(best)
+        } else {
+            self.among_equals(best)
+        };
+        if best != least && self.reason.get() == LEAST {
+            let is_worth = self.leg(least).turns();
+            self.reason
+                .set(if is_worth { MOST_WORTH } else { HAS_ROOM });
         }
-        self.among_equals(best)
+        place
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm
@@ -227,6 +269,9 @@ impl<'a> Choice<'a> {
         let home = self.stream.map(|stream| stream.leg);
         let by_offset = modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
         let places = self.places().filter(may);
+        if places.clone().nth(1).is_some() {
+            self.reason.set(EQUAL);
+        }
         places
             .clone()
             .find(|at| Some(self.views[*at].leg) == home)
@@ -250,7 +295,7 @@ impl<'a> Choice<'a> {
             return if is_alone {
                 self.among_equals(best)
             } else {
-                home
+                self.by(STREAM_STAYS, home)
             };
         }
         let mut here = [0u32; LEGS_MAX];
@@ -269,7 +314,7 @@ impl<'a> Choice<'a> {
             }
         }
         if place != home {
-            return place;
+            return self.by(STREAM_MOVES, place);
         }
         if is_alone {
             return self.among_equals(best);
@@ -284,7 +329,9 @@ impl<'a> Choice<'a> {
                 place = at;
             }
         }
-        place
+        let is_moved = place != home;
+        let reason = if is_moved { STREAM_MOVES } else { STREAM_STAYS };
+        self.by(reason, place)
     }
 
     /// Whether both are disks. Between those the number of streams counts, by how slow the disk
@@ -307,15 +354,18 @@ impl<'a> Choice<'a> {
         let group = || self.places().filter(may);
         let in_flight = |at: &usize| self.views[*at].in_flight();
         let least = group().map(|at| in_flight(&at)).min().unwrap_or(0);
+        if group().nth(1).is_some() {
+            self.reason.set(NEAREST);
+        }
         if least == 0 && self.leg(best).is_written() {
             return self.in_turns(best);
         }
         if !group().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen: turns are left.
-            return group()
+            let place = group()
                 .filter(|at| in_flight(at) <= least.saturating_add(1))
-                .min_by_key(|at| self.leg(*at).last_read_at())
-                .unwrap_or(best);
+                .min_by_key(|at| self.leg(*at).last_read_at());
+            return self.by(DISKS_IN_TURNS, place.unwrap_or(best));
         }
         let most = match least {
             0 => return self.nearest_idle(best),
@@ -336,11 +386,12 @@ impl<'a> Choice<'a> {
     /// ones that are about as fast the one that had most time.
     fn in_turns(&self, best: usize) -> usize {
         let limit = self.forecasts[best].idle_cost * IN_TURNS;
-        self.places()
+        let place = self
+            .places()
             .filter(|at| self.is_in_group(*at, best) && self.views[*at].in_flight() == 0)
             .filter(|at| self.forecasts[*at].idle_cost <= limit)
-            .min_by_key(|at| self.leg(*at).last_read_at())
-            .unwrap_or(best)
+            .min_by_key(|at| self.leg(*at).last_read_at());
+        self.by(DISKS_IN_TURNS, place.unwrap_or(best))
     }
 
     fn nearest_idle(&self, best: usize) -> usize {

@@ -56,6 +56,12 @@ impl Curve {
         1.0 - rise * (1.0 + part) / time.max(1.0)
     }
 
+    /// What is known, by load, for people: load, time in ns, and whether it was seen.
+    pub(super) fn points(&self) -> impl Iterator<Item = (u32, f32, bool)> {
+        let knots = self.mean.iter().zip(&self.count).enumerate();
+        knots.map(|(at, (mean, count))| (1 << at, *mean, *count > 0.0))
+    }
+
     /// What is known is old: the next reads count for more.
     pub(super) fn doubt(&mut self) {
         for count in &mut self.count {

@@ -57,6 +57,11 @@ impl Health {
         now >= self.forgiven_at
     }
 
+    /// When a leg that is slow is tried again as if it were well.
+    pub(super) const fn forgiven_at(&self) -> Instant {
+        self.forgiven_at
+    }
+
     /// An answer came in time. Says how many times as long as predicted the one took that was
     /// late just before, where it was a single one: a stall.
     pub(super) fn note_in_time(&mut self) -> Option<f32> {

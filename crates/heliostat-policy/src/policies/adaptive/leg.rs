@@ -1,5 +1,7 @@
 //! What is known of one leg, and what it is predicted to take for a read.
 
+mod beliefs;
+
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::Way;
@@ -126,6 +128,8 @@ pub(super) struct Forecast {
     pub(super) worth: f32,
     /// The leg has an arm.
     pub(super) turns: bool,
+    /// Writes wait for it; `cost` is more by that.
+    pub(super) holds_up: bool,
 }
 
 impl Forecast {
@@ -135,6 +139,7 @@ impl Forecast {
             cost: Duration::from_secs_f64(f64::from(self.cost) / 1e9),
             is_slow: !self.is_well,
             turns: self.turns,
+            delays_writes: self.holds_up,
         }
     }
 }
@@ -364,6 +369,7 @@ impl Leg {
                 has_room: true,
                 worth: 1.0 / unknown_ns,
                 turns: self.turns,
+                holds_up: false,
             };
         };
         let idle_cost = curve.at(1.0);
@@ -371,9 +377,7 @@ impl Leg {
         let mut cost = curve.at(load);
         let times = cost / idle_cost;
         if !self.turns {
-            let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS;
-            let stall_ns = self.stall_ns * (1.0 - age).max(0.0);
-            cost += stall_ns.min(cost * STALL_SHARE_MAX);
+            cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX);
         }
         if !is_idle {
             let silence = ns(now.saturating_since(self.progress_at));
@@ -398,7 +402,19 @@ impl Leg {
             has_room: (is_idle && self.turns) || gain > ROOM_GAIN && times < ROOM_TIMES,
             worth: if is_idle { 1.0 } else { gain.max(0.0) } / cost,
             turns: self.turns,
+            holds_up: false,
         }
+    }
+
+    /// What stalls add to a read on average; it is forgotten by and by.
+    fn stalls_ns(&self, now: Instant) -> f32 {
+        let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS;
+        self.stall_ns * (1.0 - age).max(0.0)
+    }
+
+    /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
+    pub(super) const fn is_slow(&self) -> bool {
+        !self.health.is_well()
     }
 
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where

@@ -1,16 +1,10 @@
 //! Decisions can be read, by people and by programs.
 
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
-
 use expect_test::expect;
-use heliostat_policy::{Belief, LegView, Piece, Pieces, ReadPlan, ReadRequest};
+use heliostat_policy::{Belief, Decision, LegView, Piece, Pieces, ReadPlan, ReadRequest};
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, StreamId};
 
-use super::{Decision, Listener};
-use crate::{Contender, Run, ScenarioFile};
+use super::DecisionFigures;
 
 fn view(leg: usize) -> LegView {
     LegView {
@@ -42,11 +36,10 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
         cost: Duration::from_us(120),
         is_slow: true,
         turns: true,
+        delays_writes: true,
     };
     let decision = Decision {
-        number: 17,
         at: Instant::from_ns(at_ns),
-        measured_from: Instant::from_ns(1_000_000_000),
         request: &ReadRequest {
             client: ClientId(3),
             stream: StreamId(0),
@@ -55,18 +48,25 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
         legs: &legs,
         beliefs: &[None, Some(belief)],
         plan,
+        reason: Some("predicted least"),
     };
-    (decision.to_string(), decision.to_json().to_string())
+    let figures = DecisionFigures::new(17, Instant::from_ns(1_000_000_000), &decision);
+    let json = serde_json::to_string(&figures).unwrap();
+    assert_eq!(
+        serde_json::from_str::<DecisionFigures>(&json).unwrap(),
+        figures
+    );
+    (figures.to_string(), json)
 }
 
 #[test]
 fn a_decision_for_people() {
     let (text, _) = told(13_345_678_901, &ReadPlan::Leg(LegId::new(1)));
     expect![[r#"
-        12.345678901 r17 client 3 read 4096+4096: leg 1 of [
+        12.345678901 r17 client 3 read 4096+4096: leg 1 (predicted least) of [
         0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational;
         1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred,
-        predicted 120 us, slow just now, turns]
+        predicted 120 us, slow just now, turns, writes wait for it]
     "#]]
     .assert_eq(&format!(
         "{}\n",
@@ -87,7 +87,7 @@ fn a_split_read_during_the_warm_up() {
     }
     let (text, _) = told(999_999_999, &ReadPlan::Split(pieces));
     expect![[r#"
-        -0.000000001 r17 client 3 read 4096+4096: leg 0 for 2048, leg 1 for 2048
+        -0.000000001 r17 client 3 read 4096+4096: leg 0 for 2048, leg 1 for 2048 (predicted least)
     "#]]
     .assert_eq(&format!("{}\n", text.split(" of [").next().unwrap()));
 }
@@ -98,6 +98,7 @@ fn a_decision_for_programs() {
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["decision"], 17);
     assert_eq!(value["at_ns"], 12_345_678_901u64);
+    assert_eq!(value["reason"], "predicted least");
     assert_eq!(value["pieces"][0]["leg"], 1);
     assert_eq!(value["pieces"][0]["bytes"], 4096);
     assert_eq!(value["legs"][0]["last_sent_end"], 12_288);
@@ -105,45 +106,4 @@ fn a_decision_for_programs() {
     assert!(value["legs"][0]["predicted_ns"].is_null());
     assert_eq!(value["legs"][1]["predicted_ns"], 120_000);
     assert_eq!(value["legs"][1]["slow"], true);
-}
-
-const TEXT: &str = r#"
-seconds = 0.005
-[array]
-legs = ["ram", "nvme-gen4"]
-size = "1GiB"
-[[job]]
-rw = "randread"
-iodepth = 4
-"#;
-
-#[test]
-fn listening_changes_nothing_and_hears_everything() {
-    let file = ScenarioFile::parse(Path::new("test.toml"), TEXT).unwrap();
-    let scenario = Arc::new(file.scenario);
-    for contender in Contender::parse_list("all").unwrap() {
-        let run = Run {
-            scenario: Arc::clone(&scenario),
-            contender,
-        };
-        let stop = AtomicBool::new(false);
-        let plain = run.run(|picker| picker, &stop, |_| ()).unwrap().unwrap();
-        let heard = Arc::new(Mutex::new(0u64));
-        let ears = Arc::clone(&heard);
-        let tell = move |_: Decision<'_>| {
-            *ears.lock().unwrap() += 1;
-            ControlFlow::Continue(())
-        };
-        let listened = run
-            .run(
-                |picker| Box::new(Listener::new(picker, Instant::ZERO, tell)),
-                &stop,
-                |_| (),
-            )
-            .unwrap()
-            .unwrap();
-        assert_eq!(listened.trace_hash, plain.trace_hash, "{}", run.contender);
-        let heard = *heard.lock().unwrap();
-        assert!(heard >= plain.read.ios, "{}: {heard}", run.contender);
-    }
 }

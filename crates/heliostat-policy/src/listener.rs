@@ -1,0 +1,194 @@
+//! Listening to a policy: every decision as it is made, with what the policy saw, and what it
+//! believes of the legs. `heliostat sim --trace` and `heliostat explain` both go through it.
+
+use std::fmt;
+
+use heliostat_types::{Duration, Instant, LegId, Prng};
+
+use crate::api::{
+    Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
+};
+use crate::beliefs::LegBeliefs;
+use crate::spec::PolicySpec;
+
+/// One decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// When.
+    pub at: Instant,
+    /// The read that wanted a leg.
+    pub request: &'a ReadRequest,
+    /// What the policy saw of each leg that could serve it.
+    pub legs: &'a [LegView],
+    /// What the policy believed of each, as far as it predicts anything.
+    pub beliefs: &'a [Option<Belief>],
+    /// What it decided.
+    pub plan: &'a ReadPlan,
+    /// Which part of its rule decided, where it has several.
+    pub reason: Option<&'static str>,
+}
+
+impl Decision<'_> {
+    /// The legs that were chosen, with how many bytes of the read each is to serve.
+    pub fn pieces(&self) -> impl Iterator<Item = (LegId, u64)> {
+        let (whole, cut) = match self.plan {
+            ReadPlan::Leg(leg) => (Some((*leg, self.request.extent.len())), &[][..]),
+            ReadPlan::Split(pieces) => (None, pieces.as_slice()),
+        };
+        let cut = cut.iter().map(|piece| (piece.leg, piece.len_bytes));
+        whole.into_iter().chain(cut)
+    }
+}
+
+/// Somebody who listens to a policy.
+pub trait Listen: Send {
+    /// Whether there is anybody to tell. While there is not, a policy that is listened to costs a
+    /// call and a branch more.
+    fn is_on(&self) -> bool;
+
+    /// The policy has decided.
+    fn on_decision(&mut self, decision: &Decision<'_>);
+
+    /// The policy wants these bytes read ahead.
+    fn on_prefetch(&mut self, _now: Instant, _prefetch: &[Prefetch]) {}
+
+    /// The policy wants `leg` asked for a read as well that another one is late with.
+    fn on_hedge(&mut self, _now: Instant, _request: &ReadRequest, _late: LateRead, _leg: LegId) {}
+
+    /// The policy was given its tunables, which may be those that it has: a moment to look at it,
+    /// also where nobody reads.
+    fn on_configured(&mut self, _policy: &dyn ReadPolicy) {}
+}
+
+/// A policy to which somebody listens, who changes nothing.
+pub struct Listener<L> {
+    inner: Box<dyn ReadPolicy>,
+    listen: L,
+}
+
+impl<L> Listener<L> {
+    /// Lets `listen` hear what `inner` decides.
+    pub const fn new(inner: Box<dyn ReadPolicy>, listen: L) -> Self {
+        Self { inner, listen }
+    }
+}
+
+impl<L> fmt::Debug for Listener<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listener").field(&self.inner).finish()
+    }
+}
+
+/// Everything is passed on, also what has a default: the one inside may have its own.
+impl<L: Listen> ReadPolicy for Listener<L> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn observes(&self) -> Observes {
+        self.inner.observes()
+    }
+
+    fn plan_read(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        let plan = self.inner.plan_read(now, request, legs, prng);
+        if self.listen.is_on() {
+            self.tell(now, request, legs, &plan);
+        }
+        plan
+    }
+
+    fn belief(&self, place: usize) -> Option<Belief> {
+        self.inner.belief(place)
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        self.inner.reason()
+    }
+
+    fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
+        self.inner.beliefs(now, leg)
+    }
+
+    fn late_after(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        leg: &LegView,
+    ) -> Option<Duration> {
+        self.inner.late_after(now, request, leg)
+    }
+
+    fn on_late(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        late: LateRead,
+        legs: &[LegView],
+    ) -> Late {
+        let answer = self.inner.on_late(now, request, late, legs);
+        if let Late::Hedge(leg) = answer
+            && self.listen.is_on()
+        {
+            self.listen.on_hedge(now, request, late, leg);
+        }
+        answer
+    }
+
+    fn prefetch(
+        &mut self,
+        now: Instant,
+        request: Option<&ReadRequest>,
+        legs: &[LegView],
+        room_bytes: u64,
+        prefetch: &mut Vec<Prefetch>,
+    ) {
+        self.inner
+            .prefetch(now, request, legs, room_bytes, prefetch);
+        if !prefetch.is_empty() && self.listen.is_on() {
+            self.listen.on_prefetch(now, prefetch);
+        }
+    }
+
+    fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+        self.inner.on_dispatch(now, op);
+    }
+
+    fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration, ok: bool) {
+        self.inner.on_complete(now, op, service_time, ok);
+    }
+
+    fn on_leg_state(&mut self, leg: LegId, present: bool) {
+        self.inner.on_leg_state(leg, present);
+    }
+
+    fn reset(&mut self, leg: Option<LegId>) {
+        self.inner.reset(leg);
+    }
+
+    fn configure(&mut self, spec: &PolicySpec) {
+        self.inner.configure(spec);
+        self.listen.on_configured(&*self.inner);
+    }
+}
+
+impl<L: Listen> Listener<L> {
+    #[cold]
+    fn tell(&mut self, at: Instant, request: &ReadRequest, legs: &[LegView], plan: &ReadPlan) {
+        let beliefs = (0..legs.len()).map(|place| self.inner.belief(place));
+        let beliefs: Vec<Option<Belief>> = beliefs.collect();
+        self.listen.on_decision(&Decision {
+            at,
+            request,
+            legs,
+            beliefs: &beliefs,
+            plan,
+            reason: self.inner.reason(),
+        });
+    }
+}
