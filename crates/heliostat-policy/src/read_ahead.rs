@@ -5,7 +5,8 @@
 //! costs little. All stretches of a round take equally long, so that a slower leg reads less; each
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, nothing is
 //! read ahead: there are enough reads for all legs, and on disks each stream has one leg for
-//! itself, its *home*, with as few others as may be.
+//! itself, its *home*, with as few others as may be. Beside random reads streams leave flash to
+//! them as far as there is another leg for streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
@@ -27,6 +28,13 @@ const OVER_AFTER: Duration = Duration::from_ms(500);
 const TOLERANCE_BYTES: u64 = 1 << 20;
 /// One operation.
 const RUN_BYTES: u64 = 1 << 20;
+/// Others read at random where one read of eight continues no stream, of some dozens.
+const RANDOM_SHARE: f32 = 0.125;
+const RANDOM_READS: f32 = 64.0;
+/// Where disks together read half as fast as flash answers one read of so much, all streams are
+/// theirs then.
+const DISKS_SHARE: f32 = 0.5;
+const ONE_BYTES: u64 = 128 << 10;
 /// What a leg is asked for at a time: it has always something to go on with, and who else wants it
 /// does not wait for long.
 const ASKED_BYTES: u64 = 4 << 20;
@@ -93,6 +101,8 @@ struct Pace {
     /// In bytes per ns, the ways between stretches included; 0: not known.
     rate: f32,
     known_at: Instant,
+    /// How fast it has answered one long read at best; 0: not known.
+    one_rate: f32,
     /// What it takes to get to a stretch, in ns; 0: not known.
     way_ns: f32,
     /// What a byte takes right behind another one, in ns.
@@ -178,11 +188,24 @@ fn place_of(number: u64) -> usize {
     usize::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
 }
 
+/// Where a read is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamWay {
+    /// It continues no stream, or a stream that is read like everything else.
+    Any,
+    /// To the leg that reads all of its stream.
+    Home(LegId),
+    /// Out of the way of those who read at random.
+    Aside,
+}
+
 /// All streams, and how fast legs are with them.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     ends: Vec<u64>,
     streams: Vec<Stream>,
+    /// Of the reads of late, which share continued no stream.
+    random: f32,
     stretches_planned: u64,
     paces: [Pace; LEGS_MAX],
 }
@@ -192,6 +215,7 @@ impl ReadAhead {
         Self {
             ends: vec![u64::MAX; ENDS],
             streams: Vec::with_capacity(STREAMS_MAX),
+            random: 0.0,
             stretches_planned: 0,
             paces: [Pace::default(); LEGS_MAX],
         }
@@ -211,8 +235,16 @@ impl ReadAhead {
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
-        if op.kind == OpKind::Read && op.extent.len() >= SEQUENTIAL_BYTES {
-            self.paces[op.leg.index()].on_complete(now, op.extent, service_time);
+        if op.kind != OpKind::Read {
+            return;
+        }
+        let pace = &mut self.paces[op.leg.index()];
+        if op.extent.len() >= ONE_BYTES {
+            let ns = service_time.as_ns().max(1);
+            pace.one_rate = pace.one_rate.max(op.extent.len() as f32 / ns as f32);
+        }
+        if op.extent.len() >= SEQUENTIAL_BYTES {
+            pace.on_complete(now, op.extent, service_time);
         }
     }
 
@@ -279,6 +311,13 @@ impl ReadAhead {
 
     /// The stream that a read belongs to, from its second one on.
     fn note(&mut self, now: Instant, extent: Extent) -> Option<usize> {
+        let known = self.stream_of(now, extent);
+        let random = if known.is_some() { 0.0 } else { 1.0 };
+        self.random += (random - self.random) / RANDOM_READS;
+        known
+    }
+
+    fn stream_of(&mut self, now: Instant, extent: Extent) -> Option<usize> {
         let distance = |stream: &Stream| stream.next.abs_diff(extent.offset());
         let is_near = |stream: &Stream| {
             let limit = if stream.run_bytes >= CONFIRMED_BYTES {
@@ -339,29 +378,46 @@ impl ReadAhead {
             homes.filter(|home| *home == Some(helper.leg)).count()
         };
         let helpers = || helpers.iter().flatten();
+        let disks = helpers().filter(|helper| helper.turns);
+        let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
+        let is_left = |helper: &Helper| {
+            let rate = self.paces[helper.leg.index()].one_rate;
+            let is_spared = rate > 0.0 && rate * DISKS_SHARE < disks_rate;
+            let is_left = !helper.turns && (company(helper) > 0 || is_spared);
+            is_left && self.is_beside_random()
+        };
         let own = self.streams[at].home;
         let own = own.and_then(|home| helpers().find(|helper| helper.leg == home));
         let is_better = |one: &&Helper, other: &&Helper| {
             let by_rate = other.rate.total_cmp(&one.rate);
             company(one).cmp(&company(other)).then(by_rate)
         };
-        let best = helpers().min_by(is_better)?;
+        let best = helpers().filter(|helper| !is_left(helper));
+        let best = best.min_by(is_better)?;
         match own {
             // Three streams beside two are no reason to move, four are one.
-            Some(own) if company(best) >= company(own) => Some(own.leg),
+            Some(own) if !is_left(own) && company(best) >= company(own) => Some(own.leg),
             _ => Some(best.leg),
         }
     }
 
-    /// The leg that reads a stream which goes on here, where it has one for itself.
-    pub(crate) fn home(&self, now: Instant, offset: u64) -> Option<LegId> {
-        let here = self.streams.iter().filter(|stream| stream.home.is_some());
-        let here = here.filter(|stream| stream.is_confirmed(now));
+    /// Where a client's read of these bytes is to go, as far as streams go.
+    pub(crate) fn way(&self, now: Instant, offset: u64) -> StreamWay {
+        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
         let distance = |stream: &&Stream| stream.next.abs_diff(offset);
-        let nearest = here.min_by_key(distance)?;
-        nearest
-            .home
-            .filter(|_| distance(&nearest) <= TOLERANCE_BYTES)
+        let here = confirmed.filter(|stream| distance(stream) <= TOLERANCE_BYTES);
+        match here.min_by_key(distance) {
+            Some(Stream {
+                home: Some(home), ..
+            }) => StreamWay::Home(*home),
+            Some(_) if self.is_beside_random() => StreamWay::Aside,
+            _ => StreamWay::Any,
+        }
+    }
+
+    /// Whether others read at random.
+    fn is_beside_random(&self) -> bool {
+        self.random > RANDOM_SHARE
     }
 
     /// The legs that are fast enough to help a stream, in the order of `legs`.

@@ -23,7 +23,7 @@ use crate::api::{
     Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
 use crate::beliefs::LegBeliefs;
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{ReadAhead, StreamWay};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
@@ -204,8 +204,12 @@ impl ReadPolicy for Adaptive {
             self.settings,
             &mut self.forecasts,
         );
-        let pinned = self.ahead.home(now, extent.offset());
-        let place = choice.pinned(pinned).unwrap_or_else(|| choice.place());
+        let place = match self.ahead.way(now, extent.offset()) {
+            StreamWay::Home(home) => choice.pinned(home),
+            StreamWay::Aside => choice.place_aside(),
+            StreamWay::Any => None,
+        };
+        let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
         let view = &legs[place];
         self.planned = Some(Planned {

@@ -1,6 +1,6 @@
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};
 
-use super::{ASKED_BYTES, ReadAhead};
+use super::{ASKED_BYTES, ReadAhead, StreamWay};
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
 use crate::testing::idle_view;
 
@@ -138,13 +138,51 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
             rig.read(stream * 1000 * MIB + step * 256 * KIB, 256 * KIB);
         }
     }
-    let home = |offset| rig.ahead.home(rig.now, offset);
-    assert_ne!(home(4 * MIB), home(1004 * MIB));
-    assert!(home(4 * MIB).is_some());
+    let way = |offset| rig.ahead.way(rig.now, offset);
+    assert_ne!(way(4 * MIB), way(1004 * MIB));
+    assert!(matches!(way(4 * MIB), StreamWay::Home(_)));
     let before = rig.bytes();
     rig.read_on(4 * MIB, 4 * MIB);
     rig.read_on(1004 * MIB, 4 * MIB);
     assert_eq!(rig.bytes(), before);
+}
+
+/// How many of six streams the last leg has, where it is flash that has answered one read, and so
+/// many random reads come with each step.
+fn streams_on_flash(disks: usize, (len, flash_us): (u64, u64), random: u64) -> usize {
+    let mut rig = Rig::new(&[vec![true; disks], vec![false]].concat());
+    let answer = op(disks, Extent::new(0, len));
+    rig.ahead
+        .on_complete(rig.now, &answer, Duration::from_us(flash_us));
+    for step in 0..64 {
+        for stream in 0..6 {
+            rig.read(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
+        }
+        for number in 0..random {
+            rig.read(
+                7000 * MIB + (step * 7 + number) * 7919 % 4001 * MIB,
+                4 * KIB,
+            );
+        }
+    }
+    let ways = (0..6).map(|stream| rig.ahead.way(rig.now, stream * 1000 * MIB + 8 * MIB));
+    let flash = StreamWay::Home(LegId::new(disks));
+    ways.filter(|way| *way == flash).count()
+}
+
+#[test]
+fn beside_random_reads_flash_has_one_stream_or_none() {
+    let sata = (128 * KIB, 260);
+    assert_eq!(streams_on_flash(1, sata, 0), 3, "nobody reads at random");
+    assert_eq!(streams_on_flash(2, sata, 0), 2);
+    assert_eq!(streams_on_flash(1, sata, 4), 1);
+    assert_eq!(streams_on_flash(2, sata, 4), 0, "two disks do half of it");
+    assert_eq!(
+        streams_on_flash(2, (128 * KIB, 100), 4),
+        1,
+        "not half of that"
+    );
+    assert_eq!(streams_on_flash(2, (4 * KIB, 60), 4), 1, "not known");
 }
 
 #[test]

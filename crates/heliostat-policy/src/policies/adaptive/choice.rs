@@ -48,8 +48,18 @@ const SPILL_READS: u32 = 6;
 /// answered meanwhile: less is no gain, and those take longest.
 const DISK_READS: f32 = 200.0;
 
+/// Beside random reads, flash has two reads of streams, so that it always has one to go on with, or
+/// as many as it answers within 1.5 times the least: that fills it, and further ones would only
+/// wait, and random reads behind them.
+const FILLED_READS: u64 = 2;
+const FILLED_TIMES: f32 = 1.5;
+/// What else streams want waits on a leg that is slower by that at most.
+const ASIDE_TIMES: f32 = 8.0;
+
 /// What decided, in the words of docs/explain.md.
 const HOME: &str = "home of the stream";
+const ROOM_FOR_STREAMS: &str = "room beside random reads";
+const ASIDE: &str = "waits aside of random reads";
 const TRIED_AGAIN: &str = "slow, tried again";
 pub(super) const LEAST: &str = "predicted least";
 const EQUAL: &str = "equal to the least";
@@ -134,8 +144,10 @@ impl<'a> Choice<'a> {
     }
 
     /// The place of the leg that reads the stream, unless it is slow now.
-    pub(super) fn pinned(&self, leg: Option<LegId>) -> Option<usize> {
-        let leg = leg.filter(|_| self.settings.locality)?;
+    pub(super) fn pinned(&self, leg: LegId) -> Option<usize> {
+        if !self.settings.locality {
+            return None;
+        }
         let place = self.places().find(|at| self.views[*at].leg == leg)?;
         self.forecasts[place].is_well.then(|| self.by(HOME, place))
     }
@@ -184,6 +196,33 @@ impl<'a> Choice<'a> {
                 .set(if is_worth { MOST_WORTH } else { HAS_ROOM });
         }
         place
+    }
+
+    /// The place for a read of a stream where others read at random. A random read waits for all
+    /// that is in front of it, and to a stream only its throughput counts. So on flash no leg has
+    /// more of streams than fills it, but one: where they wait, and random reads need not go.
+    pub(super) fn place_aside(&self) -> Option<usize> {
+        if self.disks > 0 || !self.settings.locality {
+            return None;
+        }
+        let forecast = |at: &usize| &self.forecasts[*at];
+        let well = || self.places().filter(|at| forecast(at).is_well);
+        let bytes = |at: &usize| self.views[*at].read_bytes_in_flight;
+        let has_room = |at: &usize| {
+            let limit = FILLED_TIMES * forecast(at).least_cost;
+            bytes(at) < FILLED_READS * self.extent.len() || forecast(at).cost <= limit
+        };
+        let by_cost = |a: &usize, b: &usize| forecast(a).cost.total_cmp(&forecast(b).cost);
+        let free = well().filter(has_room).min_by(by_cost);
+        if let Some(place) = free {
+            return Some(self.by(ROOM_FOR_STREAMS, place));
+        }
+        let least = |at: &usize| forecast(at).least_cost;
+        let best = well().map(|at| least(&at)).reduce(f32::min)?;
+        let near = || well().filter(|at| least(at) <= ASIDE_TIMES * best);
+        let slowest = near().map(|at| least(&at)).reduce(f32::max)?;
+        let aside = near().filter(|at| least(at) * GROUP >= slowest);
+        aside.max_by_key(bytes).map(|at| self.by(ASIDE, at))
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm

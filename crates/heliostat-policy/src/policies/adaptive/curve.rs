@@ -5,6 +5,8 @@ const KNOTS: usize = 12;
 /// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a change
 /// of the workload within some hundred reads, and leaves 1 to 2 % of the chance in single reads.
 const WEIGHT_MIN: f32 = 1.0 / 64.0;
+/// From half a read on something is known of a load.
+const SEEN_MIN: f32 = 0.5;
 /// What is old is worth so many reads: a few new ones correct it, and one by itself does not.
 const DOUBTED: f32 = 7.0;
 /// A deeper queue takes at least nine tenths as long (chance apart it never takes less), and never
@@ -45,6 +47,12 @@ impl Curve {
     pub(super) fn at(&self, load: f32) -> f32 {
         let (at, part) = place(load);
         self.mean[at] + (self.mean[at + 1] - self.mean[at]) * part
+    }
+
+    /// The mean time at the least load that reads have met.
+    pub(super) fn least(&self) -> f32 {
+        let seen = self.count.iter().position(|count| *count >= SEEN_MIN);
+        self.mean[seen.unwrap_or(0)]
     }
 
     /// Which share of a further read is gained in throughput: 1 where reads take no longer with

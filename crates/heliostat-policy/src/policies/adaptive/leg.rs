@@ -116,6 +116,8 @@ pub(super) struct Forecast {
     pub(super) cost: f32,
     /// The same if the leg were idle and well.
     pub(super) idle_cost: f32,
+    /// As short as it was ever seen, with whatever the leg always has to do.
+    pub(super) least_cost: f32,
     /// Not slow, or it is time to try it.
     pub(super) is_well: bool,
     /// Nothing is known of the leg, and it is idle.
@@ -363,6 +365,7 @@ impl Leg {
             return Forecast {
                 cost: if is_idle { 0.0 } else { unknown_ns * load },
                 idle_cost: unknown_ns,
+                least_cost: unknown_ns,
                 is_well: true,
                 is_trial: is_idle,
                 is_saturated: false,
@@ -395,6 +398,10 @@ impl Leg {
         Forecast {
             cost,
             idle_cost,
+            least_cost: self
+                .curve(curve_index(size, false))
+                .unwrap_or(curve)
+                .least(),
             is_well: !heeds_health || is_forgiven || self.health.is_well(),
             is_trial: false,
             is_saturated: self.in_flight >= SATURATED_READS

@@ -3,6 +3,7 @@ use heliostat_types::{Duration, OpKind};
 use super::curve::Curve;
 use crate::testing::{Bench, op};
 
+mod aside;
 mod late;
 
 const KIB: u64 = 1 << 10;
