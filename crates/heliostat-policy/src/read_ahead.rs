@@ -28,13 +28,13 @@ const OVER_AFTER: Duration = Duration::from_ms(500);
 const TOLERANCE_BYTES: u64 = 1 << 20;
 /// One operation.
 const RUN_BYTES: u64 = 1 << 20;
+/// Whoever reads at random reads less at a time, mostly.
+const LONG_BYTES: u64 = 64 << 10;
 /// Others read at random where one read of eight continues no stream, of some dozens.
 const RANDOM_SHARE: f32 = 0.125;
 const RANDOM_READS: f32 = 64.0;
-/// Where disks together read half as fast as flash answers one read of so much, all streams are
-/// theirs then.
+/// Where disks together read half as fast as flash ever did, all streams are theirs then.
 const DISKS_SHARE: f32 = 0.5;
-const ONE_BYTES: u64 = 128 << 10;
 /// What a leg is asked for at a time: it has always something to go on with, and who else wants it
 /// does not wait for long.
 const ASKED_BYTES: u64 = 4 << 20;
@@ -101,8 +101,12 @@ struct Pace {
     /// In bytes per ns, the ways between stretches included; 0: not known.
     rate: f32,
     known_at: Instant,
-    /// How fast it has answered one long read at best; 0: not known.
-    one_rate: f32,
+    /// Bytes of reads in flight that may be of streams.
+    long_bytes: u64,
+    /// How fast it has answered reads of all kinds at best, and what it has since.
+    best_rate: f32,
+    since: Instant,
+    bytes: u64,
     /// What it takes to get to a stretch, in ns; 0: not known.
     way_ns: f32,
     /// What a byte takes right behind another one, in ns.
@@ -155,6 +159,16 @@ impl Pace {
         }
         self.end = extent.end();
         self.ended = now;
+    }
+
+    /// It has answered a read of any kind. What it does in a MiB is the least that it can do.
+    fn note_bytes(&mut self, now: Instant, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= RUN_BYTES {
+            let ns = now.saturating_since(self.since).as_ns().max(1);
+            self.best_rate = self.best_rate.max(self.bytes as f32 / ns as f32);
+            (self.since, self.bytes) = (now, 0);
+        }
     }
 
     /// What it takes to get somewhere.
@@ -228,8 +242,15 @@ impl ReadAhead {
 
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView) {
-        if op.kind == OpKind::Read && op.extent.len() >= SEQUENTIAL_BYTES {
-            self.paces[op.leg.index()].on_dispatch(now, op.extent);
+        if op.kind != OpKind::Read {
+            return;
+        }
+        let pace = &mut self.paces[op.leg.index()];
+        if op.extent.len() >= LONG_BYTES {
+            pace.long_bytes = pace.long_bytes.saturating_add(op.extent.len());
+        }
+        if op.extent.len() >= SEQUENTIAL_BYTES {
+            pace.on_dispatch(now, op.extent);
         }
     }
 
@@ -239,9 +260,9 @@ impl ReadAhead {
             return;
         }
         let pace = &mut self.paces[op.leg.index()];
-        if op.extent.len() >= ONE_BYTES {
-            let ns = service_time.as_ns().max(1);
-            pace.one_rate = pace.one_rate.max(op.extent.len() as f32 / ns as f32);
+        pace.note_bytes(now, op.extent.len());
+        if op.extent.len() >= LONG_BYTES {
+            pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
         }
         if op.extent.len() >= SEQUENTIAL_BYTES {
             pace.on_complete(now, op.extent, service_time);
@@ -381,7 +402,7 @@ impl ReadAhead {
         let disks = helpers().filter(|helper| helper.turns);
         let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
         let is_left = |helper: &Helper| {
-            let rate = self.paces[helper.leg.index()].one_rate;
+            let rate = self.paces[helper.leg.index()].best_rate;
             let is_spared = rate > 0.0 && rate * DISKS_SHARE < disks_rate;
             let is_left = !helper.turns && (company(helper) > 0 || is_spared);
             is_left && self.is_beside_random()
@@ -415,6 +436,11 @@ impl ReadAhead {
         }
     }
 
+    /// How many bytes of streams a leg has to read, as far as can be told by the length of reads.
+    pub(crate) fn long_bytes(&self, leg: LegId) -> u64 {
+        self.paces[leg.index()].long_bytes
+    }
+
     /// Whether others read at random.
     fn is_beside_random(&self) -> bool {
         self.random > RANDOM_SHARE
@@ -428,6 +454,7 @@ impl ReadAhead {
             let pace = &mut self.paces[view.leg.index()];
             // What was given up in the queue in front of a leg never ends.
             pace.in_flight = pace.in_flight.min(view.read_bytes_in_flight);
+            pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
             let is_known = now.saturating_since(pace.known_at) < KNOWN_FOR;
             if is_known && !view.rotational {
                 best = f32::max(best, pace.rate);

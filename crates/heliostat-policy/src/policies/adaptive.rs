@@ -206,7 +206,7 @@ impl ReadPolicy for Adaptive {
         );
         let place = match self.ahead.way(now, extent.offset()) {
             StreamWay::Home(home) => choice.pinned(home),
-            StreamWay::Aside => choice.place_aside(),
+            StreamWay::Aside => choice.place_aside(&self.ahead),
             StreamWay::Any => None,
         };
         let place = place.unwrap_or_else(|| choice.place());

@@ -147,13 +147,16 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
     assert_eq!(rig.bytes(), before);
 }
 
-/// How many of six streams the last leg has, where it is flash that has answered one read, and so
-/// many random reads come with each step.
-fn streams_on_flash(disks: usize, (len, flash_us): (u64, u64), random: u64) -> usize {
+/// How many of six streams the last leg has, where it is flash that has answered 2 MiB in reads of
+/// 128 KiB, one each so many microseconds, and so many random reads come with each step.
+fn streams_on_flash(disks: usize, flash_us: u64, random: u64) -> usize {
     let mut rig = Rig::new(&[vec![true; disks], vec![false]].concat());
-    let answer = op(disks, Extent::new(0, len));
-    rig.ahead
-        .on_complete(rig.now, &answer, Duration::from_us(flash_us));
+    for number in 0..16 {
+        rig.now += Duration::from_us(flash_us);
+        let answer = op(disks, Extent::new(number * 999 * MIB, 128 * KIB));
+        let time = Duration::from_us(flash_us);
+        rig.ahead.on_complete(rig.now, &answer, time);
+    }
     for step in 0..64 {
         for stream in 0..6 {
             rig.read(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
@@ -172,17 +175,11 @@ fn streams_on_flash(disks: usize, (len, flash_us): (u64, u64), random: u64) -> u
 
 #[test]
 fn beside_random_reads_flash_has_one_stream_or_none() {
-    let sata = (128 * KIB, 260);
-    assert_eq!(streams_on_flash(1, sata, 0), 3, "nobody reads at random");
-    assert_eq!(streams_on_flash(2, sata, 0), 2);
-    assert_eq!(streams_on_flash(1, sata, 4), 1);
-    assert_eq!(streams_on_flash(2, sata, 4), 0, "two disks do half of it");
-    assert_eq!(
-        streams_on_flash(2, (128 * KIB, 100), 4),
-        1,
-        "not half of that"
-    );
-    assert_eq!(streams_on_flash(2, (4 * KIB, 60), 4), 1, "not known");
+    assert_eq!(streams_on_flash(1, 260, 0), 3, "nobody reads at random");
+    assert_eq!(streams_on_flash(2, 260, 0), 2);
+    assert_eq!(streams_on_flash(1, 260, 4), 1);
+    assert_eq!(streams_on_flash(2, 260, 4), 0, "two disks do half of it");
+    assert_eq!(streams_on_flash(2, 100, 4), 1, "not half of that");
 }
 
 #[test]

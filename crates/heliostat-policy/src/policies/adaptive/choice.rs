@@ -9,6 +9,7 @@ use super::leg::{Forecast, Leg};
 use super::streams::{RUN_BYTES_MIN, Stream, Streams};
 use crate::api::LegView;
 use crate::choice::{STRIPE_BYTES, modulo};
+use crate::read_ahead::ReadAhead;
 
 /// Costs within 5 % and 2 us are equal: curves are not known better than that, and where nothing is
 /// lost a read goes where its neighbours went.
@@ -58,7 +59,7 @@ const ASIDE_TIMES: f32 = 8.0;
 
 /// What decided, in the words of docs/explain.md.
 const HOME: &str = "home of the stream";
-const ROOM_FOR_STREAMS: &str = "room beside random reads";
+const ROOM: &str = "room beside random reads";
 const ASIDE: &str = "waits aside of random reads";
 const TRIED_AGAIN: &str = "slow, tried again";
 pub(super) const LEAST: &str = "predicted least";
@@ -201,23 +202,23 @@ impl<'a> Choice<'a> {
     /// The place for a read of a stream where others read at random. A random read waits for all
     /// that is in front of it, and to a stream only its throughput counts. So on flash no leg has
     /// more of streams than fills it, but one: where they wait, and random reads need not go.
-    pub(super) fn place_aside(&self) -> Option<usize> {
+    pub(super) fn place_aside(&self, ahead: &ReadAhead) -> Option<usize> {
         if self.disks > 0 || !self.settings.locality {
             return None;
         }
         let forecast = |at: &usize| &self.forecasts[*at];
-        let well = || self.places().filter(|at| forecast(at).is_well);
-        let bytes = |at: &usize| self.views[*at].read_bytes_in_flight;
-        let has_room = |at: &usize| {
-            let limit = FILLED_TIMES * forecast(at).least_cost;
-            bytes(at) < FILLED_READS * self.extent.len() || forecast(at).cost <= limit
-        };
-        let by_cost = |a: &usize, b: &usize| forecast(a).cost.total_cmp(&forecast(b).cost);
-        let free = well().filter(has_room).min_by(by_cost);
-        if let Some(place) = free {
-            return Some(self.by(ROOM_FOR_STREAMS, place));
-        }
         let least = |at: &usize| forecast(at).least_cost;
+        let well = || self.places().filter(|at| forecast(at).is_well);
+        let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
+        let has_room = |at: &usize| {
+            let is_filled = forecast(at).cost > FILLED_TIMES * least(at);
+            bytes(at) < FILLED_READS * self.extent.len() || !is_filled
+        };
+        let free = || well().filter(has_room);
+        if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
+            let alike = free().filter(|at| least(at) <= GROUP * best);
+            return alike.min_by_key(bytes).map(|at| self.by(ROOM, at));
+        }
         let best = well().map(|at| least(&at)).reduce(f32::min)?;
         let near = || well().filter(|at| least(at) <= ASIDE_TIMES * best);
         let slowest = near().map(|at| least(&at)).reduce(f32::max)?;

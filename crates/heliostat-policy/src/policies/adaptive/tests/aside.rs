@@ -47,8 +47,8 @@ impl Rig {
 }
 
 /// Which legs have the next read of each of 12 streams, where so many random reads came with each
-/// one before.
-fn legs_of_streams(times_us: &[u64], random: u64) -> Vec<usize> {
+/// one before, and the last leg has so many of these to answer.
+fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
     let mut rig = Rig::new("adaptive:health=off", times_us.len());
     rig.teach_queues(times_us);
     let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
@@ -64,6 +64,9 @@ fn legs_of_streams(times_us: &[u64], random: u64) -> Vec<usize> {
             rig.answer_all(times_us);
         }
     }
+    for number in 0..waiting {
+        rig.send_of(times_us.len() - 1, (number * 7919 % 4001) * MIB, 4 * KIB);
+    }
     (0..12)
         .map(|stream| rig.ask(at(stream, 8), 128 * KIB))
         .collect()
@@ -71,13 +74,19 @@ fn legs_of_streams(times_us: &[u64], random: u64) -> Vec<usize> {
 
 #[test]
 fn beside_random_reads_streams_wait_on_the_slower_leg() {
-    let legs = legs_of_streams(&[200, 50], 1);
+    let legs = legs_of_streams(&[200, 50], 1, 0);
     assert_eq!(legs, [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     // Of two that are alike it is one of both.
-    let legs = legs_of_streams(&[50, 50], 1);
+    let legs = legs_of_streams(&[50, 50], 1, 0);
     let first = legs.iter().filter(|leg| **leg == 0).count();
     assert!(first == 2 || first == 10, "{legs:?}");
     // Where nobody reads at random they go where they end first.
-    let legs = legs_of_streams(&[200, 50], 0);
+    let legs = legs_of_streams(&[200, 50], 0, 0);
     assert!(legs.iter().filter(|leg| **leg == 1).count() > 6, "{legs:?}");
+}
+
+#[test]
+fn however_many_reads_are_random_streams_fill_the_fast_leg() {
+    let legs = legs_of_streams(&[200, 50], 1, 100);
+    assert_eq!(legs[..2], [1, 1]);
 }
