@@ -46,6 +46,8 @@ usage: cargo xtask COMMAND
                        large random scenarios, until the end of these or until stopped
   sim matrix [--quick] [--of POLICY] [--cells NAMES] [--save DIR] [--strict]
                        a read policy beside all others; docs/matrix.md has all options
+  sim week [--of POLICY] [--arrays NAMES] [--days N] [--strict]
+                       the same in a week of changing loads and faults
   sim planted          whether each checker of the simulator finds a bug that is there for it
   test kernel [--keep] [FILTER...]
                        the Linux kernel's md judges, in a guest; test kernel --list
@@ -107,6 +109,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
             fuzz::run(&root(), target, Duration::from_secs(seconds))?;
         }
         ["sim", "matrix", options @ ..] => sim::matrix(&root(), options)?,
+        ["sim", "week", options @ ..] => sim::week(&root(), options)?,
         ["sim", "smoke" | "soak" | "planted", ..] => sim::run(&root(), &arguments[1..])?,
         ["test", "kernel", "--list"] => kernel::list(),
         ["test", "kernel", "--shell"] => kernel::shell(&root(), None)?,

@@ -1,6 +1,6 @@
 //! What the simulator is asked for: random scenarios, of its example `smoke`, and read policies
-//! beside each other, of the harness's example `matrix`. Both are built for release and know what
-//! the words mean. Here is only what a failure needs besides: the commit.
+//! beside each other, of the harness's examples `matrix` and `week`. All are built for release and
+//! know what the words mean. Here is only what a failure needs besides: the commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +25,15 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 /// Where it does not build, a checker finds a bug, or a target is missed that was to be met.
 pub(crate) fn matrix(root: &Path, words: &[&str]) -> Result<()> {
     example(root, "heliostat-bench", "matrix", words)
+}
+
+/// Judges a read policy in a week of changing loads and faults: `words` are the command line behind
+/// `week`.
+///
+/// # Errors
+/// As [`matrix`].
+pub(crate) fn week(root: &Path, words: &[&str]) -> Result<()> {
+    example(root, "heliostat-bench", "week", words)
 }
 
 fn example(root: &Path, package: &str, name: &str, words: &[&str]) -> Result<()> {

@@ -14,6 +14,7 @@ mod parts;
 mod report;
 mod summary;
 mod targets;
+mod week;
 mod words;
 
 use std::ops::ControlFlow;
@@ -31,6 +32,7 @@ pub use judge::Judged;
 pub use parts::Class;
 pub use report::write_matrix_report;
 pub use targets::{Target, targets};
+pub use week::{JudgedWeek, Week, week_lines};
 pub use words::{cell_line, head_line, target_lines};
 
 /// What is to be run.

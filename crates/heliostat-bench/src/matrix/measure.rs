@@ -254,7 +254,7 @@ impl Sample {
 }
 
 impl JobSample {
-    fn of(result: &JobResult, is_closed: bool, seconds: Duration) -> Self {
+    pub(super) fn of(result: &JobResult, is_closed: bool, seconds: Duration) -> Self {
         let iops = result.read.iops(seconds) + result.write.iops(seconds);
         let bw_bytes = result.read.bw_bytes(seconds) + result.write.bw_bytes(seconds);
         let mean_s = result.read.response_time_ns.mean() / 1e9;

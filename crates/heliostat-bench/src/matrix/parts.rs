@@ -26,6 +26,16 @@ pub(super) struct Array {
     pub(super) bursts: &'static str,
 }
 
+impl Array {
+    /// How many legs it has.
+    pub(super) fn leg_count(&self) -> usize {
+        let (_, legs) = self.text.split_once("legs = [").expect("arrays have legs");
+        legs.split(']')
+            .next()
+            .map_or(0, |legs| legs.split(',').count())
+    }
+}
+
 /// Everything that reads are sent to. Sizes are those at which a drive's arm has to go at least
 /// half of its way, where all legs are as large; a flash drive of 256 GB beside it leaves less.
 pub(super) const ARRAYS: &[Array] = &[
