@@ -98,6 +98,7 @@ impl Engine {
         };
         if !self.legs.writable().contains(change.leg) {
             self.legs.flags_change = None;
+            self.forget_flags();
             return;
         }
         let is_settled = self.legs.in_between().is_none();

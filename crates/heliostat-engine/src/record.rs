@@ -222,6 +222,12 @@ impl Engine {
         self.record.held.push_back((generation, Held::Flags(leg)));
     }
 
+    /// Nobody waits for what is said of a leg: the one that was told is out.
+    pub(crate) fn forget_flags(&mut self) {
+        let held = &mut self.record.held;
+        held.retain(|(_, held)| !matches!(held, Held::Flags(_)));
+    }
+
     /// Puts on record that there is one more role. It is told when that is durable.
     pub(crate) fn record_growth(&mut self, leg: LegId) {
         let generation = self.persist();

@@ -177,6 +177,27 @@ fn a_leg_that_fails_is_told_no_more() {
     }
 }
 
+/// The record that would have told the one comes to its end when the other is waited for.
+#[test]
+fn a_leg_that_fails_does_not_keep_another_from_being_told() {
+    let mut setup = setup(3, 16);
+    setup.write_behind = 8;
+    setup.legs[1].write_mostly = true;
+    let mut world = new_world(setup);
+    world.write(chunk(0));
+    world.pump();
+    set(&mut world, 2, FAST);
+    world.fail_leg(leg(2), FaultReason::ByHand);
+    set(&mut world, 1, NONE);
+    assert_eq!(world.engine.leg_being_told(), Some(leg(1)));
+    end_commits(&mut world);
+    assert!(is_done(&world, 1, NONE) && !world.engine.is_write_mostly(leg(1)));
+    assert_eq!(said(&world, 1), DeviceFlags::default());
+    world.pump();
+    assert!(!goes_behind(&mut world, chunk(0)));
+    world.settle();
+}
+
 #[test]
 fn who_is_believed_does_not_change_where_legs_may_differ() {
     let mut world = world(3);
