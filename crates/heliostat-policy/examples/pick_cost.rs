@@ -3,12 +3,15 @@
 //!     cargo run --release -p heliostat-policy --example pick_cost
 //!
 //! prints, for every policy, the time of a pick among three legs together with what the policy
-//! wants to be told of the read: the median of several batches.
+//! wants to be told of the read: the median of several batches. Beside it stands the same where
+//! somebody could listen to the policy, as where it is served, and nobody does; and where there are
+//! four legs.
 //!
-//!     pick_cost --policy NAME --count N
+//!     pick_cost --policy NAME --count N [--served]
 //!
 //! does N reads and prints nothing, to be run under `valgrind --tool=callgrind`: instructions per
-//! read are the difference between two counts, divided by theirs.
+//! read are the difference between two counts, divided by theirs. With `--served` somebody could
+//! listen.
 
 #![expect(clippy::print_stdout, reason = "a table for people")]
 #![expect(
@@ -21,7 +24,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use heliostat_policy::{
-    ArrayInfo, LegView, OpView, PolicySpec, ReadPlan, ReadPolicy, ReadRequest, all_policies,
+    ArrayInfo, Decision, LegView, Listen, Listener, OpView, PolicySpec, ReadPlan, ReadPolicy,
+    ReadRequest, all_policies,
 };
 use heliostat_types::{
     ClientId, Duration, Extent, Instant, LegId, OpKind, Prng, RandomStream, StreamId,
@@ -38,15 +42,21 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [] => print_table(),
-        ["--policy", policy, "--count", count] => {
+        ["--policy", policy, "--count", count, served @ ..]
+            if matches!(served, [] | ["--served"]) =>
+        {
             let (Ok(spec), Ok(count)) = (PolicySpec::parse(policy), count.parse()) else {
                 println!("there is no such policy or count");
                 return ExitCode::from(2);
             };
-            Driver::new(&spec).read_many(count);
+            let mut driver = Driver::new(&spec, LEG_COUNT);
+            if !served.is_empty() {
+                driver = driver.served();
+            }
+            driver.read_many(count);
         }
         _ => {
-            println!("usage: pick_cost [--policy NAME --count N]");
+            println!("usage: pick_cost [--policy NAME --count N [--served]]");
             return ExitCode::from(2);
         }
     }
@@ -54,18 +64,34 @@ fn main() -> ExitCode {
 }
 
 fn print_table() {
-    let mut drivers: Vec<Driver> = all_policies()
-        .map(|policy| Driver::new(&PolicySpec::new(policy)))
+    let mut drivers: Vec<[Driver; 3]> = all_policies()
+        .map(|policy| {
+            let spec = PolicySpec::new(policy);
+            let driver = |legs| Driver::new(&spec, legs);
+            [
+                driver(LEG_COUNT),
+                driver(LEG_COUNT).served(),
+                driver(LEG_COUNT + 1),
+            ]
+        })
         .collect();
-    let mut times = vec![Vec::with_capacity(ROUNDS); drivers.len()];
+    let mut times = vec![[const { Vec::new() }; 3]; drivers.len()];
     for _ in 0..ROUNDS {
-        for (driver, times) in drivers.iter_mut().zip(&mut times) {
-            times.push(driver.time_batch());
+        for (drivers, times) in drivers.iter_mut().zip(&mut times) {
+            for (driver, times) in drivers.iter_mut().zip(times) {
+                times.push(driver.time_batch());
+            }
         }
     }
-    println!("{:<20} {:>8}   watches", "policy", "ns/read");
-    for (driver, times) in drivers.iter().zip(&mut times) {
-        times.sort_by(f64::total_cmp);
+    println!(
+        "{:<20} {:>8} {:>8} {:>8}   watches",
+        "policy", "ns/read", "served", "4 legs"
+    );
+    for ([driver, ..], times) in drivers.iter().zip(&mut times) {
+        let [alone, served, more] = times.each_mut().map(|times| {
+            times.sort_by(f64::total_cmp);
+            times[ROUNDS / 2]
+        });
         let observes = driver.policy.observes();
         let watches = match (observes.dispatch, observes.complete) {
             (false, false) => "nothing",
@@ -73,12 +99,23 @@ fn print_table() {
             (false, true) => "completions",
             (true, true) => "dispatches, completions",
         };
-        let median = times[ROUNDS / 2];
-        println!("{:<20} {median:>8.1}   {watches}", driver.policy.name());
+        let name = driver.policy.name();
+        println!("{name:<20} {alone:>8.1} {served:>8.1} {more:>8.1}   {watches}");
     }
 }
 
-/// Two hard disks and an SSD under random reads, as far as a policy can see. The legs' state moves
+/// Who could listen: nobody, which the compiler does not know.
+struct Watchers(Vec<u64>);
+
+impl Listen for Watchers {
+    fn is_on(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn on_decision(&mut self, _decision: &Decision<'_>) {}
+}
+
+/// Two hard disks, and flash, under random reads, as far as a policy can see. The legs' state moves
 /// by itself, whatever the policy picks, so that all policies are shown the same.
 struct Driver {
     policy: Box<dyn ReadPolicy>,
@@ -88,8 +125,8 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(spec: &PolicySpec) -> Self {
-        let legs = (0..LEG_COUNT).map(|leg| LegView {
+    fn new(spec: &PolicySpec, leg_count: usize) -> Self {
+        let legs = (0..leg_count).map(|leg| LegView {
             leg: LegId::new(leg),
             address: 0,
             reads_in_flight: 1,
@@ -106,12 +143,18 @@ impl Driver {
         });
         Self {
             policy: spec
-                .build(&ArrayInfo::new(LEG_COUNT))
+                .build(&ArrayInfo::new(leg_count))
                 .expect("no policy names a leg above the first by default"),
             legs: legs.collect(),
             now: Instant::ZERO,
             prng: RandomStream::new(1, "pick-cost", 0),
         }
+    }
+
+    /// The same policy, to which somebody could listen.
+    fn served(mut self) -> Self {
+        self.policy = Box::new(Listener::new(self.policy, Watchers(Vec::new())));
+        self
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
