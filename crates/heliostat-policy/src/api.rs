@@ -6,7 +6,7 @@ use heliostat_types::{
     ClientId, Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng, StreamId,
 };
 
-use crate::beliefs::LegBeliefs;
+use crate::beliefs::{LegBeliefs, Weight};
 use crate::spec::PolicySpec;
 
 /// A read that wants a leg.
@@ -245,6 +245,12 @@ pub trait ReadPolicy: Debug + Send {
     /// Which part of its rule decided when [`ReadPolicy::plan_read`] was called last, in a few
     /// words; `None` where the rule is one.
     fn reason(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What it would weigh a candidate at now; the least is chosen. `None` where it does not go by
+    /// one number that follows from the candidate alone, or does not know that.
+    fn weight(&self, _view: &LegView) -> Option<Weight> {
         None
     }
 

@@ -11,11 +11,21 @@ pub struct LegBeliefs {
     pub curves: Vec<CurveBelief>,
 }
 
+impl LegBeliefs {
+    /// Facts, as far as they are known, and no curves.
+    pub(crate) fn of_facts<const N: usize>(facts: [Option<Fact>; N]) -> Self {
+        Self {
+            facts: facts.into_iter().flatten().collect(),
+            curves: Vec::new(),
+        }
+    }
+}
+
 /// One thing that a policy goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fact {
     /// What it is called: words in lower case with `_` between them, and its unit behind them
-    /// (`_ns`, `_bytes`, `_times`, `_share`, none where it is counted, or true or false).
+    /// (`_ns`, `_bytes`, `_times`, `_share`, none where it is counted, a word, or true or false).
     pub key: &'static str,
     /// What it is.
     pub value: FactValue,
@@ -26,6 +36,8 @@ pub struct Fact {
 pub enum FactValue {
     /// Yes or no.
     Flag(bool),
+    /// One of a few words.
+    Word(&'static str),
     /// How many.
     Count(u64),
     /// How long.
@@ -33,9 +45,9 @@ pub enum FactValue {
     /// How many bytes.
     Bytes(u64),
     /// How many times something else.
-    Times(f32),
+    Times(f64),
     /// Which part of something, from 0 to 1.
-    Share(f32),
+    Share(f64),
 }
 
 impl Fact {
@@ -43,6 +55,17 @@ impl Fact {
     pub(crate) fn new(key: &'static str, value: Option<FactValue>) -> Option<Self> {
         value.map(|value| Self { key, value })
     }
+}
+
+/// What a policy weighs a candidate at. All of one policy are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// In a unit of its own.
+    Points(i64),
+    /// So many bytes.
+    Bytes(u64),
+    /// So long.
+    Time(Duration),
 }
 
 /// How long reads of one kind are believed to take.

@@ -16,6 +16,7 @@
 use heliostat_types::{Duration, LEGS_MAX, LegId};
 
 use crate::api::LegView;
+use crate::beliefs::{Fact, FactValue, LegBeliefs, Weight};
 use crate::spec::PolicySpec;
 use crate::tunable::Tunable;
 
@@ -143,6 +144,29 @@ impl Checkpoints {
         if let State::Probation { .. } = record.state {
             record.state = State::Known { age: 0 };
         }
+    }
+
+    /// The rank, where it is known.
+    pub(crate) fn weight(&self, leg: LegId) -> Option<Weight> {
+        let rank = self.rank(leg);
+        (rank != NO_AVERAGE).then(|| Weight::Time(Duration::from_ns(rank)))
+    }
+
+    /// What is known of a leg, for people.
+    pub(crate) fn beliefs(&self, leg: LegId) -> LegBeliefs {
+        let record = &self.legs[leg.index()];
+        let has_average = record.average_ns != NO_AVERAGE;
+        let average = has_average.then(|| Duration::from_ns(record.average_ns));
+        let passed_over = match record.state {
+            State::Probation { .. } => None,
+            State::Known { age } => Some(age),
+        };
+        LegBeliefs::of_facts([
+            Fact::new("average_ns", average.map(FactValue::Time)),
+            Fact::new("average_of_reads", Some(FactValue::Count(record.ios))),
+            Fact::new("on_trial", Some(FactValue::Flag(self.is_on_probation(leg)))),
+            Fact::new("skipped_reads", passed_over.map(FactValue::Count)),
+        ])
     }
 
     /// Forgets what is known of one leg, or of all.

@@ -33,7 +33,7 @@ pub use api::{
     Belief, Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
     ReadPlan, ReadPolicy, ReadRequest,
 };
-pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs};
+pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};
 pub use control::PolicyControl;
 pub use error::PolicyError;
 pub use listener::{Decision, Listen, Listener};

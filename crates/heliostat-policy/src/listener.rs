@@ -8,7 +8,7 @@ use heliostat_types::{Duration, Instant, LegId, Prng};
 use crate::api::{
     Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
-use crate::beliefs::LegBeliefs;
+use crate::beliefs::{LegBeliefs, Weight};
 use crate::spec::PolicySpec;
 
 /// One decision.
@@ -22,6 +22,8 @@ pub struct Decision<'a> {
     pub legs: &'a [LegView],
     /// What the policy believed of each, as far as it predicts anything.
     pub beliefs: &'a [Option<Belief>],
+    /// What it weighed each at, as far as it goes by that.
+    pub weights: &'a [Option<Weight>],
     /// What it decided.
     pub plan: &'a ReadPlan,
     /// Which part of its rule decided, where it has several.
@@ -96,15 +98,18 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan {
-        let plan = self.inner.plan_read(now, request, legs, prng);
         if self.listen.is_on() {
-            self.tell(now, request, legs, &plan);
+            return self.plan_and_tell(now, request, legs, prng);
         }
-        plan
+        self.inner.plan_read(now, request, legs, prng)
     }
 
     fn belief(&self, place: usize) -> Option<Belief> {
         self.inner.belief(place)
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        self.inner.weight(view)
     }
 
     fn reason(&self) -> Option<&'static str> {
@@ -179,16 +184,28 @@ impl<L: Listen> ReadPolicy for Listener<L> {
 
 impl<L: Listen> Listener<L> {
     #[cold]
-    fn tell(&mut self, at: Instant, request: &ReadRequest, legs: &[LegView], plan: &ReadPlan) {
+    fn plan_and_tell(
+        &mut self,
+        now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        // Before it decides, since that may change what it weighs the next read by.
+        let weights = legs.iter().map(|view| self.inner.weight(view));
+        let weights: Vec<Option<Weight>> = weights.collect();
+        let plan = self.inner.plan_read(now, request, legs, prng);
         let beliefs = (0..legs.len()).map(|place| self.inner.belief(place));
         let beliefs: Vec<Option<Belief>> = beliefs.collect();
         self.listen.on_decision(&Decision {
-            at,
+            at: now,
             request,
             legs,
             beliefs: &beliefs,
-            plan,
+            weights: &weights,
+            plan: &plan,
             reason: self.inner.reason(),
         });
+        plan
     }
 }

@@ -1,5 +1,6 @@
 //! A bench for policies: views that a test sets by hand, and picks as plain numbers.
 
+mod beliefs;
 mod every_policy;
 
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, RandomStream, StreamId};
@@ -72,6 +73,11 @@ impl Bench {
         };
         self.policy
             .plan_read(self.now, &request, &self.legs, &mut self.prng)
+    }
+
+    /// Why the last leg was picked.
+    pub(crate) fn reason(&self) -> &'static str {
+        self.policy.reason().expect("the policy says why")
     }
 
     /// Takes the candidate at `place` away.

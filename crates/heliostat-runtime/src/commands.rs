@@ -12,7 +12,7 @@ use heliostat_types::LegId;
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
 use crate::events;
-use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads};
+use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads, Watchers};
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
@@ -115,6 +115,7 @@ pub struct Handle {
     /// Locked while something is set, so that what is kept is what was set last.
     settings: Arc<Mutex<Settings>>,
     places: Arc<Places>,
+    watchers: Watchers,
 }
 
 /// Both ends of a new channel. What is set over it is kept in `settings`, and which legs there are
@@ -127,6 +128,7 @@ pub(crate) fn channel(settings: Settings, places: Places) -> std::io::Result<(Ha
         waker: Arc::clone(&waker),
         settings: Arc::new(Mutex::new(settings)),
         places: Arc::new(places),
+        watchers: Watchers::default(),
     };
     Ok((handle, Commands { incoming, waker }))
 }
@@ -542,6 +544,7 @@ impl Handle {
             let text = format!("reads are watched for {seconds} s at most; ask again after that");
             return Err(RuntimeError(text));
         }
+        let _watcher = self.watchers.enter()?;
         let watch = Watch::new(reads);
         let weak = Arc::downgrade(&watch);
         let (_, legs) = self.ask(|reply| Command::Explain(Some(weak), reply))?;

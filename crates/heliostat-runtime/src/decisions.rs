@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use heliostat_policy::{Belief, Decision, LegView};
+use heliostat_policy::{Belief, Decision, LegView, Weight};
 use heliostat_types::{Duration, Instant};
 use serde::{Deserialize, Serialize};
+use stdx::units::format_size;
 
 /// One decision of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +70,9 @@ pub struct CandidateFigures {
     pub reads_completed: u64,
     /// Sum of their service times.
     pub read_wait_ns: u64,
+    /// What it was weighed at; the least is chosen.
+    #[serde(flatten)]
+    pub weight: Option<WeightFigures>,
     /// How long the read was predicted to take here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_ns: Option<u64>,
@@ -83,12 +87,47 @@ pub struct CandidateFigures {
     pub delays_writes: Option<bool>,
 }
 
+/// What a leg was weighed at. All of one policy are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum WeightFigures {
+    /// In a unit of the policy's own.
+    #[serde(rename = "weight")]
+    Points(i64),
+    /// So many bytes.
+    #[serde(rename = "weight_bytes")]
+    Bytes(u64),
+    /// So long.
+    #[serde(rename = "weight_ns")]
+    Ns(u64),
+}
+
+impl From<Weight> for WeightFigures {
+    fn from(weight: Weight) -> Self {
+        match weight {
+            Weight::Points(points) => Self::Points(points),
+            Weight::Bytes(bytes) => Self::Bytes(bytes),
+            Weight::Time(time) => Self::Ns(time.as_ns()),
+        }
+    }
+}
+
+impl fmt::Display for WeightFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Points(points) => write!(f, "{points}"),
+            Self::Bytes(bytes) => f.write_str(&format_size(*bytes)),
+            Self::Ns(ns) => write!(f, "{}", Duration::from_ns(*ns)),
+        }
+    }
+}
+
 impl DecisionFigures {
     /// A decision, the `number`th one, at its time since `from`.
     #[must_use]
     pub fn new(number: u64, from: Instant, decision: &Decision<'_>) -> Self {
         let ns = i128::from(decision.at.as_ns()) - i128::from(from.as_ns());
-        let candidates = decision.legs.iter().zip(decision.beliefs);
+        let beliefs = decision.beliefs.iter().zip(decision.weights);
+        let candidates = decision.legs.iter().zip(beliefs);
         let pieces = decision.pieces().map(|(leg, bytes)| PieceFigures {
             leg: leg.index(),
             bytes,
@@ -102,14 +141,14 @@ impl DecisionFigures {
             reason: decision.reason.map(Cow::Borrowed),
             pieces: pieces.collect(),
             legs: candidates
-                .map(|(view, belief)| CandidateFigures::new(view, *belief))
+                .map(|(view, (belief, weight))| CandidateFigures::new(view, *belief, *weight))
                 .collect(),
         }
     }
 }
 
 impl CandidateFigures {
-    fn new(view: &LegView, belief: Option<Belief>) -> Self {
+    fn new(view: &LegView, belief: Option<Belief>, weight: Option<Weight>) -> Self {
         Self {
             leg: view.leg.index(),
             address: view.address,
@@ -123,6 +162,7 @@ impl CandidateFigures {
             queue_depth: view.queue_depth,
             reads_completed: view.reads_completed,
             read_wait_ns: view.read_wait.as_ns(),
+            weight: weight.map(WeightFigures::from),
             predicted_ns: belief.map(|belief| belief.cost.as_ns()),
             slow: belief.map(|belief| belief.is_slow),
             turns: belief.map(|belief| belief.turns),
@@ -189,14 +229,17 @@ impl fmt::Display for CandidateFigures {
         if self.read_preferred {
             f.write_str(", preferred")?;
         }
+        if let Some(weight) = self.weight {
+            write!(f, ", weight {weight}")?;
+        }
         if let Some(ns) = self.predicted_ns {
             write!(f, ", predicted {}", Duration::from_ns(ns))?;
         }
         if self.slow == Some(true) {
-            f.write_str(", slow just now")?;
+            f.write_str(", slow now")?;
         }
         if self.turns == Some(true) {
-            f.write_str(", turns")?;
+            f.write_str(", taken for rotational")?;
         }
         if self.delays_writes == Some(true) {
             f.write_str(", writes wait for it")?;

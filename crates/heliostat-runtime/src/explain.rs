@@ -1,7 +1,7 @@
 //! What the policy of an array believes, and why it decides as it does, while it serves.
 //!
 //! The engine has the policy, so that whoever wants to look at it goes where the engine calls it:
-//! each policy is wrapped in a [`Listener`], whose [`Watchers`] look at it when it is given its
+//! each policy is wrapped in a [`Listener`], whose [`Hearing`] look at it when it is given its
 //! tunables, and hear its decisions as long as somebody holds a [`Watch`]. Nobody has to switch
 //! that off: whoever watches is gone when the watch is. Where nobody watches, a decision costs a
 //! call and a branch more.
@@ -18,8 +18,9 @@ use heliostat_types::{Duration, Instant, LegId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::RuntimeError;
 use crate::decisions::DecisionFigures;
-use crate::stats::LegSnapshot;
+use crate::stats::{Distribution, LegSnapshot};
 use crate::status::word_of;
 
 /// The most reads that one request watches: of a mirror some hundred bytes each.
@@ -27,6 +28,9 @@ pub(crate) const READS_MAX: usize = 4_000;
 
 /// The longest that one request watches: a thread of the daemon waits meanwhile.
 pub(crate) const WAIT_MAX: StdDuration = StdDuration::from_secs(600);
+
+/// How many may watch at once, so that others still can ask something.
+const WATCHERS_MAX: usize = 4;
 
 /// How often it is looked whether whoever watches is still there.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
@@ -59,6 +63,11 @@ pub struct LegExplained {
     pub reads_in_flight: u32,
     /// Writes, trims, write-zeroes and flushes at the leg now.
     pub writes_in_flight: u32,
+    /// Reads completed since the array was started.
+    pub reads: u64,
+    /// How long they took on average, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_read_ns: Option<u64>,
     /// What the policy goes by, with the units behind the names.
     pub facts: BTreeMap<String, Value>,
     /// How long reads are believed to take.
@@ -174,6 +183,7 @@ pub(crate) struct Watch {
     heard: Mutex<Heard>,
     has_ended: Condvar,
     reads_max: usize,
+    began: StdInstant,
 }
 
 #[derive(Debug)]
@@ -199,16 +209,17 @@ impl Watch {
             heard: Mutex::new(heard),
             has_ended: Condvar::new(),
             reads_max: reads_max.min(READS_MAX),
+            began: StdInstant::now(),
         })
     }
 
     /// Waits until there are as many reads as there is room for, or the policy is gone, or the time
-    /// is over, or `is_gone` says that nobody wants to know any more. What was heard by then.
+    /// since it began is over, or `is_gone` says that nobody wants to know any more. What was heard
+    /// by then.
     pub(crate) fn wait(&self, time: StdDuration, is_gone: &dyn Fn() -> bool) -> WatchedReads {
-        let began = StdInstant::now();
         let mut heard = self.heard();
         while !heard.has_ended {
-            let left = time.saturating_sub(began.elapsed());
+            let left = time.saturating_sub(self.began.elapsed());
             if left.is_zero() || is_gone() {
                 break;
             }
@@ -217,7 +228,7 @@ impl Watch {
         }
         let mut reads = std::mem::take(&mut heard.reads);
         heard.has_ended = true;
-        reads.watched_ns = Duration::from(began.elapsed()).as_ns();
+        reads.watched_ns = Duration::from(self.began.elapsed()).as_ns();
         reads
     }
 
@@ -244,6 +255,38 @@ impl Watch {
             }
         }
         !heard.has_ended
+    }
+}
+
+/// Those who watch an array.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watchers(Arc<Mutex<usize>>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watcher(Watchers);
+
+impl Watchers {
+    /// One more.
+    ///
+    /// # Errors
+    /// Where there are enough.
+    pub(crate) fn enter(&self) -> Result<Watcher, RuntimeError> {
+        let mut count = self.0.lock().expect(NOBODY_PANICS);
+        if *count >= WATCHERS_MAX {
+            return Err(RuntimeError(format!(
+                "{WATCHERS_MAX} are watching the reads of this array already; try again when one \
+                 of them has ended"
+            )));
+        }
+        *count += 1;
+        Ok(Watcher(self.clone()))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        *self.0.0.lock().expect(NOBODY_PANICS) -= 1;
     }
 }
 
@@ -274,11 +317,11 @@ pub(crate) struct Access(Arc<Mutex<Option<Look>>>);
 impl Access {
     /// The same policy, which can be looked at through this access.
     pub(crate) fn listened_to(&self, policy: Box<dyn ReadPolicy>) -> Box<dyn ReadPolicy> {
-        let watchers = Watchers {
+        let hearing = Hearing {
             access: self.clone(),
             watches: Vec::new(),
         };
-        Box::new(Listener::new(policy, watchers))
+        Box::new(Listener::new(policy, hearing))
     }
 
     /// Looks at what the policy believes of `legs`, while `configure` has the
@@ -309,12 +352,12 @@ impl Access {
 
 /// Who listens to a policy that is served.
 #[derive(Debug)]
-struct Watchers {
+struct Hearing {
     access: Access,
     watches: Vec<Weak<Watch>>,
 }
 
-impl Watchers {
+impl Hearing {
     /// Tells all who watch, and forgets those who are gone or want no more.
     fn tell(&mut self, mut tell: impl FnMut(&Watch) -> bool) {
         self.watches
@@ -322,7 +365,7 @@ impl Watchers {
     }
 }
 
-impl Listen for Watchers {
+impl Listen for Hearing {
     fn is_on(&self) -> bool {
         !self.watches.is_empty()
     }
@@ -392,7 +435,7 @@ impl Listen for Watchers {
     }
 }
 
-impl Drop for Watchers {
+impl Drop for Hearing {
     fn drop(&mut self) {
         for watch in self.watches.iter().filter_map(Weak::upgrade) {
             let heard = &mut *watch.heard();
@@ -424,6 +467,9 @@ impl LegExplained {
             leg: leg.name,
             reads_in_flight: leg.reads_in_flight,
             writes_in_flight: leg.writes_in_flight,
+            reads: leg.stats.reads,
+            mean_read_ns: (leg.stats.reads > 0)
+                .then(|| Distribution::from(&leg.stats.read_service_ns).mean),
             facts: beliefs.facts.iter().map(named_value).collect(),
             curves: curves.collect(),
         }
@@ -442,10 +488,11 @@ fn whole(count: f32) -> u64 {
 fn named_value(fact: &Fact) -> (String, Value) {
     let value = match fact.value {
         FactValue::Flag(flag) => Value::from(flag),
+        FactValue::Word(word) => Value::from(word),
         FactValue::Count(count) => Value::from(count),
         FactValue::Bytes(bytes) => Value::from(bytes),
         FactValue::Time(time) => Value::from(time.as_ns()),
-        FactValue::Times(part) | FactValue::Share(part) => Value::from(f64::from(part)),
+        FactValue::Times(part) | FactValue::Share(part) => Value::from(part),
     };
     (fact.key.to_owned(), value)
 }

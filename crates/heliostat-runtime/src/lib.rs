@@ -58,7 +58,7 @@ pub use commands::Handle;
 pub use context::Context;
 pub use control::{ControlRequest, ControlResponse, ask};
 pub use create::{CreateLeg, CreateOptions, Created, create};
-pub use decisions::{CandidateFigures, DecisionFigures, PieceFigures};
+pub use decisions::{CandidateFigures, DecisionFigures, PieceFigures, WeightFigures};
 pub use explain::{
     CurveFigures, CurvePointFigures, Explanation, HedgeFigures, LegExplained, ReadAheadFigures,
     WatchEnd, WatchedReads,

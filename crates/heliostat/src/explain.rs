@@ -9,15 +9,19 @@ mod page;
 #[cfg(test)]
 mod testing;
 
-use std::io::{Write as _, stdout};
+use std::io::{IsTerminal as _, Write as _, stdout};
 
 use anyhow::bail;
+use comfy_table::Table;
 use heliostat_runtime::{ControlRequest, ControlResponse, Explanation, WatchedReads};
 use serde::Serialize;
 use stdx::units::parse_time_ns;
 
 use crate::cli::ControlArgs;
 use groups::Group;
+
+/// How wide lines are where there is no terminal.
+const PLAIN_COLUMNS: usize = 100;
 
 /// What `heliostat explain` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -78,8 +82,10 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         bail!("asked what its policy believes, the daemon answered something else");
     };
     let mut out = stdout().lock();
+    let columns = out.is_terminal().then(|| Table::new().width()).flatten();
+    let width = columns.map_or(PLAIN_COLUMNS, usize::from);
     if !args.json {
-        write!(out, "{}", page::beliefs(&explanation))?;
+        write!(out, "{}", page::beliefs(&explanation, width))?;
         out.flush()?;
     }
     let reads = if args.reads > 0 {
@@ -98,7 +104,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         };
         writeln!(out, "{}", serde_json::to_string(&whole)?)?;
     } else if let Some(reads) = reads {
-        write!(out, "\n{}", page::reads(&explanation, &reads))?;
+        write!(out, "\n{}", page::reads(&explanation, &reads, width))?;
     }
     out.flush()?;
     Ok(())

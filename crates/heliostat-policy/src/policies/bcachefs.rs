@@ -4,6 +4,7 @@ use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::average::moved;
+use crate::beliefs::{Fact, FactValue, LegBeliefs};
 use crate::choice::modulo;
 use crate::registry::{BareValue, PolicyInfo};
 
@@ -67,6 +68,17 @@ impl ReadPolicy for Bcachefs {
             complete: true,
             ..Observes::NOTHING
         }
+    }
+
+    fn beliefs(&self, _now: Instant, leg: LegId) -> LegBeliefs {
+        let latency = &self.legs[leg.index()];
+        let average = (latency.average_ns > 0).then(|| Duration::from_ns(latency.average_ns));
+        let total: f64 = self.legs.iter().map(|leg| leg.weight).sum();
+        let share = average.map(|_| FactValue::Share(latency.weight / total));
+        LegBeliefs::of_facts([
+            Fact::new("average_ns", average.map(FactValue::Time)),
+            Fact::new("drawn_share", share),
+        ])
     }
 
     fn plan_read(

@@ -4,6 +4,7 @@
 use heliostat_types::{Instant, LEGS_MAX, LegId, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
 
@@ -76,6 +77,12 @@ impl ReadPolicy for GmirrorLoad {
             leg.load = (in_flight * LOAD_SCALE + leg.load * 7) / 8;
         }
         ReadPlan::Leg(chosen.leg)
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        Some(Weight::Points(
+            self.legs[view.leg.index()].priority(view.address),
+        ))
     }
 
     fn reset(&mut self, leg: Option<LegId>) {

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::{Fact, FactValue, LegBeliefs};
 use crate::recency::Recency;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -144,6 +145,18 @@ impl ReadPolicy for Hst {
     fn configure(&mut self, spec: &PolicySpec) {
         self.weights = weights(spec.value(&BASE_WEIGHT));
         self.threshold_multiplier = spec.value(&THRESHOLD);
+    }
+
+    fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
+        let history = &self.legs[leg.index()];
+        let is_stale = history.stale_after < now;
+        LegBeliefs::of_facts([
+            Fact::new(
+                "service_time_ns",
+                Some(FactValue::Time(Duration::from_ns(history.service_time))),
+            ),
+            Fact::new("too_old", Some(FactValue::Flag(is_stale))),
+        ])
     }
 
     fn plan_read(

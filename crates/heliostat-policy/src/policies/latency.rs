@@ -3,6 +3,7 @@
 use heliostat_types::{Duration, Instant, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::{LegBeliefs, Weight};
 use crate::checkpoint::{CHECKPOINT_AGE, Checkpoints, PROBE_EVENTS};
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
@@ -41,6 +42,10 @@ impl ReadPolicy for Latency {
         self.checkpoints.configure(spec);
     }
 
+    fn beliefs(&self, _now: Instant, leg: LegId) -> LegBeliefs {
+        self.checkpoints.beliefs(leg)
+    }
+
     fn plan_read(
         &mut self,
         _now: Instant,
@@ -51,6 +56,10 @@ impl ReadPolicy for Latency {
         let picked = lowest_by_key(legs, |view| self.checkpoints.rank(view.leg)).leg;
         self.checkpoints.note_pick(legs, picked);
         ReadPlan::Leg(picked)
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        self.checkpoints.weight(view.leg)
     }
 
     fn on_complete(&mut self, _now: Instant, op: &OpView, service_time: Duration, ok: bool) {

@@ -1,8 +1,9 @@
 //! `latency-lifetime`: the leg with the lowest average since the statistics began (2021).
 
-use heliostat_types::{Instant, Prng};
+use heliostat_types::{Duration, Instant, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
 
@@ -30,6 +31,10 @@ impl ReadPolicy for LatencyLifetime {
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
         ReadPlan::Leg(lowest_by_key(legs, |view| average_ns(view)).leg)
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        Some(Weight::Time(Duration::from_ns(average_ns(view))))
     }
 }
 

@@ -3,6 +3,7 @@
 use heliostat_types::{Duration, Instant, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::LegBeliefs;
 use crate::checkpoint::{CHECKPOINT_AGE, Checkpoints, PROBE_EVENTS};
 use crate::choice::modulo;
 use crate::policies::round_robin::{MIN_CONTIG_READ, Turns};
@@ -70,6 +71,10 @@ impl ReadPolicy for LatencyRr {
         self.margin_percent = spec.value(&MARGIN);
         self.turns.configure(spec);
         self.checkpoints.configure(spec);
+    }
+
+    fn beliefs(&self, _now: Instant, leg: LegId) -> LegBeliefs {
+        self.checkpoints.beliefs(leg)
     }
 
     fn plan_read(

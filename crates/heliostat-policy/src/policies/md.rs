@@ -13,13 +13,22 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     build: |_| {
         Box::new(Md {
             legs: [Head::default(); LEGS_MAX],
+            reason: LEAST_BUSY,
         })
     },
 };
 
+/// What decides, in the words of docs/explain.md.
+const SEQUENTIAL: &str = "sequential, it stays";
+const LONG_RUN: &str = "long run, none idle";
+const LEAST_BUSY: &str = "fewest in flight";
+const NEAREST: &str = "nearest head";
+
 #[derive(Debug)]
 struct Md {
     legs: [Head; LEGS_MAX],
+    /// What decided last.
+    reason: &'static str,
 }
 
 /// Where a leg is.
@@ -54,7 +63,7 @@ impl Head {
 }
 
 impl Md {
-    fn choose<'a>(&self, legs: &'a [LegView]) -> &'a LegView {
+    fn choose<'a>(&self, legs: &'a [LegView]) -> (&'a LegView, &'static str) {
         let mut least_busy = (u32::MAX, &legs[0]);
         let mut nearest = (u64::MAX, &legs[0]);
         let mut long_run = None;
@@ -63,7 +72,7 @@ impl Md {
             let mut pending = view.in_flight();
             if head.is_sequential(view.address) {
                 if !head.is_run_long(view) {
-                    return view;
+                    return (view, SEQUENTIAL);
                 }
                 // One more than it is, so that an idle leg is preferred.
                 pending = pending.saturating_add(1);
@@ -79,9 +88,11 @@ impl Md {
         }
         let (pending_min, least_busy) = least_busy;
         match long_run {
-            Some(view) if pending_min > 0 => view,
-            _ if pending_min == 0 || legs.iter().any(|view| !view.rotational) => least_busy,
-            _ => nearest.1,
+            Some(view) if pending_min > 0 => (view, LONG_RUN),
+            _ if pending_min == 0 || legs.iter().any(|view| !view.rotational) => {
+                (least_busy, LEAST_BUSY)
+            }
+            _ => (nearest.1, NEAREST),
         }
     }
 }
@@ -105,9 +116,14 @@ impl ReadPolicy for Md {
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
-        let chosen = self.choose(legs);
+        let (chosen, reason) = self.choose(legs);
+        self.reason = reason;
         self.legs[chosen.leg.index()].note_read(chosen.address, request.extent.len());
         ReadPlan::Leg(chosen.leg)
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        Some(self.reason)
     }
 
     fn on_complete(&mut self, _now: Instant, op: &OpView, _service_time: Duration, _ok: bool) {
@@ -154,6 +170,7 @@ mod tests {
         bench.complete_at(1, OpKind::Write, 7 * MIB);
         bench.legs[1].reads_in_flight = 99;
         assert_eq!(bench.pick_of(7 * MIB, MIB), 1, "the head is there");
+        assert_eq!(bench.reason(), "sequential, it stays");
         assert_eq!(
             bench.pick_of(8 * MIB, MIB),
             1,
@@ -166,8 +183,10 @@ mod tests {
         let mut bench = bench([true; 3]);
         bench.complete_at(1, OpKind::Read, 90 * MIB);
         assert_eq!(bench.pick_of(100 * MIB, 4096), 1, "nearest");
+        assert_eq!(bench.reason(), "nearest head");
         bench.legs[2].reads_in_flight = 0;
         assert_eq!(bench.pick_of(101 * MIB, 4096), 2, "idle");
+        assert_eq!(bench.reason(), "fewest in flight");
     }
 
     #[test]
@@ -188,6 +207,7 @@ mod tests {
         assert_eq!(bench.pick_of(0, MIB), 0);
         // The run is 1 MiB long: it may leave, but nobody is idle.
         assert_eq!(bench.pick_of(MIB, MIB), 0);
+        assert_eq!(bench.reason(), "long run, none idle");
         bench.legs[2].reads_in_flight = 0;
         assert_eq!(bench.pick_of(2 * MIB, MIB), 2);
         // Leg 2 names no optimal size, so that the run stays there.

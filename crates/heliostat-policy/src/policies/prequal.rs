@@ -4,6 +4,7 @@ use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::average::moved;
+use crate::beliefs::{Fact, FactValue, LegBeliefs};
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -129,6 +130,21 @@ impl ReadPolicy for Prequal {
     fn configure(&mut self, spec: &PolicySpec) {
         self.hot_percent = hot_percent(spec);
         self.stale = stale(spec);
+    }
+
+    fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
+        let latency = &self.legs[leg.index()];
+        let average = latency
+            .updated
+            .map(|_| Duration::from_ns(latency.average_ns));
+        let answer = latency.updated.map(|at| now.saturating_since(at));
+        let is_known = self.seen.threshold != u32::MAX;
+        let hot_above = is_known.then(|| FactValue::Count(self.seen.threshold.into()));
+        LegBeliefs::of_facts([
+            Fact::new("average_ns", average.map(FactValue::Time)),
+            Fact::new("answered_ns", answer.map(FactValue::Time)),
+            Fact::new("hot_above", hot_above),
+        ])
     }
 
     fn plan_read(

@@ -3,6 +3,7 @@
 use heliostat_types::{Duration, Instant, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::LegBeliefs;
 use crate::checkpoint::{CHECKPOINT_AGE, Checkpoints, PROBE_EVENTS};
 use crate::choice::lowest_by_key;
 use crate::recency::Recency;
@@ -81,6 +82,13 @@ impl ReadPolicy for Queue {
 
     fn configure(&mut self, spec: &PolicySpec) {
         self.tie.configure(spec);
+    }
+
+    fn beliefs(&self, _now: Instant, leg: LegId) -> LegBeliefs {
+        match &self.tie {
+            Tie::Latency(checkpoints) => checkpoints.beliefs(leg),
+            Tie::First | Tie::Rotate(_) => LegBeliefs::default(),
+        }
     }
 
     fn plan_read(

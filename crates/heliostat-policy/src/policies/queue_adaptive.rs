@@ -10,6 +10,7 @@
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::{Fact, FactValue, LegBeliefs};
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -69,14 +70,22 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     ],
     build: |spec| {
         Box::new(QueueAdaptive {
+            reason: FEWEST,
             limits: Limits::new(spec),
             legs: [Window::EMPTY; LEGS_MAX],
         })
     },
 };
 
+/// What decides, in the words of docs/explain.md.
+const FEWEST: &str = "fewest in flight";
+const VETO: &str = "the one with fewer is slow";
+const OVERFLOW: &str = "slow, others much busier";
+
 #[derive(Debug)]
 struct QueueAdaptive {
+    /// What decided last.
+    reason: &'static str,
     limits: Limits,
     legs: [Window; LEGS_MAX],
 }
@@ -166,6 +175,19 @@ impl ReadPolicy for QueueAdaptive {
         self.limits = Limits::new(spec);
     }
 
+    fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
+        let window = &self.legs[leg.index()];
+        let average = window.recent_ns(now, &self.limits).map(Duration::from_ns);
+        let ended = window
+            .recent
+            .map(|recent| now.saturating_since(recent.ended));
+        LegBeliefs::of_facts([
+            Fact::new("average_ns", average.map(FactValue::Time)),
+            Fact::new("window_ended_ns", ended.map(FactValue::Time)),
+            Fact::new("window_reads", Some(FactValue::Count(window.reads))),
+        ])
+    }
+
     fn plan_read(
         &mut self,
         now: Instant,
@@ -173,6 +195,7 @@ impl ReadPolicy for QueueAdaptive {
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
+        self.reason = FEWEST;
         let least_busy = lowest_by_key(legs, |view| view.in_flight());
         let recent_ns = |view: &LegView| self.legs[view.leg.index()].recent_ns(now, &self.limits);
         let Some(best_ns) = legs.iter().filter_map(recent_ns).min() else {
@@ -191,11 +214,17 @@ impl ReadPolicy for QueueAdaptive {
             .expect("the leg with the best average is not suspect");
         let busier_by = healthy.in_flight() - least_busy.in_flight();
         let is_vetoed = busier_by < self.limits.overflow_margin;
-        ReadPlan::Leg(if is_vetoed {
-            healthy.leg
+        let (chosen, reason) = if is_vetoed {
+            (healthy.leg, VETO)
         } else {
-            least_busy.leg
-        })
+            (least_busy.leg, OVERFLOW)
+        };
+        self.reason = reason;
+        ReadPlan::Leg(chosen)
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        Some(self.reason)
     }
 
     fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration, ok: bool) {
@@ -244,6 +273,7 @@ mod tests {
     fn a_suspect_leg_is_vetoed_until_the_others_are_busier() {
         let mut bench = mixed();
         assert_eq!(bench.pick(0), 1);
+        assert_eq!(bench.reason(), "the one with fewer is slow");
         bench.legs[1].reads_in_flight = 1;
         assert_eq!(bench.pick(0), 2, "the least busy of the healthy ones");
         bench.legs[1].reads_in_flight = 7;
@@ -251,6 +281,7 @@ mod tests {
         assert_eq!(bench.pick(0), 1);
         bench.legs[1].reads_in_flight = 8;
         assert_eq!(bench.pick(0), 0, "overflow");
+        assert_eq!(bench.reason(), "slow, others much busier");
     }
 
     #[test]
@@ -258,7 +289,7 @@ mod tests {
         let mut bench = Bench::new("queue-adaptive:window_reads=1", 2);
         bench.complete_read(0, 200);
         bench.complete_read(1, 100);
-        assert_eq!(bench.pick(0), 0);
+        assert_eq!((bench.pick(0), bench.reason()), (0, "fewest in flight"));
         bench.complete_read(0, 201);
         assert_eq!(bench.pick(0), 1);
     }

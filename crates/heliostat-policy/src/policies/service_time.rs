@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use heliostat_types::{Instant, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::recency::Recency;
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -59,6 +60,10 @@ impl Throughputs {
         }
     }
 
+    fn in_flight_bytes(view: &LegView) -> u128 {
+        u128::from(view.read_bytes_in_flight) + u128::from(view.write_bytes_in_flight)
+    }
+
     /// Less: `a` is the better one for `len_bytes` more.
     fn compare(&self, a: &LegView, b: &LegView, len_bytes: u64) -> Ordering {
         let throughput = |view: &LegView| {
@@ -68,9 +73,7 @@ impl Throughputs {
                 self.nonrot
             }
         };
-        let in_flight = |view: &LegView| {
-            u128::from(view.read_bytes_in_flight) + u128::from(view.write_bytes_in_flight)
-        };
+        let in_flight = Self::in_flight_bytes;
         let time_times = |view: &LegView, other: &LegView| {
             (in_flight(view) + u128::from(len_bytes)) * u128::from(throughput(other))
         };
@@ -114,6 +117,12 @@ impl ReadPolicy for ServiceTime {
             .expect("a read has candidates");
         self.recency.note(chosen.leg);
         ReadPlan::Leg(chosen.leg)
+    }
+
+    /// Bytes, where they alone decide: otherwise the length of the read counts, too.
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        let bytes = u64::try_from(Throughputs::in_flight_bytes(view)).ok()?;
+        (self.throughputs.rot == self.throughputs.nonrot).then_some(Weight::Bytes(bytes))
     }
 }
 

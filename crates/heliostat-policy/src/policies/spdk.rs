@@ -3,6 +3,7 @@
 use heliostat_types::{Instant, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
 
@@ -30,6 +31,10 @@ impl ReadPolicy for Spdk {
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
         ReadPlan::Leg(lowest_by_key(legs, |view| view.read_bytes_in_flight).leg)
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        Some(Weight::Bytes(view.read_bytes_in_flight))
     }
 }
 

@@ -3,6 +3,7 @@
 use heliostat_types::{Instant, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::choice::{STRIPE_BYTES, lowest_in_turn};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -102,6 +103,10 @@ impl ReadPolicy for Zfs {
 
     fn configure(&mut self, spec: &PolicySpec) {
         *self = Self::new(spec);
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        i64::try_from(self.load(view)).ok().map(Weight::Points)
     }
 
     fn plan_read(

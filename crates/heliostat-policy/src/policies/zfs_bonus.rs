@@ -3,6 +3,7 @@
 use heliostat_types::{Instant, Prng};
 
 use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::beliefs::Weight;
 use crate::choice::{STRIPE_BYTES, at_modulo, lowest_in_turn};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -65,6 +66,10 @@ impl ReadPolicy for ZfsBonus {
 
     fn configure(&mut self, spec: &PolicySpec) {
         *self = Self::new(spec);
+    }
+
+    fn weight(&self, view: &LegView) -> Option<Weight> {
+        self.by_load.then(|| Weight::Points(self.load(view)))
     }
 
     fn plan_read(

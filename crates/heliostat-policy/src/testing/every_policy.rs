@@ -8,7 +8,7 @@ use proptest::prelude::{
 };
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
-use crate::beliefs::{FactValue, LegBeliefs};
+use crate::beliefs::{FactValue, LegBeliefs, Weight};
 use crate::registry::all_policies;
 use crate::spec::{ArrayInfo, PolicySpec};
 use crate::testing::idle_view;
@@ -166,8 +166,11 @@ fn run(spec: &PolicySpec, events: &[Event]) -> Result<Vec<ReadPlan>, TestCaseErr
                     stream: StreamId(*client),
                     extent: *extent,
                 };
+                let weights: Vec<Option<Weight>> =
+                    legs.iter().map(|view| policy.weight(view)).collect();
                 let plan = policy.plan_read(now, &request, legs, &mut prng);
                 check(&plan, *extent, legs)?;
+                check_weights(&plan, &weights, legs)?;
                 plans.push(plan);
                 check_prefetch(policy, now, &request, legs)?;
             }
@@ -193,7 +196,7 @@ fn check_beliefs(beliefs: &LegBeliefs) -> Result<(), TestCaseError> {
     prop_assert!(keys.is_sorted_by(|a, b| a < b), "{:?}", keys);
     for fact in &beliefs.facts {
         let unit = match fact.value {
-            FactValue::Flag(_) | FactValue::Count(_) => "",
+            FactValue::Flag(_) | FactValue::Word(_) | FactValue::Count(_) => "",
             FactValue::Time(_) => "_ns",
             FactValue::Bytes(_) => "_bytes",
             FactValue::Times(_) => "_times",
@@ -203,6 +206,22 @@ fn check_beliefs(beliefs: &LegBeliefs) -> Result<(), TestCaseError> {
     }
     for curve in &beliefs.curves {
         prop_assert!(curve.points.is_sorted_by(|a, b| a.load < b.load));
+    }
+    Ok(())
+}
+
+/// Who weighs legs chooses the one that weighs least.
+fn check_weights(
+    plan: &ReadPlan,
+    weights: &[Option<Weight>],
+    legs: &[LegView],
+) -> Result<(), TestCaseError> {
+    let Some(weights) = weights.iter().copied().collect::<Option<Vec<Weight>>>() else {
+        return Ok(());
+    };
+    if let ReadPlan::Leg(leg) = plan {
+        let place = legs.iter().position(|view| view.leg == *leg);
+        prop_assert_eq!(place.map(|at| weights[at]), weights.iter().copied().min());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Decisions can be read, by people and by programs.
 
 use expect_test::expect;
-use heliostat_policy::{Belief, Decision, LegView, Piece, Pieces, ReadPlan, ReadRequest};
+use heliostat_policy::{Belief, Decision, LegView, Piece, Pieces, ReadPlan, ReadRequest, Weight};
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, StreamId};
 
 use super::DecisionFigures;
@@ -47,6 +47,7 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
         },
         legs: &legs,
         beliefs: &[None, Some(belief)],
+        weights: &[Some(Weight::Points(-3)), None],
         plan,
         reason: Some("predicted least"),
     };
@@ -64,9 +65,9 @@ fn a_decision_for_people() {
     let (text, _) = told(13_345_678_901, &ReadPlan::Leg(LegId::new(1)));
     expect![[r#"
         12.345678901 r17 client 3 read 4096+4096: leg 1 (predicted least) of [
-        0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational;
+        0: 2 reads 0 writes 8 KiB, last end 12288, mean 10.0 ms, rotational, weight -3;
         1: 2 reads 0 writes 8 KiB, nothing sent yet, preferred,
-        predicted 120 us, slow just now, turns, writes wait for it]
+        predicted 120 us, slow now, taken for rotational, writes wait for it]
     "#]]
     .assert_eq(&format!(
         "{}\n",
@@ -104,6 +105,8 @@ fn a_decision_for_programs() {
     assert_eq!(value["legs"][0]["last_sent_end"], 12_288);
     assert!(value["legs"][1]["last_sent_end"].is_null());
     assert!(value["legs"][0]["predicted_ns"].is_null());
+    assert_eq!(value["legs"][0]["weight"], -3);
+    assert!(value["legs"][1]["weight"].is_null());
     assert_eq!(value["legs"][1]["predicted_ns"], 120_000);
     assert_eq!(value["legs"][1]["slow"], true);
 }

@@ -151,6 +151,16 @@ fn too_much_is_refused_with_what_is_possible() {
 }
 
 #[test]
+fn as_many_watch_as_leave_room_for_others() {
+    let watchers = super::Watchers::default();
+    let mut all: Vec<_> = (0..4).map(|_| watchers.enter().unwrap()).collect();
+    let error = watchers.enter().unwrap_err().to_string();
+    assert!(error.contains("4 are watching"), "{error}");
+    all.pop();
+    assert!(watchers.enter().is_ok());
+}
+
+#[test]
 fn whoever_watches_an_array_that_stops_is_told() {
     let scratch = Scratch::new();
     let rig = Rig::start(&memory_options(&scratch)).unwrap();

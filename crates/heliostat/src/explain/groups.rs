@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use heliostat_runtime::{CandidateFigures, DecisionFigures};
+use heliostat_runtime::{CandidateFigures, DecisionFigures, WeightFigures};
 use serde::Serialize;
 
 /// In place of a reason, where there was nothing to decide.
@@ -32,6 +32,9 @@ pub(super) struct Alternative {
     /// How long they were predicted to take here: the median of what was predicted, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) predicted_ns: Option<u64>,
+    /// What the policy weighed it at: the median, if it does that.
+    #[serde(flatten)]
+    pub(super) weight: Option<WeightFigures>,
     /// How many operations the leg had in flight on average.
     pub(super) in_flight_mean: f64,
     /// For how many of the reads it was slower than it is known to be.
@@ -86,6 +89,8 @@ fn alternatives(decisions: &[&DecisionFigures]) -> Vec<Alternative> {
 fn alternative((leg, views): (usize, Vec<&CandidateFigures>)) -> Alternative {
     let mut predicted: Vec<u64> = views.iter().filter_map(|view| view.predicted_ns).collect();
     predicted.sort_unstable();
+    let mut weights: Vec<WeightFigures> = views.iter().filter_map(|view| view.weight).collect();
+    weights.sort_unstable();
     let in_flight: u64 = views.iter().map(|view| view.in_flight()).sum();
     let count = |is_so: fn(&CandidateFigures) -> bool| {
         views.iter().filter(|view| is_so(view)).count() as u64
@@ -94,6 +99,7 @@ fn alternative((leg, views): (usize, Vec<&CandidateFigures>)) -> Alternative {
         leg,
         reads: views.len() as u64,
         predicted_ns: predicted.get(predicted.len() / 2).copied(),
+        weight: weights.get(weights.len() / 2).copied(),
         in_flight_mean: in_flight as f64 / views.len() as f64,
         slow_reads: count(|view| view.slow == Some(true)),
         delays_writes_reads: count(|view| view.delays_writes == Some(true)),

@@ -1,12 +1,10 @@
-//! What is believed and decided, for people: no line is longer than a hundred columns unless names
-//! of legs are.
-
-use std::collections::BTreeSet;
+//! What is believed and decided, for people. What is too wide for the terminal goes on below.
 
 use comfy_table::{CellAlignment, Table, presets};
+use heliostat_bench::report::format::wrapped;
 use heliostat_runtime::{
     CandidateFigures, CurveFigures, DecisionFigures, Explanation, LegExplained, WatchEnd,
-    WatchedReads,
+    WatchedReads, WeightFigures,
 };
 use heliostat_types::Duration;
 use serde_json::Value;
@@ -14,11 +12,13 @@ use stdx::units::format_size;
 
 use super::groups::{self, Alternative, Group};
 
+/// The state that is shown only beside another one.
+const IN_SYNC: &str = "in-sync";
 /// How many single reads are shown.
 const EXAMPLES: usize = 3;
 /// Up to which load times are shown at least.
 const LOADS_MIN: u32 = 4;
-/// Of so many loads times fit into a line.
+/// Of so many loads times are shown.
 const LOADS_COUNT: usize = 6;
 /// How many of the legs that were not chosen are shown beside one that was.
 const OTHERS_MAX: usize = 4;
@@ -26,46 +26,72 @@ const OTHERS_MAX: usize = 4;
 const GROUPS_MAX: usize = 12;
 
 /// The legs as the policy sees them.
-pub(super) fn beliefs(explanation: &Explanation) -> String {
-    let mut text = format!(
+pub(super) fn beliefs(explanation: &Explanation, width: usize) -> String {
+    let text = format!(
         "{}: policy {}\n{}\n\n{}\n",
         explanation.name,
         explanation.policy,
-        explanation.rule,
-        legs(explanation)
+        wrapped(&explanation.rule, width),
+        legs(explanation, width)
     );
-    if !explanation.predicts {
-        text += if explanation.legs.iter().all(|leg| leg.facts.is_empty()) {
-            "\nIt learns nothing of legs and predicts nothing: it goes by its rule alone.\n"
-        } else {
-            "\nIt predicts nothing: it goes by its rule and by what is in the table.\n"
-        };
-        return text;
-    }
-    text += "\n";
-    text += &match curves(explanation) {
-        Some(curves) => format!(
-            "How long a read is believed to take, by the load that it meets (~: not seen there):\n\
-             \n{curves}\n"
+    let (sentence, curves) = match curves(explanation, width) {
+        Some(curves) if explanation.predicts => (
+            "How long a read is believed to take, by the load that it meets (~: not seen there):",
+            format!("\n{curves}\n"),
         ),
-        None => {
-            "No leg was read yet, so that nothing is known of how long reads take.\n".to_owned()
-        }
+        None if explanation.predicts => (
+            "No leg was read yet, so that nothing is known of how long reads take.",
+            String::new(),
+        ),
+        _ if explanation.legs.iter().all(|leg| leg.facts.is_empty()) => (
+            "It learns nothing of legs and predicts nothing: it goes by its rule alone.",
+            String::new(),
+        ),
+        _ => (
+            "It predicts no times: it goes by its rule, and by what stands behind 'mean'.",
+            String::new(),
+        ),
     };
-    text
+    text + &format!("\n{}\n{curves}", wrapped(sentence, width))
 }
 
-/// A table without lines, the first columns to the left and the others to the right.
-fn table(head: Vec<String>, left: usize, rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(head)
-        .add_rows(rows);
-    for column in table.column_iter_mut().skip(left) {
-        column.set_cell_alignment(CellAlignment::Right);
+/// A table without lines, the first `names` columns to the left and the others to the right. Those
+/// that find no room stand in a further table below it, behind the same names.
+fn table(head: &[String], rows: &[Vec<String>], names: usize, width: usize) -> String {
+    let lines = || std::iter::once(head).chain(rows.iter().map(Vec::as_slice));
+    let columns: Vec<usize> = (0..head.len())
+        .map(|at| column_width(lines().filter_map(|line| line.get(at))))
+        .collect();
+    let names_width: usize = columns[..names].iter().sum();
+    let mut parts = Vec::new();
+    let mut begin = names;
+    while begin < head.len() {
+        let mut used = names_width + columns[begin];
+        let fits = |column: &&usize| {
+            used += **column;
+            used <= width
+        };
+        let end = begin + 1 + columns[begin + 1..].iter().take_while(fits).count();
+        let kept = |line: &[String]| -> Vec<String> {
+            let cell = |at: usize| line.get(at).cloned().unwrap_or_default();
+            (0..names).chain(begin..end).map(cell).collect()
+        };
+        let mut part = Table::new();
+        part.load_preset(presets::NOTHING)
+            .set_header(kept(head))
+            .add_rows(rows.iter().map(|row| kept(row)));
+        for column in part.column_iter_mut().skip(names) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        parts.push(part.trim_fmt());
+        begin = end;
     }
-    table.trim_fmt()
+    parts.join("\n\n")
+}
+
+/// How wide a column is, with the space on both sides of it.
+fn column_width<'a>(cells: impl Iterator<Item = &'a String>) -> usize {
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 2
 }
 
 /// A leg in few characters: its number, and the end of its name without what is set behind it.
@@ -83,20 +109,37 @@ fn short(legs: &[LegExplained], index: usize) -> String {
     format!("{index} {dots}{end}")
 }
 
-fn legs(explanation: &Explanation) -> String {
+fn legs(explanation: &Explanation, width: usize) -> String {
     let legs = &explanation.legs;
-    let keys: BTreeSet<&str> = legs
-        .iter()
-        .flat_map(|leg| leg.facts.keys().map(String::as_str))
-        .collect();
-    let mut head = vec!["leg".to_owned(), "state".to_owned(), "in flight".to_owned()];
+    let keys = legs.iter().flat_map(|leg| leg.facts.keys());
+    let mut keys: Vec<&str> = keys.map(String::as_str).collect();
+    // What a leg is stands before what it does.
+    keys.sort_by_key(|key| (*key != "class", *key));
+    keys.dedup();
+    let has_state = legs.iter().any(|leg| leg.state != IN_SYNC);
+    let mut head = vec!["leg".to_owned()];
+    if has_state {
+        head.push("state".to_owned());
+    }
+    head.push("in flight".to_owned());
+    if !explanation.predicts {
+        head.extend(["reads", "mean"].map(str::to_owned));
+    }
     head.extend(keys.iter().map(|key| title(key)));
     let row = |(index, leg): (usize, &LegExplained)| {
-        let mut row = vec![
-            short(legs, index),
-            leg.state.clone(),
-            format!("{}r {}w", leg.reads_in_flight, leg.writes_in_flight),
-        ];
+        let mut row = vec![short(legs, index)];
+        if has_state {
+            row.push(leg.state.clone());
+        }
+        row.push(format!(
+            "{}r {}w",
+            leg.reads_in_flight, leg.writes_in_flight
+        ));
+        if !explanation.predicts {
+            row.push(leg.reads.to_string());
+            let mean = leg.mean_read_ns.map(Duration::from_ns);
+            row.push(mean.map_or_else(|| "-".to_owned(), |mean| mean.to_string()));
+        }
         let value = |key: &&str| {
             leg.facts
                 .get(*key)
@@ -105,7 +148,8 @@ fn legs(explanation: &Explanation) -> String {
         row.extend(keys.iter().map(value));
         row
     };
-    table(head, 2, legs.iter().enumerate().map(row).collect())
+    let rows: Vec<Vec<String>> = legs.iter().enumerate().map(row).collect();
+    table(&head, &rows, 1, width)
 }
 
 /// What stands behind the name of a fact, says how to show it.
@@ -120,19 +164,22 @@ fn shown(key: &str, fact: &Value) -> String {
     if let Some(flag) = fact.as_bool() {
         return if flag { "yes" } else { "no" }.to_owned();
     }
+    if let Some(word) = fact.as_str() {
+        return word.to_owned();
+    }
     let count = fact.as_u64().unwrap_or(0);
     let number = fact.as_f64().unwrap_or(0.0);
     match UNITS.iter().find(|unit| key.ends_with(**unit)) {
         Some(&"_ns") => Duration::from_ns(count).to_string(),
         Some(&"_bytes") => format_size(count),
-        Some(&"_times") => format!("{number:.1} times"),
+        Some(&"_times") => format!("{number:.1}x"),
         Some(&"_share") => format!("{:.0} %", number * 100.0),
         _ => fact.to_string(),
     }
 }
 
 /// What is believed of each size and kind of read, or `None` before anything is.
-fn curves(explanation: &Explanation) -> Option<String> {
+fn curves(explanation: &Explanation, width: usize) -> Option<String> {
     let legs = &explanation.legs;
     let curves = legs.iter().flat_map(|leg| &leg.curves);
     let seen = curves.flat_map(|curve| curve.points.iter().filter(|point| point.seen));
@@ -146,7 +193,7 @@ fn curves(explanation: &Explanation) -> Option<String> {
     head.extend(loads[1..].iter().map(u32::to_string));
     let mut rows = Vec::new();
     for (index, leg) in legs.iter().enumerate() {
-        if leg.curves.is_empty() && leg.state == "in-sync" {
+        if leg.curves.is_empty() && leg.state == IN_SYNC {
             rows.push(vec![short(legs, index), "never read".to_owned()]);
         }
         for (at, curve) in leg.curves.iter().enumerate() {
@@ -160,7 +207,7 @@ fn curves(explanation: &Explanation) -> Option<String> {
             rows.push(row);
         }
     }
-    Some(table(head, 2, rows))
+    Some(table(&head, &rows, 2, width))
 }
 
 fn kind(curve: &CurveFigures) -> String {
@@ -183,7 +230,7 @@ fn time_at(curve: &CurveFigures, load: u32) -> String {
 }
 
 /// What was decided while it was watched.
-pub(super) fn reads(explanation: &Explanation, reads: &WatchedReads) -> String {
+pub(super) fn reads(explanation: &Explanation, reads: &WatchedReads, width: usize) -> String {
     let legs = &explanation.legs;
     let mut text = String::new();
     let watched = Duration::from_ns(reads.watched_ns);
@@ -194,30 +241,33 @@ pub(super) fn reads(explanation: &Explanation, reads: &WatchedReads) -> String {
         let plural = if decided == 1 { "" } else { "s" };
         text += &format!(
             "{decided} read{plural} in {watched}:\n\n{}\n\nThe last of them:\n\n",
-            decisions(explanation, &reads.decisions)
+            decisions(explanation, &reads.decisions, width)
         );
         for decision in &reads.decisions[decided.saturating_sub(EXAMPLES)..] {
-            text += &example(legs, decision);
+            text += &example(legs, decision, width);
         }
     }
     if !(reads.read_ahead.is_empty() && reads.hedges.is_empty()) {
         text += "\n";
     }
-    for ahead in &reads.read_ahead {
-        text += &format!(
-            "{} was asked {} times to read ahead, {} in all.\n",
+    let ahead = reads.read_ahead.iter().map(|ahead| {
+        format!(
+            "{} was asked {} times to read ahead, {} in all.",
             short(legs, ahead.leg),
             ahead.reads,
             format_size(ahead.bytes)
-        );
-    }
-    for hedge in &reads.hedges {
-        text += &format!(
-            "{} was late with {} reads that {} was asked for as well.\n",
+        )
+    });
+    let hedges = reads.hedges.iter().map(|hedge| {
+        format!(
+            "{} was late with {} reads that {} was asked for as well.",
             short(legs, hedge.late),
             hedge.reads,
             short(legs, hedge.asked)
-        );
+        )
+    });
+    for sentence in ahead.chain(hedges) {
+        text += &format!("{}\n", wrapped(&sentence, width));
     }
     if reads.end == WatchEnd::PolicyReplaced {
         text += "\nAnother policy was set meanwhile; ask again for what that one does.\n";
@@ -225,35 +275,62 @@ pub(super) fn reads(explanation: &Explanation, reads: &WatchedReads) -> String {
     text
 }
 
-fn decisions(explanation: &Explanation, decisions: &[DecisionFigures]) -> String {
+fn decisions(explanation: &Explanation, decisions: &[DecisionFigures], width: usize) -> String {
     let groups = groups::of(decisions);
     let legs = &explanation.legs;
-    let head = if explanation.predicts {
-        ["reads", "", "to", "because", "predicted", "instead of"]
-    } else {
-        ["reads", "", "to", "because", "in flight", "instead of"]
+    let weighs = || {
+        decisions
+            .iter()
+            .any(|read| read.legs.iter().any(|view| view.weight.is_some()))
     };
+    let shown = if explanation.predicts {
+        "predicted"
+    } else if weighs() {
+        "weight"
+    } else {
+        "in flight"
+    };
+    let head = ["reads", "", "to", "because", shown, "instead of"];
     let row = |group: &Group| {
         #[expect(clippy::cast_precision_loss, reason = "a few thousand reads")]
         let share = group.reads as f64 / decisions.len() as f64 * 100.0;
-        let (chosen, others): (Vec<&Alternative>, Vec<&Alternative>) =
-            (group.legs.iter()).partition(|known| group.to.contains(&known.leg));
+        let chosen = (group.legs.iter()).filter(|known| group.to.contains(&known.leg));
         let to: Vec<String> = group.to.iter().map(|leg| short(legs, *leg)).collect();
-        let here: Vec<String> = chosen.iter().map(|known| figure(known)).collect();
+        let here: Vec<String> = chosen.map(figure).collect();
         vec![
             group.reads.to_string(),
             format!("{share:.1} %"),
             to.join(" + "),
             group.reason.as_deref().unwrap_or("its rule").to_owned(),
             here.join(" + "),
-            instead_of(others),
         ]
     };
+    let shown_groups = &groups[..groups.len().min(GROUPS_MAX)];
+    let mut rows: Vec<Vec<String>> = shown_groups.iter().map(row).collect();
+    let used = (0..rows[0].len()).map(|at| {
+        let cells = rows.iter().map(|row| &row[at]);
+        column_width(cells).max(head[at].len() + 2)
+    });
+    let room = width.saturating_sub(used.sum::<usize>() + 2);
+    let others = |with_why| {
+        shown_groups
+            .iter()
+            .map(move |group| instead_of(group, with_why))
+    };
+    let mut fits = others(true).flatten().map(|other| other.chars().count());
+    let with_why = fits.all(|columns| columns < room);
+    for (row, others) in rows.iter_mut().zip(others(with_why)) {
+        row.push(if others.is_empty() {
+            "-".to_owned()
+        } else {
+            packed(&others, room)
+        });
+    }
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
         .set_header(head)
-        .add_rows(groups.iter().take(GROUPS_MAX).map(row));
+        .add_rows(rows);
     for column in [0, 1, 4] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -271,19 +348,25 @@ fn decisions(explanation: &Explanation, decisions: &[DecisionFigures]) -> String
     text
 }
 
-/// What is predicted of a leg, or else how busy it was.
+/// What is predicted of a leg, or else what it was weighed at, or how busy it was.
 fn figure(known: &Alternative) -> String {
-    match known.predicted_ns {
+    match (known.predicted_ns, known.weight) {
         // A leg that was never read is tried, whatever it may take.
-        Some(0) => "unknown".to_owned(),
-        Some(ns) => Duration::from_ns(ns).to_string(),
-        None => format!("{:.1}", known.in_flight_mean),
+        (Some(0), _) => "unknown".to_owned(),
+        (Some(ns), _) => Duration::from_ns(ns).to_string(),
+        (None, Some(WeightFigures::Ns(0))) => "tried".to_owned(),
+        (None, Some(weight)) => weight.to_string(),
+        (None, None) => format!("{:.1}", known.in_flight_mean),
     }
 }
 
-fn instead_of(mut others: Vec<&Alternative>) -> String {
-    others.sort_by_key(|known| known.predicted_ns);
-    let shown = others.iter().take(OTHERS_MAX).map(|known| {
+/// What is known of the legs that were not chosen, the best first.
+fn instead_of(group: &Group, with_why: bool) -> Vec<String> {
+    let mut others: Vec<&Alternative> = (group.legs.iter())
+        .filter(|known| !group.to.contains(&known.leg))
+        .collect();
+    others.sort_by_key(|known| (known.predicted_ns, known.weight));
+    let alternative = |known: &&Alternative| {
         let why = if known.slow_reads * 2 > known.reads {
             " (slow)"
         } else if known.delays_writes_reads * 2 > known.reads {
@@ -291,21 +374,37 @@ fn instead_of(mut others: Vec<&Alternative>) -> String {
         } else {
             ""
         };
+        let why = if with_why { why } else { "" };
         format!("{}: {}{why}", known.leg, figure(known))
-    });
-    let mut text = shown.collect::<Vec<_>>().join(", ");
+    };
+    let mut shown: Vec<String> = others.iter().take(OTHERS_MAX).map(alternative).collect();
     if others.len() > OTHERS_MAX {
-        text += &format!(" and {} more", others.len() - OTHERS_MAX);
+        shown.push(format!("and {} more", others.len() - OTHERS_MAX));
     }
-    if text.is_empty() {
-        "-".to_owned()
-    } else {
-        text
+    shown
+}
+
+/// A list in lines of `room` columns, as far as its items are shorter than that.
+fn packed(items: &[String], room: usize) -> String {
+    let mut text = String::new();
+    let mut used = 0;
+    for (at, item) in items.iter().enumerate() {
+        let length = item.chars().count() + ",".len();
+        if at > 0 && used + 1 + length > room {
+            text += ",\n";
+            used = 0;
+        } else if at > 0 {
+            text += ", ";
+            used += 1;
+        }
+        used += length;
+        text += item;
     }
+    text
 }
 
 /// One read, with what was known of each leg.
-fn example(legs: &[LegExplained], decision: &DecisionFigures) -> String {
+fn example(legs: &[LegExplained], decision: &DecisionFigures, width: usize) -> String {
     let to: Vec<String> = decision
         .pieces
         .iter()
@@ -320,7 +419,8 @@ fn example(legs: &[LegExplained], decision: &DecisionFigures) -> String {
         groups::reason(decision).unwrap_or("its rule"),
     );
     for view in &decision.legs {
-        text += &format!("      {}\n", candidate(legs, view));
+        let lines = packed(&candidate(legs, view), width.saturating_sub(8));
+        text += &format!("      {}\n", lines.replace('\n', "\n        "));
     }
     text
 }
@@ -330,20 +430,16 @@ fn counted(count: u32, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-fn candidate(legs: &[LegExplained], view: &CandidateFigures) -> String {
-    let mut text = short(legs, view.leg);
-    match view.predicted_ns {
-        Some(0) => text += ": never read yet",
-        Some(ns) => text += &format!(": predicted {}", Duration::from_ns(ns)),
-        None => text += ":",
+/// A leg and what was known of it, one thing after the other.
+fn candidate(legs: &[LegExplained], view: &CandidateFigures) -> Vec<String> {
+    let mut known = Vec::new();
+    match (view.predicted_ns, view.weight) {
+        (Some(0), _) => known.push("never read yet".to_owned()),
+        (Some(ns), _) => known.push(format!("predicted {}", Duration::from_ns(ns))),
+        (None, Some(weight)) => known.push(format!("weight {weight}")),
+        (None, None) => {}
     }
-    let separator = if view.predicted_ns.is_some() {
-        ", "
-    } else {
-        " "
-    };
-    text += separator;
-    text += &match (view.reads_in_flight, view.writes_in_flight) {
+    known.push(match (view.reads_in_flight, view.writes_in_flight) {
         (0, 0) => "idle".to_owned(),
         (reads, 0) => format!("{} in flight", counted(reads, "read")),
         (0, writes) => format!("{} in flight", counted(writes, "write")),
@@ -351,20 +447,21 @@ fn candidate(legs: &[LegExplained], view: &CandidateFigures) -> String {
             let reads = counted(reads, "read");
             format!("{reads} and {} in flight", counted(writes, "write"))
         }
-    };
+    });
     if let Some(end) = view.last_sent_end {
-        text += &match view.address.checked_sub(end) {
-            Some(0) => ", goes on there".to_owned(),
-            _ => format!(", {} away", format_size(view.address.abs_diff(end))),
-        };
+        known.push(match view.address.abs_diff(end) {
+            0 => "goes on there".to_owned(),
+            way => format!("{} away", format_size(way)),
+        });
     }
     if view.slow == Some(true) {
-        text += ", slow now";
+        known.push("slow now".to_owned());
     }
     if view.delays_writes == Some(true) {
-        text += ", writes wait for it";
+        known.push("writes wait for it".to_owned());
     }
-    text
+    known[0] = format!("{}: {}", short(legs, view.leg), known[0]);
+    known
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub(super) fn candidate(leg: usize, predicted_ns: Option<u64>) -> CandidateFigur
         queue_depth: 32,
         reads_completed: 0,
         read_wait_ns: 0,
+        weight: None,
         predicted_ns,
         slow: predicted_ns.map(|_| false),
         turns: predicted_ns.map(|_| false),

@@ -191,10 +191,14 @@ impl<'a> Choice<'a> {
         } else {
             self.among_equals(best)
         };
-        if best != least && self.reason.get() == LEAST {
-            let is_worth = self.leg(least).turns();
-            self.reason
-                .set(if is_worth { MOST_WORTH } else { HAS_ROOM });
+        if best != least {
+            // Which of the disks it is was decided among them; that it is a disk, or one that is so
+            // much slower, was not.
+            if !self.leg(least).turns() {
+                self.reason.set(HAS_ROOM);
+            } else if !self.is_in_group(place, least) {
+                self.reason.set(MOST_WORTH);
+            }
         }
         place
     }
@@ -309,10 +313,7 @@ impl<'a> Choice<'a> {
         let home = self.stream.map(|stream| stream.leg);
         let by_offset = modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
         let places = self.places().filter(may);
-        if places.clone().nth(1).is_some() {
-            self.reason.set(EQUAL);
-        }
-        places
+        let place = places
             .clone()
             .find(|at| Some(self.views[*at].leg) == home)
             .or_else(|| {
@@ -320,7 +321,8 @@ impl<'a> Choice<'a> {
                 places.clone().find(is_it)
             })
             .or_else(|| places.min_by_key(|at| self.leg(*at).last_read_at()))
-            .unwrap_or(best)
+            .unwrap_or(best);
+        self.by(if place == best { LEAST } else { EQUAL }, place)
     }
 
     /// A stream alone: each read by itself, so that a deep one runs on several arms in turns.
@@ -393,8 +395,11 @@ impl<'a> Choice<'a> {
         let may = |at: &usize| self.is_in_group(*at, best) && !self.holds_up(*at);
         let group = || self.places().filter(may);
         let in_flight = |at: &usize| self.views[*at].in_flight();
-        let least = group().map(|at| in_flight(&at)).min().unwrap_or(0);
-        if group().nth(1).is_some() {
+        let (disks, least) = group().fold((0, u32::MAX), |(disks, least), at| {
+            (disks + 1, least.min(in_flight(&at)))
+        });
+        let least = if disks > 0 { least } else { 0 };
+        if disks > 1 {
             self.reason.set(NEAREST);
         }
         if least == 0 && self.leg(best).is_written() {
@@ -405,7 +410,11 @@ impl<'a> Choice<'a> {
             let place = group()
                 .filter(|at| in_flight(at) <= least.saturating_add(1))
                 .min_by_key(|at| self.leg(*at).last_read_at());
-            return self.by(DISKS_IN_TURNS, place.unwrap_or(best));
+            let place = place.unwrap_or(best);
+            if disks > 1 {
+                self.reason.set(DISKS_IN_TURNS);
+            }
+            return place;
         }
         let most = match least {
             0 => return self.nearest_idle(best),

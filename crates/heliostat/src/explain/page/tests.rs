@@ -10,6 +10,8 @@ use serde_json::json;
 use super::{beliefs, reads};
 use crate::explain::testing::{candidate, decision};
 
+const WIDE: usize = 100;
+
 fn leg(index: usize, name: &str) -> LegExplained {
     LegExplained {
         index,
@@ -17,6 +19,8 @@ fn leg(index: usize, name: &str) -> LegExplained {
         state: "in-sync".to_owned(),
         reads_in_flight: 2,
         writes_in_flight: 0,
+        reads: 20,
+        mean_read_ns: Some(1_250_000),
         facts: [].into(),
         curves: Vec::new(),
     }
@@ -40,7 +44,7 @@ fn curve(bytes_max: Option<u64>, streams: bool, ns: u64) -> CurveFigures {
 fn explanation() -> Explanation {
     let mut drive = leg(0, "/dev/disk/by-id/nvme-Samsung_SSD_990_PRO_1TB");
     drive.facts = [
-        ("arm".to_owned(), json!(false)),
+        ("class".to_owned(), json!("flash")),
         ("stalls_ns".to_owned(), json!(1_200)),
         ("writes_share".to_owned(), json!(0.25)),
     ]
@@ -51,14 +55,14 @@ fn explanation() -> Explanation {
     ];
     let mut disk = leg(1, "model:hdd-7200-2tb,size=64MiB");
     disk.facts = [
-        ("arm".to_owned(), json!(true)),
+        ("class".to_owned(), json!("rotational")),
         ("slow_times".to_owned(), json!(3.4)),
         ("writes_share".to_owned(), json!(0.0)),
     ]
     .into();
     let mut gone = leg(2, "/dev/sdc");
     gone.state = "faulted".to_owned();
-    gone.facts = [("arm".to_owned(), json!(false))].into();
+    gone.facts = [("class".to_owned(), json!("flash"))].into();
     Explanation {
         name: "home".to_owned(),
         policy: "adaptive".to_owned(),
@@ -74,10 +78,10 @@ fn beliefs_of_a_policy_that_predicts() {
         home: policy adaptive
         the leg that is predicted to end the read first
 
-         leg                 state    in flight  arm       slow   stalls  writes
-         0 ..SD_990_PRO_1TB  in-sync      2r 0w   no          -  1.20 us    25 %
-         1 hdd-7200-2tb      in-sync      2r 0w  yes  3.4 times        -     0 %
-         2 sdc               faulted      2r 0w   no          -        -       -
+         leg                   state  in flight       class  slow   stalls  writes
+         0 ..SD_990_PRO_1TB  in-sync      2r 0w       flash     -  1.20 us    25 %
+         1 hdd-7200-2tb      in-sync      2r 0w  rotational  3.4x        -     0 %
+         2 sdc               faulted      2r 0w       flash     -        -       -
 
         How long a read is believed to take, by the load that it meets (~: not seen there):
 
@@ -86,7 +90,7 @@ fn beliefs_of_a_policy_that_predicts() {
                              streams longer  812  1.00 ms  2.00 ms  ~4.00 ms
          1 hdd-7200-2tb      never read
     "#]]
-    .assert_eq(&beliefs(&explanation()));
+    .assert_eq(&beliefs(&explanation(), WIDE));
 }
 
 #[test]
@@ -94,28 +98,28 @@ fn a_policy_that_predicts_nothing_says_so() {
     let mut told = explanation();
     told.predicts = false;
     told.legs.iter_mut().for_each(|leg| leg.curves.clear());
-    let text = beliefs(&told);
-    assert!(text.ends_with("what is in the table.\n"), "{text}");
+    let text = beliefs(&told, WIDE);
+    assert!(text.ends_with("behind 'mean'.\n"), "{text}");
     told.legs.iter_mut().for_each(|leg| leg.facts.clear());
     expect![[r#"
         home: policy adaptive
         the leg that is predicted to end the read first
 
-         leg                 state    in flight
-         0 ..SD_990_PRO_1TB  in-sync      2r 0w
-         1 hdd-7200-2tb      in-sync      2r 0w
-         2 sdc               faulted      2r 0w
+         leg                   state  in flight  reads     mean
+         0 ..SD_990_PRO_1TB  in-sync      2r 0w     20  1.25 ms
+         1 hdd-7200-2tb      in-sync      2r 0w     20  1.25 ms
+         2 sdc               faulted      2r 0w     20  1.25 ms
 
         It learns nothing of legs and predicts nothing: it goes by its rule alone.
     "#]]
-    .assert_eq(&beliefs(&told));
+    .assert_eq(&beliefs(&told, WIDE));
 }
 
 #[test]
 fn nothing_is_known_before_the_first_read() {
     let mut told = explanation();
     told.legs.iter_mut().for_each(|leg| leg.curves.clear());
-    let text = beliefs(&told);
+    let text = beliefs(&told, WIDE);
     assert!(
         text.ends_with("nothing is known of how long reads take.\n"),
         "{text}"
@@ -170,7 +174,7 @@ fn why_reads_go_where_they_go() {
         0 ..SD_990_PRO_1TB was asked 3 times to read ahead, 3 MiB in all.
         1 hdd-7200-2tb was late with 2 reads that 0 ..SD_990_PRO_1TB was asked for as well.
     "#]]
-    .assert_eq(&reads(&explanation(), &told));
+    .assert_eq(&reads(&explanation(), &told, WIDE));
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn no_read_is_said_too() {
 
         Another policy was set meanwhile; ask again for what that one does.
     "#]]
-    .assert_eq(&reads(&explanation(), &told));
+    .assert_eq(&reads(&explanation(), &told, WIDE));
 }
 
 #[test]
@@ -204,6 +208,39 @@ fn rare_groups_are_only_counted() {
         decisions: reasons.map(one).to_vec(),
         ..WatchedReads::default()
     };
-    let text = reads(&explanation(), &told);
+    let text = reads(&explanation(), &told, WIDE);
     assert!(text.contains("and 2 for other reasons"), "{text}");
+}
+
+#[test]
+fn what_is_too_wide_goes_on_below() {
+    let mut busy = candidate(1, Some(8_100_000));
+    busy.reads_in_flight = 52;
+    busy.writes_in_flight = 5;
+    busy.last_sent_end = Some(3 << 20);
+    busy.delays_writes = Some(true);
+    let other = candidate(2, Some(9_100_000));
+    let one = decision(
+        Some("home of the stream"),
+        &[0],
+        &[candidate(0, Some(92_000)), busy, other],
+    );
+    let told = WatchedReads {
+        decisions: vec![one],
+        hedges: vec![HedgeFigures {
+            late: 1,
+            asked: 0,
+            reads: 2,
+        }],
+        ..WatchedReads::default()
+    };
+    for width in 80..=100 {
+        let text = beliefs(&explanation(), width) + &reads(&explanation(), &told, width);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}:\n{text}");
+        // Whatever the width, all of it is there.
+        for word in ["slow", "25 %", "368 us", "2: 9.10 ms", "writes wait for it"] {
+            assert!(text.contains(word), "{word} of {width}:\n{text}");
+        }
+    }
 }

@@ -17,30 +17,30 @@ impl Leg {
     /// All that the leg is chosen by, or passed over.
     pub(in super::super) fn beliefs(&self, now: Instant) -> LegBeliefs {
         let slow = self.is_slow().then_some(&self.health);
-        let factor = slow.map(|health| FactValue::Times(health.factor()));
+        let factor = slow.map(|health| FactValue::Times(health.factor().into()));
         let tried_in = slow.map(|health| health.forgiven_at().saturating_since(now));
-        let seek = self.arm.line().filter(|_| self.turns);
         let answered = (self.last_answer_at > Instant::ZERO).then_some(self.last_answer_at);
         let age = answered.map(|at| now.saturating_since(at));
+        let is_seen = self.passed_over > 0 || self.last_read_at > Instant::ZERO;
+        let class = if self.turns { "rotational" } else { "flash" };
         let facts = [
-            Fact::new("arm", Some(FactValue::Flag(self.turns))),
+            Fact::new("class", is_seen.then_some(FactValue::Word(class))),
             Fact::new("slow_times", factor),
-            Fact::new("tried_again_in_ns", tried_in.map(FactValue::Time)),
-            Fact::new("seek_1gb_ns", seek.map(|line| time(line.slope))),
+            Fact::new("retried_in_ns", tried_in.map(FactValue::Time)),
             Fact::new(
                 "stalls_ns",
                 (!self.turns).then(|| time(self.stalls_ns(now))),
             ),
-            Fact::new("writes_share", Some(FactValue::Share(self.writes))),
+            Fact::new("writes_share", Some(FactValue::Share(self.writes.into()))),
             Fact::new(
-                "passed_over_reads",
+                "skipped_reads",
                 Some(FactValue::Count(self.passed_over.into())),
             ),
-            Fact::new("last_answer_ns", age.map(FactValue::Time)),
+            Fact::new("answered_ns", age.map(FactValue::Time)),
         ];
         LegBeliefs {
-            facts: facts.into_iter().flatten().collect(),
             curves: self.curve_beliefs().collect(),
+            ..LegBeliefs::of_facts(facts)
         }
     }
 
