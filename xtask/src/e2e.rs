@@ -12,6 +12,7 @@ mod clients;
 mod control;
 mod demo;
 mod examine;
+mod explain;
 mod exports;
 mod faults;
 mod filesystem;
@@ -55,6 +56,7 @@ const TESTS: &[&[Test]] = &[
     manage::TESTS,
     nbd::TESTS,
     control::TESTS,
+    explain::TESTS,
     clients::TESTS,
     fio::TESTS,
     stop::TESTS,

@@ -71,15 +71,20 @@ pub(super) const TESTS: &[Test] = &[
 /// fio that writes until it is ended, a minute at most, for what happens meanwhile. Signals reach
 /// it itself.
 pub(super) fn write_on(room: &Room, uri: &str) -> Result<Background> {
+    run_on(room, uri, "randwrite", 16)
+}
+
+/// The same with reads and writes as `rw` says, so many at once.
+pub(super) fn run_on(room: &Room, uri: &str, rw: &str, depth: u32) -> Result<Background> {
     room.require_tools(&["fio"])?;
     let mut command = Command::new("fio");
     command.args([
-        "--name=write",
+        "--name=on",
         "--ioengine=nbd",
         "--thread",
-        "--rw=randwrite",
+        &format!("--rw={rw}"),
         "--bs=4k",
-        "--iodepth=16",
+        &format!("--iodepth={depth}"),
         "--size=64m",
         "--time_based",
         "--runtime=60",

@@ -1,6 +1,6 @@
 //! `heliostat serve` as a test runs it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,19 @@ impl<'a> Server<'a> {
         let mut command = process::limited(CONTROL_TIME_MAX, &self.room.program);
         let control = control_directory(self.room);
         process::listen(command.args(arguments).args(["--control-dir", &control]))
+    }
+
+    /// Begins a command of the program against this server, whose output goes to the file `log`.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub(crate) fn begin(&self, arguments: &[&str], log: &Path) -> Result<Background> {
+        let mut command = Command::new(&self.room.program);
+        let control = control_directory(self.room);
+        Background::start(
+            command.args(arguments).args(["--control-dir", &control]),
+            log,
+        )
     }
 
     /// Runs a command of the program against this server that has to succeed.
