@@ -11,9 +11,13 @@
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
 
-use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, OpKind};
+mod at_random;
+mod homes;
+
+use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+use at_random::AtRandom;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
 const STREAMS_MAX: usize = 64;
@@ -30,11 +34,8 @@ const TOLERANCE_BYTES: u64 = 1 << 20;
 const RUN_BYTES: u64 = 1 << 20;
 /// Whoever reads at random reads less at a time, mostly.
 const LONG_BYTES: u64 = 64 << 10;
-/// Others read at random where one read of eight continues no stream, of some dozens.
-const RANDOM_SHARE: f32 = 0.125;
-const RANDOM_READS: f32 = 64.0;
-/// Where disks together read half as fast as flash ever did, all streams are theirs then.
-const DISKS_SHARE: f32 = 0.5;
+/// What a leg had in flight before is little of that.
+const BEST_BYTES: u64 = 64 << 20;
 /// What a leg is asked for at a time: it has always something to go on with, and who else wants it
 /// does not wait for long.
 const ASKED_BYTES: u64 = 4 << 20;
@@ -70,8 +71,8 @@ struct Stream {
     /// Nobody is to read what is behind this yet.
     planned: u64,
     last: Instant,
-    /// The leg that reads all of it.
-    home: Option<LegId>,
+    /// The leg that reads all of it; in a RAID10 one of each group of legs.
+    homes: LegSet,
     /// What legs are to read, in order, and were not asked for yet.
     stretches: Vec<Stretch>,
 }
@@ -90,6 +91,16 @@ impl Stream {
         self.run_bytes >= CONFIRMED_BYTES && now.saturating_since(self.last) < OVER_AFTER
     }
 
+    /// Whether a read there goes on with it.
+    fn is_near(&self, offset: u64) -> bool {
+        let limit = if self.run_bytes >= CONFIRMED_BYTES {
+            TOLERANCE_BYTES
+        } else {
+            0
+        };
+        self.next.abs_diff(offset) <= limit
+    }
+
     fn ahead_bytes(&self) -> u64 {
         self.planned - self.next
     }
@@ -103,10 +114,12 @@ struct Pace {
     known_at: Instant,
     /// Bytes of reads in flight that may be of streams.
     long_bytes: u64,
-    /// How fast it has answered reads of all kinds at best, and what it has since.
+    /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
     best_rate: f32,
-    since: Instant,
+    /// and what it has since, in which time of its own.
     bytes: u64,
+    busy_ns: u64,
+    answered: Instant,
     /// What it takes to get to a stretch, in ns; 0: not known.
     way_ns: f32,
     /// What a byte takes right behind another one, in ns.
@@ -161,13 +174,16 @@ impl Pace {
         self.ended = now;
     }
 
-    /// It has answered a read of any kind. What it does in a MiB is the least that it can do.
-    fn note_bytes(&mut self, now: Instant, bytes: u64) {
+    /// It has answered a read of any kind.
+    fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
+        let own = service_time.min(now.saturating_since(self.answered));
+        self.answered = now;
+        self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes >= RUN_BYTES {
-            let ns = now.saturating_since(self.since).as_ns().max(1);
-            self.best_rate = self.best_rate.max(self.bytes as f32 / ns as f32);
-            (self.since, self.bytes) = (now, 0);
+        if self.bytes >= BEST_BYTES {
+            let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
+            self.best_rate = self.best_rate.max(rate);
+            (self.busy_ns, self.bytes) = (0, 0);
         }
     }
 
@@ -205,7 +221,9 @@ fn place_of(number: u64) -> usize {
 /// Where a read is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamWay {
-    /// It continues no stream, or a stream that is read like everything else.
+    /// It continues no stream.
+    None,
+    /// Like everything else.
     Any,
     /// To the leg that reads all of its stream.
     Home(LegId),
@@ -218,8 +236,9 @@ pub(crate) enum StreamWay {
 pub(crate) struct ReadAhead {
     ends: Vec<u64>,
     streams: Vec<Stream>,
-    /// Of the reads of late, which share continued no stream.
-    random: f32,
+    at_random: AtRandom,
+    /// Disks that are left to random reads.
+    left: LegSet,
     stretches_planned: u64,
     paces: [Pace; LEGS_MAX],
 }
@@ -229,7 +248,8 @@ impl ReadAhead {
         Self {
             ends: vec![u64::MAX; ENDS],
             streams: Vec::with_capacity(STREAMS_MAX),
-            random: 0.0,
+            at_random: AtRandom::new(),
+            left: LegSet::EMPTY,
             stretches_planned: 0,
             paces: [Pace::default(); LEGS_MAX],
         }
@@ -241,9 +261,12 @@ impl ReadAhead {
     }
 
     /// A leg was handed an operation.
-    pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView) {
+    pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
         if op.kind != OpKind::Read {
             return;
+        }
+        if way == Some(StreamWay::None) {
+            self.at_random.sent(now, op.extent.offset());
         }
         let pace = &mut self.paces[op.leg.index()];
         if op.extent.len() >= LONG_BYTES {
@@ -259,8 +282,9 @@ impl ReadAhead {
         if op.kind != OpKind::Read {
             return;
         }
+        self.at_random.answered(now, op.extent.offset());
         let pace = &mut self.paces[op.leg.index()];
-        pace.note_bytes(now, op.extent.len());
+        pace.note_bytes(now, op.extent.len(), service_time);
         if op.extent.len() >= LONG_BYTES {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
         }
@@ -278,13 +302,11 @@ impl ReadAhead {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
+        self.at_random.update(now);
         let mut only = None;
         if let Some(request) = request {
             only = self.note(now, request.extent);
-            let is_next = only.is_some_and(|at| self.streams[at].is_confirmed(now));
-            // Of chunks that lie on other legs each, many legs read one stream anyway.
-            let offset = request.extent.offset();
-            if !is_next || legs.iter().any(|view| view.address != offset) {
+            if !only.is_some_and(|at| self.streams[at].is_confirmed(now)) {
                 return;
             }
         }
@@ -296,11 +318,28 @@ impl ReadAhead {
         let count = active().count();
         let held_bytes = active().map(Stream::ahead_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
+        // Of chunks that lie on other legs each, many legs read one stream anyway, and each arm
+        // has to leave it after every chunk.
+        let is_chunked = request.is_some_and(|request| {
+            let offset = request.extent.offset();
+            legs.iter().any(|view| view.address != offset)
+        });
+        if !is_chunked {
+            self.share_out(&mut helpers, count);
+        }
         let is_alone = count < helpers.iter().flatten().count();
         if let Some(at) = only {
-            let has_arm = helpers.iter().flatten().any(|helper| helper.turns);
-            let home = (has_arm && !is_alone).then(|| self.home_of(now, at, &helpers));
-            self.streams[at].home = home.flatten();
+            let mut those = helpers.iter().flatten();
+            let has_home = if is_chunked {
+                those.all(|helper| helper.turns) && !self.is_beside_random()
+            } else {
+                those.any(|helper| helper.turns)
+            };
+            let home = (has_home && !is_alone).then(|| self.home_of(now, at, &helpers));
+            self.give_home(at, legs, home.flatten());
+        }
+        if is_chunked {
+            return;
         }
         let mut oldest = [u64::MAX; LEGS_MAX];
         let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
@@ -332,22 +371,8 @@ impl ReadAhead {
 
     /// The stream that a read belongs to, from its second one on.
     fn note(&mut self, now: Instant, extent: Extent) -> Option<usize> {
-        let known = self.stream_of(now, extent);
-        let random = if known.is_some() { 0.0 } else { 1.0 };
-        self.random += (random - self.random) / RANDOM_READS;
-        known
-    }
-
-    fn stream_of(&mut self, now: Instant, extent: Extent) -> Option<usize> {
         let distance = |stream: &Stream| stream.next.abs_diff(extent.offset());
-        let is_near = |stream: &Stream| {
-            let limit = if stream.run_bytes >= CONFIRMED_BYTES {
-                TOLERANCE_BYTES
-            } else {
-                0
-            };
-            distance(stream) <= limit
-        };
+        let is_near = |stream: &Stream| stream.is_near(extent.offset());
         let known = (0..self.streams.len()).filter(|&at| is_near(&self.streams[at]));
         if let Some(at) = known.min_by_key(|&at| distance(&self.streams[at])) {
             let stream = &mut self.streams[at];
@@ -373,7 +398,7 @@ impl ReadAhead {
             run_bytes: extent.len().saturating_mul(2),
             planned: extent.end(),
             last: now,
-            home: None,
+            homes: LegSet::EMPTY,
             stretches: Vec::new(),
         };
         if self.streams.len() < STREAMS_MAX {
@@ -385,54 +410,36 @@ impl ReadAhead {
         Some(oldest)
     }
 
-    /// The leg that is to read the stream at `at`, where each of several has some for itself.
-    fn home_of(
-        &self,
-        now: Instant,
-        at: usize,
-        helpers: &[Option<Helper>; LEGS_MAX],
-    ) -> Option<LegId> {
-        let company = |helper: &Helper| {
-            let streams = self.streams.iter().enumerate();
-            let others = streams.filter(|(other, stream)| *other != at && stream.is_confirmed(now));
-            let homes = others.map(|(_, stream)| stream.home);
-            homes.filter(|home| *home == Some(helper.leg)).count()
+    /// Where a client's read of these bytes is to go, as far as streams go.
+    pub(crate) fn way(&self, now: Instant, offset: u64, legs: &[LegView]) -> StreamWay {
+        let distance = |stream: &&Stream| stream.next.abs_diff(offset);
+        let near = self.streams.iter().filter(|one| one.is_near(offset));
+        let Some(stream) = near.min_by_key(distance) else {
+            let is_second = self.ends[place_of(offset)] == offset;
+            return if is_second {
+                StreamWay::Any
+            } else {
+                StreamWay::None
+            };
         };
-        let helpers = || helpers.iter().flatten();
-        let disks = helpers().filter(|helper| helper.turns);
-        let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
-        let is_left = |helper: &Helper| {
-            let rate = self.paces[helper.leg.index()].best_rate;
-            let is_spared = rate > 0.0 && rate * DISKS_SHARE < disks_rate;
-            let is_left = !helper.turns && (company(helper) > 0 || is_spared);
-            is_left && self.is_beside_random()
-        };
-        let own = self.streams[at].home;
-        let own = own.and_then(|home| helpers().find(|helper| helper.leg == home));
-        let is_better = |one: &&Helper, other: &&Helper| {
-            let by_rate = other.rate.total_cmp(&one.rate);
-            company(one).cmp(&company(other)).then(by_rate)
-        };
-        let best = helpers().filter(|helper| !is_left(helper));
-        let best = best.min_by(is_better)?;
-        match own {
-            // Three streams beside two are no reason to move, four are one.
-            Some(own) if !is_left(own) && company(best) >= company(own) => Some(own.leg),
-            _ => Some(best.leg),
+        if !stream.is_confirmed(now) {
+            return StreamWay::Any;
+        }
+        let mut legs = legs.iter().map(|view| view.leg);
+        match legs.find(|leg| stream.homes.contains(*leg)) {
+            Some(home) => StreamWay::Home(home),
+            None if self.is_beside_random() => StreamWay::Aside,
+            None => StreamWay::Any,
         }
     }
 
-    /// Where a client's read of these bytes is to go, as far as streams go.
-    pub(crate) fn way(&self, now: Instant, offset: u64) -> StreamWay {
-        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
-        let distance = |stream: &&Stream| stream.next.abs_diff(offset);
-        let here = confirmed.filter(|stream| distance(stream) <= TOLERANCE_BYTES);
-        match here.min_by_key(distance) {
-            Some(Stream {
-                home: Some(home), ..
-            }) => StreamWay::Home(*home),
-            Some(_) if self.is_beside_random() => StreamWay::Aside,
-            _ => StreamWay::Any,
+    /// The disks that are left to random reads, while there are streams.
+    pub(crate) fn left(&self, now: Instant) -> LegSet {
+        let mut streams = self.streams.iter();
+        if !self.left.is_empty() && streams.any(|stream| stream.is_confirmed(now)) {
+            self.left
+        } else {
+            LegSet::EMPTY
         }
     }
 
@@ -443,7 +450,7 @@ impl ReadAhead {
 
     /// Whether others read at random.
     fn is_beside_random(&self) -> bool {
-        self.random > RANDOM_SHARE
+        self.at_random.waiting() > 0.0
     }
 
     /// The legs that are fast enough to help a stream, in the order of `legs`.
@@ -475,6 +482,7 @@ impl ReadAhead {
             *helper = Some(Helper {
                 leg: view.leg,
                 rate,
+                best_rate: pace.best_rate,
                 way_ns: pace.way_ns(view.rotational),
                 stands: pace.sent,
                 sent: pace.sent,
@@ -497,6 +505,8 @@ struct Helper {
     leg: LegId,
     /// In bytes per ns.
     rate: f32,
+    /// With reads of all kinds; 0: not known.
+    best_rate: f32,
     way_ns: f32,
     /// Where it stands when it has done what it is to do,
     stands: u64,

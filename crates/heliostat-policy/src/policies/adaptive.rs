@@ -17,7 +17,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
+use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet, OpKind, Prng};
 
 use crate::api::{
     Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
@@ -126,6 +126,7 @@ struct Planned {
     leg: LegId,
     address: u64,
     way: Way,
+    stream_way: StreamWay,
 }
 
 /// What is known of the way that an arm has to a read.
@@ -195,19 +196,25 @@ impl ReadPolicy for Adaptive {
         }
         let extent = request.extent;
         let stream = self.streams.find(extent.offset());
+        let stream_way = self.ahead.way(now, extent.offset(), legs);
+        let kept = if stream_way == StreamWay::None {
+            self.ahead.left(now)
+        } else {
+            LegSet::EMPTY
+        };
         let choice = Choice::new(
             now,
             extent,
             stream,
             legs,
             (&self.legs, &self.streams),
-            self.settings,
+            (self.settings, kept),
             &mut self.forecasts,
         );
-        let place = match self.ahead.way(now, extent.offset()) {
+        let place = match stream_way {
             StreamWay::Home(home) => choice.pinned(home),
             StreamWay::Aside => choice.place_aside(&self.ahead),
-            StreamWay::Any => None,
+            StreamWay::None | StreamWay::Any => None,
         };
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
@@ -216,6 +223,7 @@ impl ReadPolicy for Adaptive {
             leg: view.leg,
             address: view.address,
             way: Way::of(stream, view.leg),
+            stream_way,
         });
         self.streams.note(now, extent, view.leg);
         ReadPlan::Leg(view.leg)
@@ -269,15 +277,15 @@ impl ReadPolicy for Adaptive {
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
-        if self.settings.streams {
-            self.ahead.on_dispatch(now, op);
-        }
         let planned = self.planned.take();
         let is_planned =
             |planned: &Planned| planned.leg == op.leg && planned.address == op.extent.offset();
-        let way = planned
-            .filter(is_planned)
-            .map_or(Way::Any, |planned| planned.way);
+        let planned = planned.filter(is_planned);
+        if self.settings.streams {
+            let way = planned.map(|planned| planned.stream_way);
+            self.ahead.on_dispatch(now, op, way);
+        }
+        let way = planned.map_or(Way::Any, |planned| planned.way);
         let leg = &mut self.legs[op.leg.index()];
         if op.kind == OpKind::Read {
             leg.read_dispatched(now, op.extent, way);

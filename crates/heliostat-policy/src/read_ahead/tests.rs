@@ -1,5 +1,8 @@
+use std::collections::BTreeMap;
+
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};
 
+use super::at_random::AtRandom;
 use super::{ASKED_BYTES, ReadAhead, StreamWay};
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
 use crate::testing::idle_view;
@@ -48,7 +51,8 @@ impl Rig {
             let leg = plan.leg.index();
             self.legs[leg].reads_in_flight += 1;
             self.legs[leg].read_bytes_in_flight += plan.extent.len();
-            self.ahead.on_dispatch(self.now, &op(leg, plan.extent));
+            let op = op(leg, plan.extent);
+            self.ahead.on_dispatch(self.now, &op, None);
             self.sent.push((leg, plan.extent));
         }
     }
@@ -73,6 +77,24 @@ impl Rig {
         self.legs[leg].read_bytes_in_flight -= extent.len();
         self.ahead.on_complete(self.now, &op(leg, extent), after);
         self.plan(None);
+    }
+
+    /// So much time passes, with so many random reads in flight.
+    fn pass(&mut self, random: u64, time: Duration) {
+        let extent = |number| Extent::new((7000 + number * 7919 % 4001) * MIB, 4 * KIB);
+        let ops = (0..random).map(|number| op(0, extent(number)));
+        for op in ops.clone() {
+            let way = Some(StreamWay::None);
+            self.ahead.on_dispatch(self.now, &op, way);
+        }
+        self.now += time;
+        for op in ops {
+            self.ahead.on_complete(self.now, &op, time);
+        }
+    }
+
+    fn way(&self, offset: u64) -> StreamWay {
+        self.ahead.way(self.now, offset, &self.legs)
     }
 
     fn sent_to(&self, leg: usize) -> Vec<u64> {
@@ -138,7 +160,7 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
             rig.read(stream * 1000 * MIB + step * 256 * KIB, 256 * KIB);
         }
     }
-    let way = |offset| rig.ahead.way(rig.now, offset);
+    let way = |offset| rig.ahead.way(rig.now, offset, &rig.legs);
     assert_ne!(way(4 * MIB), way(1004 * MIB));
     assert!(matches!(way(4 * MIB), StreamWay::Home(_)));
     let before = rig.bytes();
@@ -147,11 +169,11 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
     assert_eq!(rig.bytes(), before);
 }
 
-/// How many of six streams the last leg has, where it is flash that has answered 2 MiB in reads of
-/// 128 KiB, one each so many microseconds, and so many random reads come with each step.
+/// How many of six streams the last leg has, where it is flash that has answered 64 MiB in reads of
+/// 128 KiB, one each so many microseconds, and so many random reads are always in flight.
 fn streams_on_flash(disks: usize, flash_us: u64, random: u64) -> usize {
     let mut rig = Rig::new(&[vec![true; disks], vec![false]].concat());
-    for number in 0..16 {
+    for number in 0..512 {
         rig.now += Duration::from_us(flash_us);
         let answer = op(disks, Extent::new(number * 999 * MIB, 128 * KIB));
         let time = Duration::from_us(flash_us);
@@ -161,14 +183,9 @@ fn streams_on_flash(disks: usize, flash_us: u64, random: u64) -> usize {
         for stream in 0..6 {
             rig.read(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
         }
-        for number in 0..random {
-            rig.read(
-                7000 * MIB + (step * 7 + number) * 7919 % 4001 * MIB,
-                4 * KIB,
-            );
-        }
+        rig.pass(random, Duration::from_ms(20));
     }
-    let ways = (0..6).map(|stream| rig.ahead.way(rig.now, stream * 1000 * MIB + 8 * MIB));
+    let ways = (0..6).map(|stream| rig.way(stream * 1000 * MIB + 8 * MIB));
     let flash = StreamWay::Home(LegId::new(disks));
     ways.filter(|way| *way == flash).count()
 }
@@ -180,6 +197,104 @@ fn beside_random_reads_flash_has_one_stream_or_none() {
     assert_eq!(streams_on_flash(1, 260, 4), 1);
     assert_eq!(streams_on_flash(2, 260, 4), 0, "two disks do half of it");
     assert_eq!(streams_on_flash(2, 100, 4), 1, "not half of that");
+}
+
+/// The legs that hold a read of a RAID10 whose chunks of 512 KiB lie on two legs each, in turns.
+fn holders(rig: &Rig, offset: u64) -> Vec<LegView> {
+    let groups = u64::try_from(rig.legs.len()).unwrap() / 2;
+    let chunk = offset / (512 * KIB);
+    let group = usize::try_from(chunk % groups).unwrap();
+    let mut legs = rig.legs[group * 2..][..2].to_vec();
+    for view in &mut legs {
+        view.address = chunk / groups * 512 * KIB + offset % (512 * KIB);
+    }
+    legs
+}
+
+/// Where reads of two streams go by the group of legs and the stream, on two groups of two disks
+/// and one of a disk and flash, while so many random reads wait.
+fn ways_in_a_raid10(random: u64) -> BTreeMap<(usize, u64), Vec<StreamWay>> {
+    let mut rig = Rig::new(&[true, true, true, true, true, false]);
+    let mut planned = Vec::new();
+    let mut ways = BTreeMap::new();
+    for step in 0..64 {
+        for stream in 0..2 {
+            let extent = Extent::new(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
+            let request = ReadRequest {
+                client: ClientId(0),
+                stream: StreamId(0),
+                extent,
+            };
+            let legs = holders(&rig, extent.offset());
+            let of_group: &mut Vec<_> = ways.entry((legs[0].leg.index(), stream)).or_default();
+            if step >= 32 {
+                of_group.push(rig.ahead.way(rig.now, extent.offset(), &legs));
+            }
+            rig.ahead
+                .plan(rig.now, Some(&request), &legs, ROOM, &mut planned);
+        }
+        rig.pass(random, Duration::from_ms(40));
+    }
+    assert!(planned.is_empty(), "{planned:?}");
+    ways
+}
+
+#[test]
+fn in_a_raid10_a_stream_has_a_home_in_each_group_of_disks() {
+    let ways = ways_in_a_raid10(0);
+    for group in [0, 2] {
+        let homes = [0, 1].map(|stream| &ways[&(group, stream)]);
+        assert_ne!(homes[0][0], homes[1][0]);
+        for home in homes {
+            assert!(matches!(home[0], StreamWay::Home(_)));
+            assert!(home.iter().all(|way| *way == home[0]), "{home:?}");
+        }
+    }
+    assert!(ways[&(4, 0)].iter().all(|way| *way == StreamWay::Any));
+    // Beside random reads arms go to and fro anyway.
+    let ways = ways_in_a_raid10(4);
+    let mut ways = ways.values().flatten();
+    assert!(ways.all(|way| *way == StreamWay::Aside));
+}
+
+#[test]
+fn who_reads_at_random_is_known_soon_and_forgotten_after_some_time() {
+    let mut random = AtRandom::new();
+    let mut now = Instant::from_ns(1_000_000_000);
+    random.update(now);
+    for number in 0..100 {
+        random.sent(now, number * MIB);
+        now += Duration::from_us(150);
+        random.answered(now, number * MIB);
+        random.update(now);
+    }
+    assert!((random.waiting() - 0.5).abs() < 0.01, "15 ms of flash");
+    for number in 0..10 {
+        random.sent(now, number * MIB);
+        now += Duration::from_ms(50);
+        random.answered(now, number * MIB);
+    }
+    random.update(now);
+    assert!((random.waiting() - 0.75).abs() < 0.05, "0.5 s of a disk");
+    now += Duration::from_secs(2);
+    random.update(now);
+    assert!(random.waiting() == 0.0);
+}
+
+#[test]
+fn a_streams_beginning_is_no_read_at_random() {
+    let mut rig = Rig::new(&[true, true]);
+    assert_eq!(rig.way(0), StreamWay::None);
+    rig.read(0, 128 * KIB);
+    assert_eq!(rig.way(128 * KIB), StreamWay::Any);
+    rig.read(128 * KIB, 128 * KIB);
+    assert_eq!(rig.way(256 * KIB), StreamWay::Any);
+    assert_eq!(rig.way(384 * KIB), StreamWay::None);
+    rig.read_on(256 * KIB, MIB);
+    // What is read as far ahead as a program may ask at once belongs to it as well.
+    assert_ne!(rig.way(2 * MIB), StreamWay::None);
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.way(MIB + 256 * KIB), StreamWay::Any, "it was over");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use heliostat_types::{Extent, Instant, LEGS_MAX, LegId};
+use heliostat_types::{Extent, Instant, LEGS_MAX, LegId, LegSet};
 
 use super::Settings;
 use super::leg::{Forecast, Leg};
@@ -32,6 +32,9 @@ const STREAM_MOVE_BYTES: u64 = RUN_BYTES_MIN / 4;
 /// that is sent there has to gain a factor of four by that.
 const WRITES_MORE: u32 = 1;
 const HOLDS_UP: f32 = 4.0;
+
+/// The same for a disk that reads streams, where another one is left to random reads.
+const OF_STREAMS: f32 = 4.0;
 
 /// Disks that an idle read takes twice as long on are no alternative however near their arm is.
 const GROUP: f32 = 2.0;
@@ -87,6 +90,8 @@ pub(super) struct Choice<'a> {
     disks: usize,
     /// Of the writes in flight those that all legs have.
     fewest_writes: u32,
+    /// Disks that are left to this read; streams have the others.
+    left: LegSet,
     /// What has decided.
     reason: Cell<&'static str>,
 }
@@ -99,7 +104,7 @@ impl<'a> Choice<'a> {
         stream: Option<Stream>,
         views: &'a [LegView],
         (legs, streams): (&'a [Leg], &'a Streams),
-        settings: Settings,
+        (settings, left): (Settings, LegSet),
         forecasts: &'a mut [Forecast],
     ) -> Self {
         let mut disks = 0;
@@ -122,13 +127,20 @@ impl<'a> Choice<'a> {
             forecasts: &[],
             disks,
             fewest_writes,
+            left: LegSet::EMPTY,
             reason: Cell::new(LEAST),
         };
+        if views.iter().any(|view| left.contains(view.leg)) {
+            choice.left = left;
+        }
         if disks > 0 {
             for (at, forecast) in forecasts[..views.len()].iter_mut().enumerate() {
                 if choice.holds_up(at) {
                     forecast.cost *= HOLDS_UP;
                     forecast.holds_up = true;
+                }
+                if choice.is_of_streams(at) {
+                    forecast.cost *= OF_STREAMS;
                 }
             }
         }
@@ -259,6 +271,12 @@ impl<'a> Choice<'a> {
         self.leg(at).turns() && (is_slowest || self.views[at].writes_in_flight > most)
     }
 
+    /// Whether the leg is a disk that streams have for themselves: an arm that reads both goes to
+    /// and fro, and does a fraction of either.
+    fn is_of_streams(&self, at: usize) -> bool {
+        !self.left.is_empty() && self.leg(at).turns() && !self.left.contains(self.views[at].leg)
+    }
+
     /// A saturated leg does no more for a further read, it only takes longer. An idle one that is
     /// slower does more, and its read takes longer than the others: no more than `spill_times`.
     fn beside_saturated(&self, best: usize) -> usize {
@@ -291,7 +309,8 @@ impl<'a> Choice<'a> {
         let mut most = self.forecasts[best].worth;
         for at in self.places() {
             let forecast = &self.forecasts[at];
-            let may = forecast.is_well && forecast.cost < limit && self.leg(at).turns();
+            let is_free = self.leg(at).turns() && !self.is_of_streams(at);
+            let may = forecast.is_well && forecast.cost < limit && is_free;
             if may && forecast.worth > most {
                 most = forecast.worth;
                 place = at;
@@ -387,11 +406,15 @@ impl<'a> Choice<'a> {
     fn is_in_group(&self, at: usize, best: usize) -> bool {
         let forecast = &self.forecasts[at];
         let limit = GROUP * self.forecasts[best].idle_cost;
-        self.leg(at).turns() && forecast.is_well && forecast.idle_cost <= limit
+        let is_free = self.leg(at).turns() && !self.is_of_streams(at);
+        is_free && forecast.is_well && forecast.idle_cost <= limit
     }
 
     /// Among hard disks: the nearest arm, first of all of those that are idle.
     fn nearest(&self, best: usize) -> usize {
+        if self.is_of_streams(best) {
+            return best;
+        }
         let may = |at: &usize| self.is_in_group(*at, best) && !self.holds_up(*at);
         let group = || self.places().filter(may);
         let in_flight = |at: &usize| self.views[*at].in_flight();

@@ -1,6 +1,6 @@
 //! Streams beside random reads.
 
-use heliostat_types::{ClientId, Extent, StreamId};
+use heliostat_types::{ClientId, Duration, Extent, StreamId};
 
 use super::{KIB, MIB, Rig};
 use crate::api::ReadRequest;
@@ -52,41 +52,99 @@ fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
     let mut rig = Rig::new("adaptive:health=off", times_us.len());
     rig.teach_queues(times_us);
     let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
-    for step in 0..8 {
+    for step in 0..60 {
         for stream in 0..12 {
             rig.ask(at(stream, step), 128 * KIB);
             for number in 0..random {
                 rig.ask(
-                    (step * 12 + stream + number * 96) * 7919 % 4001 * MIB,
+                    (step * 12 + stream + number * 720) * 7919 % 4001 * MIB,
                     4 * KIB,
                 );
             }
-            rig.answer_all(times_us);
         }
+        rig.answer_all(times_us);
     }
     for number in 0..waiting {
         rig.send_of(times_us.len() - 1, (number * 7919 % 4001) * MIB, 4 * KIB);
     }
     (0..12)
-        .map(|stream| rig.ask(at(stream, 8), 128 * KIB))
+        .map(|stream| rig.ask(at(stream, 60), 128 * KIB))
         .collect()
 }
 
 #[test]
 fn beside_random_reads_streams_wait_on_the_slower_leg() {
-    let legs = legs_of_streams(&[200, 50], 1, 0);
+    let legs = legs_of_streams(&[4_000, 1_000], 1, 0);
     assert_eq!(legs, [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     // Of two that are alike it is one of both.
-    let legs = legs_of_streams(&[50, 50], 1, 0);
+    let legs = legs_of_streams(&[1_000, 1_000], 1, 0);
     let first = legs.iter().filter(|leg| **leg == 0).count();
     assert!(first == 2 || first == 10, "{legs:?}");
     // Where nobody reads at random they go where they end first.
-    let legs = legs_of_streams(&[200, 50], 0, 0);
+    let legs = legs_of_streams(&[4_000, 1_000], 0, 0);
     assert!(legs.iter().filter(|leg| **leg == 1).count() > 6, "{legs:?}");
 }
 
 #[test]
 fn however_many_reads_are_random_streams_fill_the_fast_leg() {
-    let legs = legs_of_streams(&[200, 50], 1, 100);
+    let legs = legs_of_streams(&[4_000, 1_000], 1, 100);
     assert_eq!(legs[..2], [1, 1]);
+}
+
+const fn step_of(stream: u64, step: u64) -> u64 {
+    (stream + 1) * 20_000 * MIB + step * 128 * KIB
+}
+
+/// Disks that have read 1,000 steps of so many streams, while so many random reads were in flight.
+fn beside_random(disks: usize, streams: u64, waiting: u64) -> Rig {
+    let mut rig = Rig::disks(disks);
+    // One leg answers after the other here, which looks slow.
+    rig.bench.set("adaptive:health=off");
+    for step in 0..1_000 {
+        for stream in 0..streams {
+            rig.ask(step_of(stream, step), 128 * KIB);
+        }
+        for number in 0..waiting {
+            rig.ask((step * waiting + number) * 7919 % 40_001 * MIB, 4 * KIB);
+        }
+        rig.answer_all(&vec![2_000; disks]);
+    }
+    rig
+}
+
+/// How many streams each disk has then, and that which has a random read.
+fn beside_on_disks(disks: usize, streams: u64, waiting: u64) -> (Vec<u32>, u32) {
+    let mut rig = beside_random(disks, streams, waiting);
+    let mut counts = vec![0; disks];
+    for stream in 0..streams {
+        counts[rig.ask(step_of(stream, 1_000), 128 * KIB)] += 1;
+    }
+    let of_random = counts[rig.ask(777 * MIB, 4 * KIB)];
+    counts.sort_unstable();
+    (counts, of_random)
+}
+
+#[test]
+fn beside_random_reads_disks_are_shared_out() {
+    assert_eq!(beside_on_disks(2, 8, 4), (vec![0, 8], 0));
+    assert_eq!(beside_on_disks(3, 8, 4), (vec![0, 4, 4], 0));
+    // As many as they are of all who wait.
+    assert_eq!(beside_on_disks(3, 3, 24), (vec![0, 0, 3], 0));
+    assert_eq!(beside_on_disks(3, 6, 0), (vec![2, 2, 2], 2));
+}
+
+#[test]
+fn when_streams_are_over_random_reads_have_all_disks_again() {
+    let mut rig = beside_random(2, 8, 4);
+    let left = rig.ask(0, 4 * KIB);
+    for number in 1..20 {
+        assert_eq!(rig.ask(number * 7919 % 40_001 * MIB, 4 * KIB), left);
+    }
+    rig.answer_all(&[2_000, 2_000]);
+    rig.bench.now += Duration::from_secs(1);
+    let mut legs = [0, 0];
+    for number in 0..20 {
+        legs[rig.ask(number * 7919 % 40_001 * MIB, 4 * KIB)] += 1;
+    }
+    assert!(legs.iter().all(|count| *count > 4), "{legs:?}");
 }

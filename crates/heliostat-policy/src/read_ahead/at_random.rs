@@ -1,0 +1,75 @@
+//! How many reads that continue no stream wait at a time, on average.
+
+use heliostat_types::{Duration, Instant};
+
+use super::place_of;
+
+/// Reads in flight that are followed, by a hash of their address.
+const FOLLOWED: usize = 256;
+/// What hard disks answer in less is chance; so many answers are none,
+const WINDOW: Duration = Duration::from_ms(500);
+const WINDOW_READS: u32 = 64;
+/// where they took longer than a burst does.
+const WINDOW_MIN: Duration = Duration::from_ms(10);
+/// Others read at random where somebody waits for such a read half of the time.
+const WAITING_MIN: f32 = 0.5;
+
+#[derive(Debug)]
+pub(super) struct AtRandom {
+    /// Where each begins on its leg, and when it was sent. What is never answered is replaced.
+    sent: Vec<(u64, Instant)>,
+    /// For how long those have waited that were answered since then.
+    waited_ns: u64,
+    answers: u32,
+    since: Instant,
+    waiting: f32,
+}
+
+impl AtRandom {
+    pub(super) fn new() -> Self {
+        Self {
+            sent: vec![(u64::MAX, Instant::ZERO); FOLLOWED],
+            waited_ns: 0,
+            answers: 0,
+            since: Instant::ZERO,
+            waiting: 0.0,
+        }
+    }
+
+    pub(super) fn sent(&mut self, now: Instant, address: u64) {
+        self.sent[place_of(address)] = (address, now);
+    }
+
+    pub(super) fn answered(&mut self, now: Instant, address: u64) {
+        let sent = &mut self.sent[place_of(address)];
+        if sent.0 == address {
+            let waited_ns = now.saturating_since(sent.1).as_ns();
+            self.waited_ns = self.waited_ns.saturating_add(waited_ns);
+            self.answers = self.answers.saturating_add(1);
+            sent.0 = u64::MAX;
+        }
+    }
+
+    /// By Little's law: what all have waited together, by how long that was.
+    pub(super) fn update(&mut self, now: Instant) {
+        let passed = now.saturating_since(self.since);
+        let is_enough = self.answers >= WINDOW_READS && passed >= WINDOW_MIN;
+        if passed < WINDOW && !is_enough {
+            return;
+        }
+        let passed_ns = passed.as_ns() as f32;
+        // Half of it, or more after a pause.
+        let weight = passed_ns / (passed_ns + passed.min(WINDOW).as_ns() as f32);
+        self.waiting += weight * (self.waited_ns as f32 / passed_ns - self.waiting);
+        (self.waited_ns, self.answers, self.since) = (0, 0, now);
+    }
+
+    /// How many wait; 0 where that is seldom.
+    pub(super) fn waiting(&self) -> f32 {
+        if self.waiting < WAITING_MIN {
+            0.0
+        } else {
+            self.waiting
+        }
+    }
+}
