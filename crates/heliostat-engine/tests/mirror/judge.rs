@@ -675,6 +675,13 @@ impl World {
     /// A leg is out, or has failed something: parts of writes that are bound to fail now will, and
     /// what they wrote elsewhere may have been seen.
     pub(crate) fn doom_writes(&mut self) {
+        let legs = 0..self.legs.len();
+        let last: Vec<usize> = legs.filter(|leg| self.is_last(LegId::new(*leg))).collect();
+        for leg in last {
+            // The other one may have gone before anything followed from what this one failed.
+            let failures = self.legs[leg].failures.iter_mut();
+            failures.for_each(|failure| failure.was_last = true);
+        }
         let mut doomed = Vec::new();
         for asked in self.asked.values() {
             match asked.wanted {

@@ -19,8 +19,8 @@ pub(crate) struct Failure {
     pub(crate) extent: Extent,
     pub(crate) tick: Tick,
     pub(crate) error: ErrorKind,
-    /// Whether bytes depended on the leg alone then. Another one may be in sync before anybody
-    /// hears of what failed.
+    /// Whether bytes depended on the leg alone then, or since. Another one may be in sync before
+    /// anybody hears of what failed.
     pub(crate) was_last: bool,
 }
 
