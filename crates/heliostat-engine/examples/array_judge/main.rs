@@ -37,7 +37,8 @@ use std::error::Error;
 use std::fs;
 
 use heliostat_engine::{Map, Place};
-use heliostat_format::assembly::{Assembly, Member, Resync};
+use heliostat_format::Role;
+use heliostat_format::assembly::{Assembly, Candidate, Member, Resync};
 use leg::Leg;
 use stdx::units::parse_size;
 
@@ -202,7 +203,7 @@ fn print_assembly(names: &[&str]) -> Result<()> {
     let assembly = Assembly::of(&candidates)?;
     for name in names {
         let index = candidates.iter().position(|leg| leg.name == *name);
-        let state = index.map(|index| state_of(index, &assembly));
+        let state = index.map(|index| state_of(index, &candidates, &assembly));
         println!("{name} {}", state.unwrap_or_else(|| "out".to_owned()));
     }
     let is_mirror = candidates[assembly.freshest].superblock.level == 1;
@@ -217,7 +218,7 @@ fn print_assembly(names: &[&str]) -> Result<()> {
 }
 
 /// What a candidate is: its role, and its state.
-fn state_of(index: usize, assembly: &Assembly) -> String {
+fn state_of(index: usize, candidates: &[Candidate], assembly: &Assembly) -> String {
     for (member, role) in assembly.members.iter().zip(0..) {
         match *member {
             Member::InSync(candidate) if candidate == index => return format!("{role} in_sync"),
@@ -230,7 +231,13 @@ fn state_of(index: usize, assembly: &Assembly) -> String {
             | Member::Missing => {}
         }
     }
-    let is_spare = assembly.spares.contains(&index);
+    // One that was not there when the kernel started the array, and missed one event at most: the
+    // kernel takes it for a spare. Heliostat does not forget what it holds.
+    let own = &candidates[index].superblock;
+    let fresh = &candidates[assembly.freshest].superblock;
+    let is_forgotten = fresh.role_of(own.dev_number) == Some(Role::Spare)
+        && own.events.saturating_add(1) >= fresh.events;
+    let is_spare = assembly.spares.contains(&index) || is_forgotten;
     let state = if is_spare { "none spare" } else { "out" };
     state.to_owned()
 }

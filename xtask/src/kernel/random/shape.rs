@@ -19,6 +19,8 @@ pub(super) struct Shape {
     pub(super) maker: Maker,
     /// The size of each leg, in the order of the roles.
     pub(super) leg_bytes: Vec<u64>,
+    /// Whether every leg holds everything.
+    pub(super) is_mirror: bool,
     /// How many copies there are of everything.
     pub(super) copies: usize,
     /// How many bytes a bit of the bitmap stands for; none.
@@ -76,6 +78,7 @@ impl Shape {
         let mut shape = Self {
             maker,
             leg_bytes: leg_bytes.collect(),
+            is_mirror,
             copies,
             bitmap_chunk,
             words,

@@ -65,6 +65,8 @@ pub(super) fn draw(dice: &mut Dice, shape: &Shape) -> Vec<Stage> {
         out: Vec::new(),
         out_max: (shape.copies - 1).min(2),
         tag: 0,
+        resyncs_all: shape.is_mirror,
+        may_differ: false,
     };
     let count = 2 + dice.below(4);
     let mut stages: Vec<Stage> = Vec::new();
@@ -77,7 +79,7 @@ pub(super) fn draw(dice: &mut Dice, shape: &Shape) -> Vec<Stage> {
             (Some(Maker::Heliostat), _) => Maker::Kernel,
         };
         // Each of the kernel's is a boot.
-        if guests == 3 {
+        if guests == 3 || drawn.is_beyond_the_kernel() {
             side = Maker::Heliostat;
         }
         if side == Maker::Kernel && number > 0 {
@@ -95,13 +97,24 @@ struct Drawn {
     /// How many may be out at once.
     out_max: usize,
     tag: usize,
+    /// The kernel makes copies equal whatever else is missing.
+    resyncs_all: bool,
+    /// It has crashed: copies may differ.
+    may_differ: bool,
 }
 
 impl Drawn {
+    /// Whether the kernel would leave copies different, and say nothing of it: its resync of a
+    /// RAID10 ends where it meets a block of which it has one copy.
+    fn is_beyond_the_kernel(&self) -> bool {
+        self.may_differ && !self.resyncs_all && !self.out.is_empty()
+    }
+
     fn stage(&mut self, dice: &mut Dice, side: Maker, is_first: bool) -> Stage {
         let mut given = self.all.clone();
         dice.shuffle(&mut given);
-        if !is_first && dice.once_in(4) {
+        let is_whole = side == Maker::Kernel && self.may_differ && !self.resyncs_all;
+        if !is_first && dice.once_in(4) && !is_whole {
             // One is not there, and misses what happens.
             let missing = *dice.pick(&given);
             if self.can_go(missing) {
@@ -127,6 +140,7 @@ impl Drawn {
             }
             _ => End::Stop,
         };
+        self.may_differ |= end != End::Stop;
         Stage {
             side,
             given,
