@@ -209,3 +209,60 @@ impl<L: Listen> Listener<L> {
         plan
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::{ClientId, Extent, Instant, RandomStream, StreamId};
+
+    use super::{Decision, Listen, Listener};
+    use crate::api::{ReadPlan, ReadPolicy, ReadRequest};
+    use crate::beliefs::Weight;
+    use crate::spec::{ArrayInfo, PolicySpec};
+    use crate::testing::idle_view;
+
+    /// The leg that was chosen, and what all were weighed at.
+    type Heard = (ReadPlan, Vec<Option<Weight>>);
+
+    #[derive(Default)]
+    struct Hearing(Vec<Heard>);
+
+    impl Listen for Hearing {
+        fn is_on(&self) -> bool {
+            true
+        }
+
+        fn on_decision(&mut self, decision: &Decision<'_>) {
+            let heard = (decision.plan.clone(), decision.weights.to_vec());
+            self.0.push(heard);
+        }
+    }
+
+    #[test]
+    fn weights_are_those_that_decided_and_not_those_of_the_next_read() {
+        let spec = PolicySpec::parse("gmirror-load").unwrap();
+        let policy = spec.build(&ArrayInfo::new(2)).unwrap();
+        let mut policy = Listener::new(policy, Hearing::default());
+        let mut legs = [idle_view(0), idle_view(1)];
+        let mut plans = Vec::new();
+        for number in 1..=2 {
+            let extent = Extent::new(number << 40, 4096);
+            let request = ReadRequest {
+                client: ClientId(0),
+                stream: StreamId(0),
+                extent,
+            };
+            legs.iter_mut()
+                .for_each(|view| view.address = extent.offset());
+            let mut prng = RandomStream::new(1, "policy", 0);
+            plans.push(policy.plan_read(Instant::ZERO, &request, &legs, &mut prng));
+        }
+        let points = |points| Some(Weight::Points(points));
+        // The last of equals is chosen, and its average grows by an eighth of 256.
+        let weights = [[points(0), points(0)], [points(0), points(32)]];
+        let wanted: Vec<Heard> = plans
+            .into_iter()
+            .zip(weights.map(|weights| weights.to_vec()))
+            .collect();
+        assert_eq!(policy.listen.0, wanted);
+    }
+}
