@@ -6,7 +6,7 @@ use heliostat_leg::LegSpec;
 use super::returning::{mirror, when_whole};
 use crate::rig::Rig;
 use crate::scratch::Scratch;
-use crate::{ArrayOptions, FlagChange, RateChange};
+use crate::{ArrayOptions, FlagChange, RateChange, Rates};
 
 fn refusal(rig: &Rig, leg: &str, by: Option<&str>) -> String {
     let error = rig.handle.replace(leg, by, false);
@@ -17,6 +17,21 @@ fn add(rig: &Rig, spare: &str) {
     let told = rig.handle.add(spare, false, DeviceFlags::default());
     assert!(told.unwrap().contains("is a spare now"));
 }
+
+/// Background work goes between these from now on.
+fn set_rates(rig: &Rig, rates: Rates) {
+    let change = RateChange {
+        min_bytes_per_s: Some(rates.min_bytes_per_s),
+        max_bytes_per_s: Some(rates.max_bytes_per_s),
+    };
+    rig.handle.change_rates(change).unwrap();
+}
+
+/// So slow that it is under way for as long as a test takes.
+const SLOW: Rates = Rates {
+    min_bytes_per_s: 0,
+    max_bytes_per_s: 1,
+};
 
 #[test]
 fn a_spare_replaces_a_leg_that_serves() {
@@ -32,10 +47,12 @@ fn a_spare_replaces_a_leg_that_serves() {
     let error = refusal(&rig, "7", None);
     assert!(error.contains("is none of the legs"), "{error}");
     // The one that is named, and then any.
+    set_rates(&rig, SLOW);
     let told = rig.handle.replace("0", Some(&files[3]), false).unwrap();
     assert!(told.contains("leg3 replaces"), "{told}");
     let error = refusal(&rig, "1", None);
     assert!(error.contains("is being replaced already"), "{error}");
+    set_rates(&rig, Rates::default());
     let status = when_whole(&rig);
     assert_eq!(
         (&status.legs[0].leg, &status.spares[..]),
@@ -139,12 +156,7 @@ fn a_spare_that_is_needed_more_or_too_small_replaces_nothing() {
     let scratch = Scratch::new();
     let (rig, _, files) = mirror(&scratch, 3);
     add(&rig, &files[3]);
-    // So slow that it is under way for as long as this takes.
-    let slow = RateChange {
-        min_bytes_per_s: Some(0),
-        max_bytes_per_s: Some(1),
-    };
-    rig.handle.change_rates(slow).unwrap();
+    set_rates(&rig, SLOW);
     rig.handle.fail("0").unwrap();
     rig.handle.fail("1").unwrap();
     let error = refusal(&rig, "2", None);
