@@ -69,7 +69,8 @@ const STALLS: Trouble = trouble(
     0.0,
     1.0,
 );
-const ERRORS: Trouble = trouble("errors", "error = 'read'\nrate = 0.001\n", 0.0, 1.0);
+/// Few enough that the leg is not taken out, after which there would be another array.
+const ERRORS: Trouble = trouble("errors", "error = 'read'\nrate = 0.00001\n", 0.0, 1.0);
 
 /// The hours of a day: a load, and what goes wrong.
 const HOURS: [(&str, Trouble); 24] = [
