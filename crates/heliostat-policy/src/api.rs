@@ -259,6 +259,19 @@ pub trait ReadPolicy: Debug + Send {
         LegBeliefs::default()
     }
 
+    /// What it has learned of a leg, to be kept over a restart; empty where that is nothing. It may
+    /// allocate.
+    fn learned(&self, _leg: LegId) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// Takes up what [`ReadPolicy::learned`] of a policy of the same name gave for the same device,
+    /// before the leg is read. It goes by that until answers say otherwise, which soon weigh more.
+    /// Whether it could be used: what makes no sense, or was kept by another version, is not.
+    fn recall(&mut self, _leg: LegId, _learned: &[f32]) -> bool {
+        false
+    }
+
     /// How long after it was sent a read of `leg` counts as late; `None`: never. Called once for
     /// each read that one leg serves alone, where [`ReadPolicy::observes`] asks for it.
     fn late_after(

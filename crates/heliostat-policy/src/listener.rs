@@ -120,6 +120,14 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         self.inner.beliefs(now, leg)
     }
 
+    fn learned(&self, leg: LegId) -> Vec<f32> {
+        self.inner.learned(leg)
+    }
+
+    fn recall(&mut self, leg: LegId, learned: &[f32]) -> bool {
+        self.inner.recall(leg, learned)
+    }
+
     fn late_after(
         &mut self,
         now: Instant,

@@ -241,6 +241,14 @@ impl ReadPolicy for Adaptive {
         self.legs[leg.index()].beliefs(now)
     }
 
+    fn learned(&self, leg: LegId) -> Vec<f32> {
+        self.legs[leg.index()].learned()
+    }
+
+    fn recall(&mut self, leg: LegId, learned: &[f32]) -> bool {
+        self.legs[leg.index()].recall(learned)
+    }
+
     fn late_after(
         &mut self,
         _now: Instant,

@@ -1,6 +1,8 @@
 //! How the time of a read grows with the way from where the leg's last one ended: by its root, as
 //! short seeks do. A line through the reads that met an idle leg, by least squares.
 
+use super::leg::Numbers;
+
 /// How many reads a line is of, about: enough that the turning of the platter evens out.
 const READS: f32 = 1_024.0;
 /// A line is drawn anew after so many: it moves slowly, and costs two divisions.
@@ -9,6 +11,9 @@ const READS_PER_LINE: u32 = 16;
 const TELLS: f32 = 0.1;
 /// Before so many there is no line.
 const READS_MIN: f32 = 32.0;
+
+/// What was kept over a restart is worth so many reads: enough for a line.
+const RECALLED: f32 = 64.0;
 
 /// Sums over reads, the older the less weight; roots in those of 10^9 bytes, times in ns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +42,28 @@ pub(super) fn root_of(distance: u64) -> f32 {
 }
 
 impl Arm {
+    /// What is kept of it over a restart.
+    pub(super) fn keep(&self, numbers: &mut Vec<f32>) {
+        numbers.extend([self.weight, self.root, self.root_root]);
+        numbers.extend([self.time, self.root_time]);
+    }
+
+    /// The arm that was kept; `None` where the numbers are none.
+    pub(super) fn recalled(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let [weight, root, root_root, time, root_time] = numbers.array()?;
+        let keep = (RECALLED / weight).min(1.0);
+        let mut arm = Self {
+            weight: weight * keep,
+            root: root * keep,
+            root_root: root_root * keep,
+            time: time * keep,
+            root_time: root_time * keep,
+            ..Self::default()
+        };
+        arm.redraw();
+        Some(arm)
+    }
+
     /// Says whether the line was drawn anew.
     pub(super) fn learn(&mut self, root: f32, time_ns: f32) -> bool {
         let keep = 1.0 - 1.0 / READS;
@@ -50,11 +77,15 @@ impl Arm {
         let is_drawn = self.reads == READS_PER_LINE;
         if is_drawn {
             self.reads = 0;
-            self.line = self.draw();
-            let share = |line: Line| line.slope * self.root / self.weight;
-            self.tells = self.line.map(|line| share(line) > TELLS * line.base);
+            self.redraw();
         }
         is_drawn
+    }
+
+    fn redraw(&mut self) {
+        self.line = self.draw();
+        let share = |line: Line| line.slope * self.root / self.weight;
+        self.tells = self.line.map(|line| share(line) > TELLS * line.base);
     }
 
     pub(super) const fn line(&self) -> Option<Line> {

@@ -1,5 +1,7 @@
 //! How long a read takes by the load that it meets: straight lines between powers of two.
 
+use super::leg::Numbers;
+
 /// Loads of 1, 2, 4 ... 2048: deeper than any queue of a device.
 const KNOTS: usize = 12;
 /// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a change
@@ -75,6 +77,24 @@ impl Curve {
         for count in &mut self.count {
             *count = count.min(DOUBTED);
         }
+    }
+
+    /// What is kept of it over a restart.
+    pub(super) fn keep(&self, numbers: &mut Vec<f32>) {
+        numbers.extend(self.mean);
+        numbers.extend(self.count);
+    }
+
+    /// The curve that was kept; `None` where the numbers are none.
+    pub(super) fn recalled(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let (mean, count) = (numbers.array::<KNOTS>()?, numbers.array::<KNOTS>()?);
+        let is_known = mean[0] > 0.0;
+        if mean.iter().any(|mean| is_known != (*mean > 0.0)) {
+            return None;
+        }
+        let mut curve = Self { mean, count };
+        curve.doubt();
+        Some(curve)
     }
 
     /// A read that met `load` took `time_ns`.

@@ -4,6 +4,8 @@
 //! Of a leg that is only slow what remains is little however late a read is; of one that pauses now
 //! and then it is much as soon as a read is late at all. So one rule holds for both.
 
+use super::leg::Numbers;
+
 /// Two to the octave, from as long as predicted up to 2^11 times.
 const BINS: usize = 22;
 /// Counts are halved after so many reads: pauses come in one read of a thousand or less, and some
@@ -11,6 +13,10 @@ const BINS: usize = 22;
 const READS: u32 = 1 << 15;
 /// What was never seen weighs as much as one read: one that is late takes as long once more.
 const PRIOR: f32 = 1.0;
+
+/// What was kept over a restart is worth so many reads: pauses that come once in a thousand are
+/// still known.
+const RECALLED: f32 = 8192.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Late {
@@ -37,6 +43,26 @@ fn begin_of(bin: usize) -> f32 {
 }
 
 impl Late {
+    /// What is kept of it over a restart.
+    pub(super) fn keep(&self, numbers: &mut Vec<f32>) {
+        numbers.extend(self.counts.map(|count| count as f32));
+    }
+
+    /// What was kept; `None` where the numbers are none.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive, and thousands at most"
+    )]
+    pub(super) fn recalled(numbers: &mut Numbers<'_>) -> Option<Self> {
+        let counts = numbers.array::<BINS>()?;
+        let keep = (RECALLED / counts.iter().sum::<f32>()).min(1.0);
+        Some(Self {
+            counts: counts.map(|count| (count * keep) as u32),
+            reads: 0,
+        })
+    }
+
     /// A read took so many times as long as predicted.
     pub(super) fn learn(&mut self, ratio: f32) {
         let count = &mut self.counts[bin_of(ratio)];

@@ -1,6 +1,7 @@
 //! What is known of one leg, and what it is predicted to take for a read.
 
 mod beliefs;
+mod learned;
 
 use heliostat_types::{Duration, Extent, Instant};
 
@@ -11,6 +12,8 @@ use super::health::Health;
 use super::late::Late;
 use super::streams::place_of;
 use crate::api::{Belief, LegView};
+
+pub(super) use learned::Numbers;
 
 /// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
 /// first is not learned from.

@@ -5,6 +5,7 @@ use crate::testing::{Bench, op};
 
 mod aside;
 mod late;
+mod learned;
 mod reasons;
 
 const KIB: u64 = 1 << 10;

@@ -1,0 +1,78 @@
+//! What is kept of a leg over a restart, as numbers: what reads took by load, size and kind, the
+//! way of its arm, and how late reads are. What it is just now (slow, silent, written) is not kept:
+//! it may be otherwise by then.
+
+use super::super::arm::Arm;
+use super::super::curve::Curve;
+use super::super::late::Late;
+use super::Leg;
+
+/// The first of the numbers. Whoever changes what follows, or what it means, counts on.
+const LAYOUT: f32 = 1.0;
+
+/// No number is larger: sums of times of a thousand reads, in ns, are far below.
+const MOST: f32 = 1e15;
+
+/// Numbers one after the other, each looked at before it is believed.
+pub(in super::super) struct Numbers<'a>(&'a [f32]);
+
+impl Numbers<'_> {
+    /// The next one; `None` where there is none, or it is nothing that was ever measured.
+    pub(in super::super) fn next(&mut self) -> Option<f32> {
+        let (first, others) = self.0.split_first()?;
+        self.0 = others;
+        (*first >= 0.0 && *first <= MOST).then_some(*first)
+    }
+
+    /// The next ones.
+    pub(in super::super) fn array<const N: usize>(&mut self) -> Option<[f32; N]> {
+        let mut array = [0.0; N];
+        for place in &mut array {
+            *place = self.next()?;
+        }
+        Some(array)
+    }
+}
+
+impl Leg {
+    /// What is kept; nothing where the leg was never read.
+    pub(in super::super) fn learned(&self) -> Vec<f32> {
+        let mut numbers = vec![LAYOUT];
+        if !self.curves.iter().any(Curve::is_known) {
+            numbers.clear();
+            return numbers;
+        }
+        for curve in &self.curves {
+            curve.keep(&mut numbers);
+        }
+        self.arm.keep(&mut numbers);
+        self.late.keep(&mut numbers);
+        numbers
+    }
+
+    /// Goes by what was kept, as long as answers do not say otherwise. Whether it makes sense: else
+    /// the leg is what it was.
+    pub(in super::super) fn recall(&mut self, kept: &[f32]) -> bool {
+        let Some(leg) = Self::recalled(kept) else {
+            return false;
+        };
+        *self = leg;
+        true
+    }
+
+    fn recalled(kept: &[f32]) -> Option<Self> {
+        let mut numbers = Numbers(kept);
+        if numbers.next()? != LAYOUT {
+            return None;
+        }
+        let mut leg = Self::default();
+        for curve in &mut leg.curves {
+            *curve = Curve::recalled(&mut numbers)?;
+        }
+        leg.arm = Arm::recalled(&mut numbers)?;
+        leg.late = Late::recalled(&mut numbers)?;
+        leg.find_like();
+        leg.infer_turning();
+        numbers.0.is_empty().then_some(leg)
+    }
+}
