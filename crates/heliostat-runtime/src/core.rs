@@ -13,7 +13,7 @@ use heliostat_engine::{
     Request, RequestKind, WriteBuffer,
 };
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
-use heliostat_policy::{PolicyControl, PolicyError};
+use heliostat_policy::{PolicyControl, PolicyError, PolicySpec};
 use heliostat_types::{
     ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
 };
@@ -23,6 +23,7 @@ use crate::events;
 use crate::explain::Access;
 use crate::export::{ArrayInfo, ClientKey, Interest};
 use crate::keeper::Keeper;
+use crate::learned::Learned;
 use crate::log::Log;
 use crate::md::name_of_missing;
 use crate::poller::Poller;
@@ -69,6 +70,7 @@ pub(crate) struct Core {
     pub(crate) policy: PolicyControl,
     /// The way to the policy itself, which the engine has.
     pub(crate) access: Access,
+    pub(crate) learned: Learned,
     pub(crate) log: Log,
     pub(crate) work: WorkLog,
     leg_names: Vec<String>,
@@ -100,6 +102,7 @@ pub(crate) struct Parts {
     pub(crate) keeper: Keeper,
     pub(crate) policy: PolicyControl,
     pub(crate) access: Access,
+    pub(crate) learned: Learned,
     pub(crate) log: Log,
     pub(crate) work: WorkLog,
     pub(crate) leg_names: Vec<String>,
@@ -120,6 +123,7 @@ impl Core {
             keeper: parts.keeper,
             policy: parts.policy,
             access: parts.access,
+            learned: parts.learned,
             log: parts.log,
             work: parts.work,
             leg_names: parts.leg_names,
@@ -175,8 +179,10 @@ impl Core {
     /// Where the kernel refuses it.
     pub(crate) fn attach(&mut self, leg: LegId, opened: OpenedLeg) -> Result<(), String> {
         let name = opened.name().to_owned();
+        let device = opened.info().identity.clone();
         let attached = self.hub.attach(leg, opened);
         attached.map_err(|error| error.to_string())?;
+        self.learned.set_device(leg, device);
         self.leg_names[leg.index()] = name;
         Ok(())
     }
@@ -445,6 +451,17 @@ impl Core {
         self.poller.watch(fd, key, interest)
     }
 
+    /// Keeps what the policy has learned, which has the tunables of `spec`.
+    pub(crate) fn keep_learned(&mut self, spec: PolicySpec) {
+        let legs: Vec<LegId> = self.learned.legs().collect();
+        let (access, now) = (self.access.clone(), self.now);
+        let seen = access.look(now, legs.clone(), None, || {
+            self.input(Input::ConfigurePolicy(spec));
+        });
+        let learned = legs.into_iter().zip(seen.learned);
+        self.learned.note(now, spec.policy().name, learned);
+    }
+
     /// Chooses legs by another policy from now on, or by the same one under other tunables: that
     /// one goes on with what it has learned. Its full form.
     ///
@@ -452,12 +469,15 @@ impl Core {
     /// Where there is no such policy or value; nothing has changed then.
     pub(crate) fn set_policy(&mut self, text: &str) -> Result<String, PolicyError> {
         let array = heliostat_policy::ArrayInfo::new(self.engine.map().legs());
-        let before = self.policy.active().policy().name;
+        let before = *self.policy.active();
         let spec = *self.policy.store(text, &array)?;
-        let input = if spec.policy().name == before {
+        let input = if spec.policy().name == before.policy().name {
             Input::ConfigurePolicy(spec)
         } else {
-            Input::SetPolicy(self.access.listened_to(spec.build(&array)?))
+            self.keep_learned(before);
+            let mut policy = spec.build(&array)?;
+            self.learned.recall(policy.as_mut());
+            Input::SetPolicy(self.access.listened_to(policy))
         };
         self.input(input);
         Ok(spec.to_string())

@@ -308,6 +308,8 @@ pub(crate) struct Seen {
     pub(crate) predicts: bool,
     /// What it believes of each of the legs.
     pub(crate) beliefs: Vec<LegBeliefs>,
+    /// What it would keep of them over a restart.
+    pub(crate) learned: Vec<Vec<f32>>,
 }
 
 /// The way to the policy that the engine has.
@@ -423,6 +425,7 @@ impl Listen for Hearing {
             // Who predicts does so of the first candidate, too.
             predicts: policy.belief(0).is_some(),
             beliefs: beliefs.collect(),
+            learned: look.legs.iter().map(|leg| policy.learned(*leg)).collect(),
         };
         if let Some(watch) = look.watch.take() {
             if let Some(watch) = watch.upgrade() {

@@ -135,6 +135,11 @@ impl Places {
         self.state.join(format!("{name}.settings"))
     }
 
+    /// What the read policy of the array called `name` has learned.
+    pub(crate) fn learned(&self, name: &str) -> PathBuf {
+        self.state.join(format!("{name}.learned"))
+    }
+
     /// What scrubs of the array called `name` found.
     pub(crate) fn scrubs(&self, name: &str) -> PathBuf {
         self.state.join(format!("{name}.scrubs"))

@@ -295,6 +295,7 @@ impl Server {
     fn end_turn(&mut self) -> Option<Stopped> {
         self.settle();
         self.look_at_work();
+        self.look_at_learned();
         self.core.kick();
         if !self.are_exports_closed {
             self.each_export(|export, context| export.on_turn_end(context));
@@ -316,6 +317,7 @@ impl Server {
             .chain(self.core.hub().next_deadline())
             .chain(self.stop.next_deadline())
             .chain(self.next_look_at_work())
+            .chain(self.core.learned.next_look())
             .min()?;
         Some(deadline.saturating_since(self.core.now()))
     }
@@ -502,6 +504,7 @@ impl Server {
             self.core
                 .work
                 .checkpoint(now, self.core.engine().background());
+            self.keep_learned();
             self.tell_end(is_clean);
             return Some(Stopped { is_clean });
         }
@@ -660,6 +663,7 @@ fn build(
     prepared.make_room().map_err(leg_error)?;
     let leg_names = leg_names(&prepared);
     let (work, note) = background::open_work(options, &prepared)?;
+    let (learned, learned_note) = learned::open_learned(options, &prepared.legs)?;
     let config = Config {
         size_bytes: prepared.size_bytes,
         map: match &prepared.described {
@@ -697,7 +701,8 @@ fn build(
         },
     };
     let built = policy.build(&heliostat_policy::ArrayInfo::new(config.map.legs()));
-    let built = built.map_err(|error| RuntimeError(error.to_string()))?;
+    let mut built = built.map_err(|error| RuntimeError(error.to_string()))?;
+    learned.recall(built.as_mut());
     let access = Access::default();
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
     let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
@@ -705,6 +710,7 @@ fn build(
     let core = Core::new(Parts {
         engine: Engine::new(config, access.listened_to(built), record),
         access,
+        learned,
         hub,
         arena,
         clock: Clock::start(),
@@ -717,7 +723,8 @@ fn build(
         work,
         leg_names,
     });
-    note.into_iter().for_each(|note| core.log.line(note));
+    let notes = note.into_iter().chain(learned_note);
+    notes.for_each(|note| core.log.line(note));
     Ok((core, prepared.lock))
 }
 
@@ -780,6 +787,7 @@ mod background;
 mod explain;
 mod flags;
 mod grow;
+mod learned;
 mod manage;
 mod replace;
 #[cfg(test)]

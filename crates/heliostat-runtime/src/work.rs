@@ -4,17 +4,15 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use heliostat_engine::{BackgroundEnd, BackgroundKind, BackgroundStatus, Event, Mismatches};
 use heliostat_types::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-use crate::durable;
 use crate::events;
+use crate::newest::NewestWriter;
 use crate::wall_time::WallTime;
 
 const VERSION: u32 = 1;
@@ -27,9 +25,6 @@ const ENDED_MAX: usize = 8;
 
 /// How far a scrub is, is written down so often; a crash costs at most so much of it.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
-
-/// How long the last writing may take at the end.
-const CLOSE_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// What a check or a repair did and found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +97,7 @@ pub(crate) struct WorkLog {
     ended: VecDeque<EndedWork>,
     ended_count: u64,
     /// Who writes; nobody where nothing is kept.
-    writer: Option<Writer>,
+    writer: Option<NewestWriter>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,7 +127,9 @@ impl WorkLog {
             checkpoint_at: None,
             ended: VecDeque::new(),
             ended_count: 0,
-            writer: path.map(Writer::start).transpose()?,
+            writer: path
+                .map(|path| NewestWriter::start(path, "what scrubs find"))
+                .transpose()?,
         };
         Ok((log, note))
     }
@@ -290,14 +287,11 @@ impl WorkLog {
 
     fn store(&self) {
         if let Some(writer) = &self.writer {
-            let file = ScrubsFile {
+            writer.write(&ScrubsFile {
                 version: VERSION,
                 uuid: self.uuid.clone(),
                 runs: self.runs(),
-            };
-            let mut bytes = serde_json::to_vec_pretty(&file).expect("a plain struct is JSON");
-            bytes.push(b'\n');
-            writer.write(bytes);
+            });
         }
     }
 }
@@ -335,60 +329,6 @@ fn load(path: &Path, uuid: Option<&str>) -> Result<VecDeque<ScrubRun>, String> {
     }
     let surplus = file.runs.len().saturating_sub(RUNS_MAX);
     Ok(file.runs.into_iter().skip(surplus).collect())
-}
-
-/// A thread that writes a file, the newest content last.
-#[derive(Debug)]
-struct Writer {
-    contents: Option<Sender<Vec<u8>>>,
-    finished: Receiver<()>,
-}
-
-impl Writer {
-    fn start(path: PathBuf) -> io::Result<Self> {
-        let (contents, incoming) = channel::<Vec<u8>>();
-        let (finish, finished) = channel();
-        thread::Builder::new()
-            .name("scrubs".to_owned())
-            .spawn(move || {
-                let mut has_failed = false;
-                while let Ok(first) = incoming.recv() {
-                    let newest = incoming.try_iter().last().unwrap_or(first);
-                    let written = durable::replace(&path, &newest);
-                    if let Err(error) = &written
-                        && !has_failed
-                    {
-                        // Where standard error is gone, there is nobody to tell.
-                        let _ = writeln!(
-                            io::stderr(),
-                            "cannot keep what scrubs find: {}: {error}",
-                            path.display()
-                        );
-                    }
-                    has_failed = written.is_err();
-                }
-                // The other end is gone when nobody waits for it.
-                let _ = finish.send(());
-            })?;
-        Ok(Self {
-            contents: Some(contents),
-            finished,
-        })
-    }
-
-    fn write(&self, bytes: Vec<u8>) {
-        let contents = self.contents.as_ref().expect("open until dropped");
-        // The thread ends only when this is dropped.
-        let _ = contents.send(bytes);
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.contents = None;
-        // Late or stuck: the end of the daemon does not wait for it.
-        let _ = self.finished.recv_timeout(CLOSE_MAX);
-    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub(crate) struct ServeArgs {
     /// What they do at most [default: 200MB/s]; 'heliostat rate' changes both while they run.
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     resync_max: Option<u64>,
-    /// Forget at the end what was set while it was served.
+    /// Forget at the end what was set while it was served, and what the read policy has learned.
     #[arg(long)]
     transient: bool,
     /// Reach files and disks through threads instead of io_uring.

@@ -7,6 +7,7 @@ use crate::rig::{
 use crate::scratch::Scratch;
 use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trust};
 
+mod learned;
 mod returning;
 mod spares;
 
