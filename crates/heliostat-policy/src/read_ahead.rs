@@ -71,6 +71,8 @@ struct Stream {
     /// Nobody is to read what is behind this yet.
     planned: u64,
     last: Instant,
+    /// When somebody last changed what it is to read next.
+    written: Option<Instant>,
     /// The leg that reads all of it; in a RAID10 one of each group of legs.
     homes: LegSet,
     /// What legs are to read, in order, and were not asked for yet.
@@ -88,7 +90,9 @@ struct Stretch {
 
 impl Stream {
     fn is_confirmed(&self, now: Instant) -> bool {
-        self.run_bytes >= CONFIRMED_BYTES && now.saturating_since(self.last) < OVER_AFTER
+        let is_of_late = |at: Instant| now.saturating_since(at) < OVER_AFTER;
+        let is_read = self.run_bytes >= CONFIRMED_BYTES && is_of_late(self.last);
+        is_read && !self.written.is_some_and(is_of_late)
     }
 
     /// Whether a read there goes on with it.
@@ -262,6 +266,9 @@ impl ReadAhead {
 
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
+        if op.kind.is_mutating() {
+            self.note_write(now, op.extent);
+        }
         if op.kind != OpKind::Read {
             return;
         }
@@ -274,6 +281,19 @@ impl ReadAhead {
         }
         if op.extent.len() >= SEQUENTIAL_BYTES {
             pace.on_dispatch(now, op.extent);
+        }
+    }
+
+    /// Who writes where he is about to read needs no help: what was read ahead would be void, and
+    /// all legs have come there by writing.
+    fn note_write(&mut self, now: Instant, extent: Extent) {
+        for stream in &mut self.streams {
+            let end = stream
+                .planned
+                .max(stream.next.saturating_add(TOLERANCE_BYTES));
+            if extent.offset() >= stream.next && extent.offset() <= end {
+                stream.written = Some(now);
+            }
         }
     }
 
@@ -398,6 +418,7 @@ impl ReadAhead {
             run_bytes: extent.len().saturating_mul(2),
             planned: extent.end(),
             last: now,
+            written: None,
             homes: LegSet::EMPTY,
             stretches: Vec::new(),
         };

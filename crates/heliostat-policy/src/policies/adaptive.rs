@@ -64,12 +64,12 @@ const STREAMS: Tunable = Tunable {
     unit: "",
     description: "whether few streams are read ahead by several legs, and many have a leg each",
 };
-/// 4: a network disk (0.6 ms) takes over where an NVMe drive is saturated (0.25 ms), and a hard
-/// disk (13 ms) never where a SATA drive is (0.4 ms): one read in a thousand that takes 30 times
-/// as long is no gain.
+/// 8: a network disk (0.6 ms) takes over where an NVMe drive is saturated (0.15 to 0.25 ms), and a
+/// hard disk (13 ms) never where a SATA drive is (0.4 ms): one read in a thousand that takes 30
+/// times as long is no gain.
 const SPILL_TIMES: Tunable = Tunable::number(
     "spill_times",
-    4,
+    8,
     (1, 1_000),
     "times",
     "how much longer a read may take on an idle leg where the best one is saturated",

@@ -328,6 +328,30 @@ fn a_disk_is_handed_one_read_of_a_stretch_until_it_has_ended_that() {
 }
 
 #[test]
+fn who_writes_where_he_reads_has_nothing_read_ahead() {
+    let write = |rig: &mut Rig, offset| {
+        let op = OpView {
+            kind: OpKind::Write,
+            ..op(0, Extent::new(offset, MIB))
+        };
+        rig.ahead.on_dispatch(rig.now, &op, None);
+    };
+    let mut rig = Rig::new(&[true, true]);
+    for step in 0..100 {
+        rig.read(2 * step * MIB, MIB);
+        write(&mut rig, (2 * step + 1) * MIB);
+    }
+    assert_eq!(rig.bytes(), 0);
+    // Behind it he may write what he has read.
+    rig.now += Duration::from_secs(1);
+    for step in 0..64 {
+        rig.read((200 + step) * MIB, MIB);
+        write(&mut rig, (200 + step) * MIB);
+    }
+    assert!(rig.bytes() > 0);
+}
+
+#[test]
 fn a_reader_that_comes_back_finds_nothing_planned() {
     let mut rig = Rig::new(&[false, false]);
     rig.read_on(0, 100 * MIB);

@@ -48,6 +48,9 @@ const ALIKE: f32 = 1.15;
 /// that no arm is left without work by that.
 const SPILL_READS: u32 = 6;
 
+/// No disk gets a read for its throughput that takes four times as long there.
+const WORTH_TIMES: f32 = 4.0;
+
 /// A disk beside flash that is saturated gets a read where that is one in 200 of those that are
 /// answered meanwhile: less is no gain, and those take longest.
 const DISK_READS: f32 = 200.0;
@@ -304,7 +307,7 @@ impl<'a> Choice<'a> {
     /// Among disks that differ: the one whose throughput grows most, as all of them together are to
     /// do the most.
     fn most_worth(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].cost * self.settings.spill_times;
+        let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES);
         let mut place = best;
         let mut most = self.forecasts[best].worth;
         for at in self.places() {
