@@ -127,6 +127,16 @@ impl Engine {
         self.locks.note_late(self.legs.writable(), has_edge);
     }
 
+    /// All legs in sync have a write, and hold the same. What it does not cover of its blocks may
+    /// come from a leg that is read there only since another one is out, which would be believed
+    /// again should the power fail now: before it is durable who is out, nobody is shown it.
+    pub(crate) fn written_is_equal(&mut self, index: u32) {
+        let write = &self.writes[index];
+        if self.are_faults_told() || !write.has_edge_in(&self.needed) {
+            self.range_is_equal(write.aligned);
+        }
+    }
+
     /// The lock is held.
     pub(crate) fn moved_granted(&mut self, turn: &mut Turn<'_>, at: u32) {
         let moved = &mut self.moved[at];

@@ -493,7 +493,6 @@ impl Engine {
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         self.log_bad_blocks(index);
         let write = &self.writes[index];
-        let aligned = write.aligned;
         let here = self.legs.in_sync.intersection(write.holders);
         let failed = write.failed.intersection(self.legs.writable());
         let done = here.difference(failed);
@@ -502,7 +501,7 @@ impl Engine {
             "a leg that comes in sync has what was written meanwhile"
         );
         if failed.is_empty() {
-            self.range_is_equal(aligned);
+            self.written_is_equal(index);
         } else {
             self.judge_failed(turn, index, failed, done);
         }
@@ -523,7 +522,7 @@ impl Engine {
         let kept = failed.difference(verdict.out);
         let kept = kept.intersection(self.legs.in_sync);
         if kept.is_empty() {
-            self.range_is_equal(self.writes[index].aligned);
+            self.written_is_equal(index);
         } else {
             self.keep_failed(index, kept, done, verdict.keeper);
         }

@@ -291,6 +291,36 @@ fn what_is_beside_a_write_is_what_was_read_before_its_leg_was_lost() {
 }
 
 #[test]
+fn what_is_beside_a_write_is_not_shown_before_it_is_durable_who_is_out() {
+    let mut world = torn();
+    let before = world.read(chunk(5));
+    world.pump();
+    let before = data(&world, before).expect("leg 0 is believed");
+    let write = world.write(Extent::new(chunk(5).offset() + 100, 10));
+    // Leg 0 has not been read for the write when it goes.
+    world.fail_leg(LegId::new(0), FaultReason::ByHand);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    let written = at_leg(&world, 1, OpKind::Write).into_iter();
+    let mut written = written.filter(|&at| !world.is_metadata(&world.pending[at].op));
+    let at = written.next().expect("leg 1 is written");
+    world.complete(at, Outcome::Good);
+    assert_eq!(answer(&world, write), None);
+    let beside = world.read(chunk(5));
+    assert!(at_leg(&world, 1, OpKind::Read).is_empty());
+    // Leg 0 is believed again.
+    restart(&mut world);
+    let again = world.read(chunk(5));
+    world.pump();
+    let again = data(&world, again).expect("it can be read");
+    assert_eq!(
+        (&again[..100], &again[110..]),
+        (&before[..100], &before[110..])
+    );
+    assert_eq!(data(&world, beside), None);
+    world.settle();
+}
+
+#[test]
 fn a_write_that_has_ended_holds_no_reader() {
     let mut world = torn_of(setup(3, 128));
     let write = world.write(Extent::new(chunk(5).offset() + 100, 10));
@@ -301,6 +331,7 @@ fn a_write_that_has_ended_holds_no_reader() {
     assert_eq!(answer(&world, write), None, "the fault is not on record");
     world.fail_leg(LegId::new(2), FaultReason::ByHand);
     let read = world.read(chunk(5));
+    end_commits(&mut world);
     end(&mut world, 0, OpKind::Read, Outcome::Good);
     assert!(data(&world, read).is_some());
     world.settle();
