@@ -83,6 +83,8 @@ pub struct Engine {
     pub(crate) divergence: Divergence,
     /// Where legs in sync may differ since an unclean stop, in array addresses.
     pub(crate) needed: Needed,
+    /// Where it was needed when a leg went, until it is durable that it is out.
+    pub(crate) untold: Needed,
     pub(crate) background: Background,
     /// What legs in sync do not hold.
     pub(crate) bad: BadLogs,
@@ -167,6 +169,7 @@ impl Engine {
             background: Background::new(&config),
             bad,
             needed,
+            untold: Needed::new(),
             flushes: FlushRounds::default(),
             statuses: Slab::new(),
             repairs: Slab::new(),

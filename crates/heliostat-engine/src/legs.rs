@@ -578,7 +578,7 @@ impl Engine {
         self.differs_without(turn, leg);
         if is_in_sync {
             self.copy_unequal_again();
-            self.hold_readers_of_edges();
+            self.hold_readers();
         }
         self.orphan_ops(leg);
     }

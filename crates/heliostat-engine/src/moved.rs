@@ -60,10 +60,12 @@ impl Engine {
         let piece = &self.pieces[index];
         let (extent, serial) = (piece.extent, piece.serial);
         let is_read = matches!(piece.owner, PieceOwner::Read(_));
-        if !is_read || !self.needed.overlaps(extent) {
+        let is_told = self.are_faults_told();
+        let may_differ = self.needed.overlaps(extent) || !is_told && self.untold.overlaps(extent);
+        if !is_read || !may_differ {
             return false;
         }
-        if !self.are_faults_told() {
+        if !is_told {
             self.hold_piece(index, serial);
             return true;
         }
@@ -109,12 +111,19 @@ impl Engine {
         }
     }
 
-    /// A leg is out that the edges of writes may have been read from, where legs differ since an
-    /// unclean stop. What it held is what reads have seen, and gets to the other legs with those
-    /// writes: until then nobody is shown what they hold instead.
-    pub(crate) fn hold_readers_of_edges(&mut self) {
+    /// A leg is out that reads may have been served by, where legs differ since an unclean stop.
+    ///
+    /// Before that is durable the power may fail, and it is believed again: until then nobody is
+    /// shown what others hold there, also where they are made equal meanwhile. And it may have been
+    /// read for the edges of writes: what it held gets to the others with these, and until then
+    /// nobody is shown what they hold instead.
+    pub(crate) fn hold_readers(&mut self) {
         if self.needed.is_empty() {
             return;
+        }
+        let size_bytes = self.config.size_bytes;
+        for run in self.needed.runs() {
+            self.untold.add(run, size_bytes);
         }
         let (writes, needed) = (&self.writes, &self.needed);
         let has_edge = |owner| match owner {
@@ -125,16 +134,6 @@ impl Engine {
             LockOwner::Background(_) | LockOwner::Moved(_) | LockOwner::Repair(_) => false,
         };
         self.locks.note_late(self.legs.writable(), has_edge);
-    }
-
-    /// All legs in sync have a write, and hold the same. What it does not cover of its blocks may
-    /// come from a leg that is read there only since another one is out, which would be believed
-    /// again should the power fail now: before it is durable who is out, nobody is shown it.
-    pub(crate) fn written_is_equal(&mut self, index: u32) {
-        let write = &self.writes[index];
-        if self.are_faults_told() || !write.has_edge_in(&self.needed) {
-            self.range_is_equal(write.aligned);
-        }
     }
 
     /// The lock is held.

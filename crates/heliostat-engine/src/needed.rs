@@ -109,6 +109,12 @@ impl Needed {
         Some(Extent::from_range(start, end))
     }
 
+    /// All runs of bytes.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Extent> + '_ {
+        let runs = self.extents.iter();
+        runs.map(|(&start, &end)| Extent::from_range(start, end))
+    }
+
     /// The runs of bytes that overlap `extent`, clipped to it.
     pub(crate) fn inside(&self, extent: Extent) -> impl Iterator<Item = Extent> + '_ {
         let mut from = extent.offset();

@@ -278,6 +278,7 @@ impl Engine {
         let is_unlocked = || self.pin_of(piece) == (Pin::None, LegSet::EMPTY);
         (self.locks.is_empty() || is_unlocked())
             && self.is_all_equal()
+            && self.untold.is_empty()
             && self.bad_legs(piece.extent).is_empty()
     }
 
@@ -371,7 +372,8 @@ impl Engine {
             return self.place(turn, index);
         }
         let is_anywhere = !self.legs.readable(piece.holders, out).is_empty();
-        if !self.needed.is_empty() && is_anywhere && self.hold_moved(turn, index) {
+        let may_differ = !self.needed.is_empty() || !self.untold.is_empty();
+        if may_differ && is_anywhere && self.hold_moved(turn, index) {
             return;
         }
         let (pin, failed) = self.pin_of(&piece);

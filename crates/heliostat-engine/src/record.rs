@@ -12,6 +12,7 @@ use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId};
 use crate::api::{ArrayRecord, Output};
 use crate::engine::{Engine, Turn};
 use crate::intent::IdleChunk;
+use crate::needed::Needed;
 
 /// A record that could not be made durable is tried again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -355,6 +356,9 @@ impl Engine {
         );
         let durable = self.record.durable_generation.max(generation);
         self.record.durable_generation = durable;
+        if self.are_faults_told() {
+            self.untold = Needed::new();
+        }
         if self.record.is_clean_put_off && self.are_faults_durable() {
             self.record.is_clean_put_off = false;
             self.clean_later(turn);

@@ -493,6 +493,7 @@ impl Engine {
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
         self.log_bad_blocks(index);
         let write = &self.writes[index];
+        let aligned = write.aligned;
         let here = self.legs.in_sync.intersection(write.holders);
         let failed = write.failed.intersection(self.legs.writable());
         let done = here.difference(failed);
@@ -501,7 +502,7 @@ impl Engine {
             "a leg that comes in sync has what was written meanwhile"
         );
         if failed.is_empty() {
-            self.written_is_equal(index);
+            self.range_is_equal(aligned);
         } else {
             self.judge_failed(turn, index, failed, done);
         }
@@ -522,7 +523,7 @@ impl Engine {
         let kept = failed.difference(verdict.out);
         let kept = kept.intersection(self.legs.in_sync);
         if kept.is_empty() {
-            self.written_is_equal(index);
+            self.range_is_equal(self.writes[index].aligned);
         } else {
             self.keep_failed(index, kept, done, verdict.keeper);
         }

@@ -27,6 +27,28 @@ fn torn_of(mut setup: Setup) -> World {
     world
 }
 
+/// Legs 1 and 2 after a power cut, of which leg 2 alone has the last write of chunk 5, and leg 0,
+/// which was out before.
+fn torn_with_one_that_comes_back() -> (World, LegId) {
+    let mut setup = setup(3, 128);
+    setup.clean_delay = Duration::from_secs(3600);
+    let mut world = new_world(setup);
+    let back = LegId::new(0);
+    world.fail_leg(back, FaultReason::ByHand);
+    world.pump();
+    world.write_fua(chunk(5));
+    end_commits(&mut world);
+    end(&mut world, 2, OpKind::Write, Outcome::Good);
+    world.pending.clear();
+    world.fail_power();
+    let others = LegSet::from_iter([LegId::new(1), LegId::new(2)]);
+    world.take_up_with(others, 1, Box::new(First));
+    world.tell_deadline();
+    world.pump();
+    assert_ne!(durable(&world, 1), durable(&world, 2));
+    (world, back)
+}
+
 /// The same where legs have logs of bad blocks.
 fn torn_with_logs() -> World {
     let mut setup = setup(2, 128);
@@ -234,23 +256,7 @@ fn a_leg_half_rebuilt_does_not_say_that_it_has_what_another_one_is_read_for() {
 
 #[test]
 fn what_was_copied_from_a_leg_that_is_lost_is_copied_again_from_the_one_that_is_read() {
-    let mut setup = setup(3, 128);
-    setup.clean_delay = Duration::from_secs(3600);
-    let mut world = new_world(setup);
-    let back = LegId::new(0);
-    world.fail_leg(back, FaultReason::ByHand);
-    world.pump();
-    // Of the last write of chunk 5, leg 1 has nothing.
-    world.write_fua(chunk(5));
-    end_commits(&mut world);
-    end(&mut world, 2, OpKind::Write, Outcome::Good);
-    world.pending.clear();
-    world.fail_power();
-    let others = LegSet::from_iter([LegId::new(1), LegId::new(2)]);
-    world.take_up_with(others, 1, Box::new(First));
-    world.tell_deadline();
-    world.pump();
-    assert_ne!(durable(&world, 1), durable(&world, 2));
+    let (mut world, back) = torn_with_one_that_comes_back();
     world.set_rates(u64::MAX, u64::MAX);
     assert!(world.add_leg(back, None, Missed::From(0)));
     while world.engine.rebuilt_up_to(back) < Some(chunk(6).offset()) {
@@ -317,6 +323,41 @@ fn what_is_beside_a_write_is_not_shown_before_it_is_durable_who_is_out() {
         (&before[..100], &before[110..])
     );
     assert_eq!(data(&world, beside), None);
+    world.settle();
+}
+
+#[test]
+fn what_is_rebuilt_is_not_shown_either_before_it_is_durable_who_is_out() {
+    let (mut world, back) = torn_with_one_that_comes_back();
+    let before = world.read(chunk(5));
+    world.pump();
+    let before = data(&world, before).expect("leg 1 is believed");
+    world.set_rates(u64::MAX, u64::MAX);
+    assert!(world.add_leg(back, None, Missed::From(0)));
+    let is_read = |world: &World, leg: usize| {
+        let reads = at_leg(world, leg, OpKind::Read).into_iter();
+        let mut extents = reads.map(|at| world.pending[at].op.extent);
+        extents.any(|extent| extent.overlaps(chunk(5)))
+    };
+    while !is_read(&world, 1) {
+        assert!(world.pump_one());
+    }
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    // Leg 0 gets what leg 2 holds, and nothing of the record is written.
+    let is_data = |world: &World, at: usize| !world.is_metadata(&world.pending[at].op);
+    while let Some(at) = (0..world.pending.len()).find(|&at| is_data(&world, at)) {
+        world.complete(at, Outcome::Good);
+    }
+    assert_eq!(world.legs[0].bytes(chunk(5)), world.legs[2].bytes(chunk(5)));
+    world.read(chunk(5));
+    assert!(!is_read(&world, 2));
+    world.fail_power();
+    let others = LegSet::from_iter([LegId::new(1), LegId::new(2)]);
+    world.take_up_with(others, 1, Box::new(First));
+    world.tell_deadline();
+    let again = world.read(chunk(5));
+    world.pump();
+    assert_eq!(data(&world, again), Some(before));
     world.settle();
 }
 
