@@ -89,15 +89,19 @@ struct Stretch {
 }
 
 impl Stream {
-    fn is_confirmed(&self, now: Instant) -> bool {
-        let is_of_late = |at: Instant| now.saturating_since(at) < OVER_AFTER;
-        let is_read = self.run_bytes >= CONFIRMED_BYTES && is_of_late(self.last);
-        is_read && !self.written.is_some_and(is_of_late)
+    /// Whether it is one, and not over.
+    fn is_read(&self, now: Instant) -> bool {
+        self.run_bytes >= CONFIRMED_BYTES && is_of_late(now, self.last)
     }
 
-    /// Whether a read there goes on with it.
-    fn is_near(&self, offset: u64) -> bool {
-        let limit = if self.run_bytes >= CONFIRMED_BYTES {
+    fn is_confirmed(&self, now: Instant) -> bool {
+        self.is_read(now) && !self.written.is_some_and(|at| is_of_late(now, at))
+    }
+
+    /// Whether a read there goes on with it. Where it was over for an hour, a read beside its end
+    /// is one at random.
+    fn is_near(&self, now: Instant, offset: u64) -> bool {
+        let limit = if self.is_read(now) {
             TOLERANCE_BYTES
         } else {
             0
@@ -108,6 +112,10 @@ impl Stream {
     fn ahead_bytes(&self) -> u64 {
         self.planned - self.next
     }
+}
+
+fn is_of_late(now: Instant, at: Instant) -> bool {
+    now.saturating_since(at) < OVER_AFTER
 }
 
 /// How fast a leg reads in sequence.
@@ -392,13 +400,13 @@ impl ReadAhead {
     /// The stream that a read belongs to, from its second one on.
     fn note(&mut self, now: Instant, extent: Extent) -> Option<usize> {
         let distance = |stream: &Stream| stream.next.abs_diff(extent.offset());
-        let is_near = |stream: &Stream| stream.is_near(extent.offset());
+        let is_near = |stream: &Stream| stream.is_near(now, extent.offset());
         let known = (0..self.streams.len()).filter(|&at| is_near(&self.streams[at]));
         if let Some(at) = known.min_by_key(|&at| distance(&self.streams[at])) {
             let stream = &mut self.streams[at];
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             stream.next = stream.next.max(extent.end());
-            if now.saturating_since(stream.last) >= OVER_AFTER {
+            if !is_of_late(now, stream.last) {
                 // What was read ahead of it may have been given back.
                 stream.planned = stream.next;
                 stream.stretches.clear();
@@ -434,7 +442,7 @@ impl ReadAhead {
     /// Where a client's read of these bytes is to go, as far as streams go.
     pub(crate) fn way(&self, now: Instant, offset: u64, legs: &[LegView]) -> StreamWay {
         let distance = |stream: &&Stream| stream.next.abs_diff(offset);
-        let near = self.streams.iter().filter(|one| one.is_near(offset));
+        let near = self.streams.iter().filter(|one| one.is_near(now, offset));
         let Some(stream) = near.min_by_key(distance) else {
             let is_second = self.ends[place_of(offset)] == offset;
             return if is_second {

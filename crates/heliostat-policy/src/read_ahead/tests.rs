@@ -79,6 +79,14 @@ impl Rig {
         self.plan(None);
     }
 
+    /// Nobody hears of what was sent.
+    fn all_ends_at_once(&mut self) {
+        self.sent.clear();
+        for view in &mut self.legs {
+            view.read_bytes_in_flight = 0;
+        }
+    }
+
     /// So much time passes, with so many random reads in flight.
     fn pass(&mut self, random: u64, time: Duration) {
         let extent = |number| Extent::new((7000 + number * 7919 % 4001) * MIB, 4 * KIB);
@@ -351,14 +359,28 @@ fn who_writes_where_he_reads_has_nothing_read_ahead() {
     assert!(rig.bytes() > 0);
 }
 
+/// In an hour of random reads some come near the ends of streams that are long over.
+#[test]
+fn a_read_beside_the_end_of_a_stream_that_is_over_is_one_at_random() {
+    let mut rig = Rig::new(&[false, false]);
+    rig.read_on(0, 16 * MIB);
+    rig.all_ends_at_once();
+    rig.now += Duration::from_secs(10);
+    rig.read(16 * MIB + 64 * KIB, 4 * KIB);
+    rig.plan(None);
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+    let way = rig.ahead.way(rig.now, 16 * MIB - 64 * KIB, &rig.legs);
+    assert_eq!(way, StreamWay::None);
+    // Who goes on exactly there is the same reader.
+    rig.read_on(16 * MIB, 4 * MIB);
+    assert!(!rig.sent.is_empty());
+}
+
 #[test]
 fn a_reader_that_comes_back_finds_nothing_planned() {
     let mut rig = Rig::new(&[false, false]);
     rig.read_on(0, 100 * MIB);
-    rig.sent.clear();
-    for view in &mut rig.legs {
-        view.read_bytes_in_flight = 0;
-    }
+    rig.all_ends_at_once();
     rig.now += Duration::from_secs(3);
     rig.read(100 * MIB, 128 * KIB);
     let first = rig.sent.iter().map(|sent| sent.1.offset()).min();
