@@ -219,12 +219,10 @@ impl World {
                 .any(|pending| pending.op.kind.is_mutating() && pending.op.leg == LegId::new(leg));
             rule(!busy, "clean while a write is in flight");
             let mut failures = self.legs[leg].failures.iter();
-            let lost = failures.any(|failure| {
-                failure.kind == OpKind::Flush && failure.error != ErrorKind::NotSupported
-            });
-            // Where all was durable before, a flush loses nothing.
+            let lost = failures
+                .any(|failure| failure.may_lose && failure.error != ErrorKind::NotSupported);
             rule(
-                !lost || !before.dirty,
+                !lost,
                 "clean although a flush failed and what it lost does not come back",
             );
             rule(

@@ -22,6 +22,8 @@ pub(crate) struct Failure {
     /// Whether bytes depended on the leg alone then, or since. Another one may be in sync before
     /// anybody hears of what failed.
     pub(crate) was_last: bool,
+    /// Of a flush, whether there was anything that it could lose.
+    pub(crate) may_lose: bool,
 }
 
 #[derive(Debug)]
@@ -174,7 +176,7 @@ impl Leg {
         }
     }
 
-    fn unflushed(&self) -> Vec<usize> {
+    pub(crate) fn unflushed(&self) -> Vec<usize> {
         let pairs = self.data.chunks(SECTOR).zip(self.durable.chunks(SECTOR));
         pairs
             .enumerate()

@@ -50,6 +50,8 @@ impl World {
         self.tick += 1;
         let op = self.pending[at].op;
         self.say(|| format!("{} ends op {} {outcome:?}", op.leg, op.id.0));
+        let may_lose =
+            op.kind == OpKind::Flush && !self.legs[op.leg.index()].unflushed().is_empty();
         let runs = self.carry_out(at, outcome);
         let pending = self.pending.remove(at);
         self.note_end(&pending);
@@ -68,6 +70,7 @@ impl World {
                 tick: self.tick,
                 error,
                 was_last,
+                may_lose,
             });
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
