@@ -5,7 +5,7 @@ use heliostat_engine::LegOp;
 use heliostat_format::{DeviceFlags, Superblock};
 use heliostat_types::{Extent, LegId, OpKind};
 
-use crate::checker::index;
+use crate::fill::index;
 use crate::world::{Asked, Wanted, World};
 
 /// What writes behind may keep of the memory: one of so many parts.

@@ -3,7 +3,7 @@
 use heliostat_engine::{FaultReason, LegConfig, LegState, RequestKind};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
-use crate::checker::Fill;
+use crate::fill::Fill;
 use crate::policies::{First, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 

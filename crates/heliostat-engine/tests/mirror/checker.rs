@@ -13,9 +13,10 @@
 //! It knows nothing of the engine: it is told what was asked, answered, and what legs hold.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
-use heliostat_types::{Extent, Prng, RandomStream, SECTOR_BYTES};
+use heliostat_types::{Extent, SECTOR_BYTES};
+
+use crate::fill::{Fill, index};
 
 /// Logical time: each event of a run has its own.
 pub(crate) type Tick = u64;
@@ -23,78 +24,8 @@ pub(crate) type Tick = u64;
 /// What has not ended.
 const NEVER: Tick = u64::MAX;
 
-/// A prime, so that no shift by whole blocks looks right.
-const TABLE_BYTES: usize = 65_521;
-
-/// A prime as well: two writes have the same bytes only after `TABLE_BYTES` others.
-const TABLE_STRIDE: usize = 7_919;
-
 /// So many bytes are not another write's by chance.
 const CERTAIN_BYTES: usize = 8;
-
-/// The bytes that a write puts there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fill {
-    Zeros,
-    /// Bytes that differ from write to write and from place to place, and are never zero.
-    Pattern(usize),
-}
-
-impl Fill {
-    pub(crate) fn write(self, offset: u64, bytes: &mut [u8]) {
-        match self {
-            Self::Zeros => bytes.fill(0),
-            Self::Pattern(write) => {
-                let mut rest = bytes;
-                let mut place = Self::place(write, offset);
-                while !rest.is_empty() {
-                    let len = rest.len().min(TABLE_BYTES - place);
-                    let (now, later) = rest.split_at_mut(len);
-                    now.copy_from_slice(&table()[place..place + len]);
-                    rest = later;
-                    place = 0;
-                }
-            }
-        }
-    }
-
-    pub(crate) fn matches(self, offset: u64, bytes: &[u8]) -> bool {
-        match self {
-            Self::Zeros => bytes.iter().all(|&byte| byte == 0),
-            Self::Pattern(write) => {
-                let mut rest = bytes;
-                let mut place = Self::place(write, offset);
-                while !rest.is_empty() {
-                    let len = rest.len().min(TABLE_BYTES - place);
-                    if rest[..len] != table()[place..place + len] {
-                        return false;
-                    }
-                    rest = &rest[len..];
-                    place = 0;
-                }
-                true
-            }
-        }
-    }
-
-    fn place(write: usize, offset: u64) -> usize {
-        (index(offset) % TABLE_BYTES + write % TABLE_BYTES * TABLE_STRIDE) % TABLE_BYTES
-    }
-}
-
-fn table() -> &'static [u8] {
-    static TABLE: OnceLock<Vec<u8>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut prng = RandomStream::new(0, "pattern", 0);
-        let byte = |prng: &mut RandomStream| u8::try_from(1 + prng.below(255)).unwrap();
-        (0..TABLE_BYTES).map(|_| byte(&mut prng)).collect()
-    })
-}
-
-/// An offset as an index into bytes.
-pub(crate) fn index(offset: u64) -> usize {
-    usize::try_from(offset).unwrap()
-}
 
 /// What is known of a write, a write-zeroes or a trim.
 #[derive(Clone, Debug)]
@@ -815,7 +746,7 @@ fn bytes_of_two_writes_are_not_taken_for_those_of_a_third() {
         let (other, another) = (byte(new, at), byte(old, at + 1));
         (first, second) == (byte(0, at), byte(0, at + 1)) && other != first && another != second
     };
-    let places = (0..TABLE_BYTES as u64).flat_map(|at| (1..20).map(move |old| (at, old)));
+    let places = (0..1_u64 << 16).flat_map(|at| (1..20).map(move |old| (at, old)));
     let mut mixed = places.filter(|&(at, old)| is_mix(at, old, old + 1));
     let (at, old) = mixed.next().expect("one of 65,536 is");
     let extent = Extent::new(at, 2);

@@ -11,7 +11,8 @@ use heliostat_engine::{
 use heliostat_format::BadBlocks;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES, StatusRun};
 
-use crate::checker::{Tick, index};
+use crate::checker::Tick;
+use crate::fill::index;
 use crate::leg::{Leg, SECTOR};
 use crate::meta::pairs_of;
 use crate::world::{Asked, Reply, Wanted, World};

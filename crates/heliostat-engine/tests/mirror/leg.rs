@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use heliostat_engine::{LegConfig, LegFlags, LegState};
 use heliostat_types::{ErrorKind, Extent, Instant, OpKind, Prng, RandomStream, SECTOR_BYTES};
 
-use crate::checker::{Fill, Tick, index};
+use crate::checker::Tick;
+use crate::fill::{Fill, index};
 
 /// Sectors are torn apart by power cuts and failed writes, but not themselves.
 pub(crate) const SECTOR: usize = 512;

@@ -4,7 +4,7 @@ use heliostat_engine::{Input, LegState, Map};
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng};
 
-use crate::checker::index;
+use crate::fill::index;
 use crate::world::World;
 
 impl World {

@@ -13,6 +13,8 @@ mod cases;
 #[cfg(test)]
 mod checker;
 #[cfg(test)]
+mod fill;
+#[cfg(test)]
 mod judge;
 #[cfg(test)]
 mod leg;

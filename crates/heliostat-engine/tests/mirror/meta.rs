@@ -19,7 +19,8 @@ use heliostat_format::{
 };
 use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
 
-use crate::checker::{Tick, index};
+use crate::checker::Tick;
+use crate::fill::index;
 use crate::leg::{Leg, SECTOR};
 use crate::world::{Setup, World};
 

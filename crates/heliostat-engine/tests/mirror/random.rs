@@ -15,7 +15,7 @@ use heliostat_types::{
     Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
 };
 
-use crate::checker::index;
+use crate::fill::index;
 use crate::world::{Log, Outcome, World, story};
 use setup::{policy, random_setup};
 

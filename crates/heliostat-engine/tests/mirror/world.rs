@@ -23,7 +23,8 @@ use heliostat_types::{
 
 use crate::arena::Arena;
 use crate::behind::Behind;
-use crate::checker::{Checker, Fill, Tick, index};
+use crate::checker::{Checker, Tick};
+use crate::fill::{Fill, index};
 use crate::leg::Leg;
 use crate::meta::{self, Meta, Readings};
 use crate::policies::{Checked, SharedMap};

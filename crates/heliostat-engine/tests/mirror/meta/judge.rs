@@ -10,7 +10,8 @@ use heliostat_format::{
 use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, Prng, SECTOR_BYTES};
 
 use super::{BITMAP_AT, Found, LOG_BYTES, SUPER_AT, is_set, order_of, pairs_of};
-use crate::checker::{Tick, index};
+use crate::checker::Tick;
+use crate::fill::index;
 use crate::leg::{Failure, SECTOR};
 use crate::world::World;
 

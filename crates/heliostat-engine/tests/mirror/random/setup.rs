@@ -7,7 +7,7 @@ use heliostat_policy::ReadPolicy;
 use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream};
 
 use super::{Odds, Size};
-use crate::checker::{Fill, index};
+use crate::fill::{Fill, index};
 use crate::meta::Meta;
 use crate::policies::{Eager, First, Random, Rotate, Split};
 use crate::world::Setup;

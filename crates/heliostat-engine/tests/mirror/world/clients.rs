@@ -4,7 +4,7 @@ use heliostat_engine::{Input, Request, RequestKind};
 use heliostat_types::{ClientId, Extent, Prng, RequestId, StreamId};
 
 use super::{Allocated, Asked, Held, Wanted, World};
-use crate::checker::{Fill, index};
+use crate::fill::{Fill, index};
 
 impl World {
     fn ask(&mut self, wanted: Wanted, kind: RequestKind) -> u64 {

@@ -6,7 +6,7 @@ use heliostat_engine::{
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng, StatusRun};
 
 use super::{Asked, Outcome, Pending, Wanted, World};
-use crate::checker::{Fill, index};
+use crate::fill::{Fill, index};
 use crate::leg::{Failure, SECTOR};
 
 impl World {
