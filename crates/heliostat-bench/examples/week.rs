@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use heliostat_bench::matrix::{Matrix, Week, week_lines};
 use heliostat_bench::{Contender, Progress};
 
@@ -58,13 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn week(array: &str, days: u32) -> Result<Week> {
-    Week::new(array, days).with_context(|| {
-        let known: Vec<&str> = Week::arrays().collect();
-        format!(
-            "no week of {days} days of '{array}'; arrays: {}",
-            known.join(", ")
-        )
-    })
+    Week::new(array, days).map_err(|problem| anyhow!(problem))
 }
 
 fn wanted(options: &[&str]) -> Result<Wanted> {

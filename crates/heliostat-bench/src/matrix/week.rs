@@ -27,6 +27,9 @@ pub use judged::{JudgedWeek, week_lines};
 /// Seconds of an hour.
 const HOUR: f64 = 3600.0;
 
+/// More days than a month's are no other week.
+const DAYS_MAX: u32 = 31;
+
 /// What is read in between: one block every five seconds.
 const BETWEEN: &str = "[[job]]\nname = 'between'\nrw = 'randread'\narrival = 'poisson:0.2'\n\
                        background = true\n";
@@ -125,18 +128,33 @@ struct Hour {
 }
 
 impl Week {
-    /// Days of the array of this name of the matrix; `None` where there is none with legs to
-    /// choose from.
-    #[must_use]
-    pub fn new(array: &str, days: u32) -> Option<Self> {
-        let array = ARRAYS.iter().find(|known| known.name == array)?;
-        (days > 0 && !array.name.starts_with('1')).then_some(Self { array, days })
+    /// Days of the array of this name of the matrix.
+    ///
+    /// # Errors
+    /// Where there is no such array with legs to choose from, or are no days, or too many.
+    pub fn new(array: &str, days: u32) -> Result<Self, String> {
+        if !(1..=DAYS_MAX).contains(&days) {
+            return Err(format!("{days} days: 1 to {DAYS_MAX} can be played"));
+        }
+        let found = Self::known().find(|known| known.name == array);
+        let array = found.ok_or_else(|| {
+            let known: Vec<&str> = Self::arrays().collect();
+            format!(
+                "there is no array '{array}'; there are {}",
+                known.join(", ")
+            )
+        })?;
+        Ok(Self { array, days })
+    }
+
+    /// With one leg there is nothing to choose.
+    fn known() -> impl Iterator<Item = &'static Array> {
+        ARRAYS.iter().filter(|array| array.leg_count() > 1)
     }
 
     /// The names of the arrays that there are.
     pub fn arrays() -> impl Iterator<Item = &'static str> {
-        let names = ARRAYS.iter().map(|array| array.name);
-        names.filter(|name| Self::new(name, 1).is_some())
+        Self::known().map(|array| array.name)
     }
 
     fn hours(&self) -> impl Iterator<Item = Hour> {

@@ -36,9 +36,11 @@ fn each_day_has_all_hours_in_its_own_order() {
 }
 
 #[test]
-fn a_leg_alone_has_no_week() {
-    assert!(Week::new("1hdd", 7).is_none() && Week::new("2nvme", 0).is_none());
-    assert!(Week::new("nonsense", 7).is_none());
+fn what_is_no_week_is_named() {
+    let told = |array, days| Week::new(array, days).unwrap_err();
+    assert!(told("1hdd", 7).contains("'1hdd'; there are 2hdd, "));
+    assert!(told("nonsense", 7).contains("'nonsense'"));
+    assert!(told("2nvme", 0).contains("0 days") && told("2nvme", u32::MAX).contains("1 to 31"));
 }
 
 /// Who reads the slower leg only does what that does, whatever day it is.
