@@ -5,15 +5,14 @@
 //! begins anew. What is of another version, or makes no sense, is not believed.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use heliostat_policy::ReadPolicy;
 use heliostat_types::{Duration, Instant, LegId};
 use serde::{Deserialize, Serialize};
 
-use crate::newest::NewestWriter;
+use crate::newest::{self, NewestWriter};
 
 const VERSION: u32 = 1;
 
@@ -122,21 +121,7 @@ impl Learned {
     }
 }
 
-/// What is in a file; `None` where there is none.
 fn load(path: &Path) -> Result<Option<LearnedFile>, String> {
-    let unusable = |problem: &dyn std::fmt::Display| {
-        format!(
-            "what the read policy had learned is not known: {} cannot be used ({problem})",
-            path.display()
-        )
-    };
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(|error| unusable(&error))?,
-    };
-    let file: LearnedFile = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
-    if file.version != VERSION {
-        return Err(unusable(&format!("it has version {}", file.version)));
-    }
-    Ok(Some(file))
+    let unknown = "what the read policy had learned is not known";
+    newest::load(path, unknown, |file: &LearnedFile| (file.version, VERSION))
 }

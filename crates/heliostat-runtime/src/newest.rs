@@ -1,13 +1,15 @@
-//! A thread that keeps one file, the newest content last: for what is nice to have after a restart,
-//! and what nobody waits for.
+//! Files of what is nice to have after a restart: a thread that keeps one, the newest content last,
+//! for which nobody waits, and what was kept.
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::durable;
 
@@ -63,6 +65,30 @@ impl NewestWriter {
         // The thread ends only when this is dropped.
         let _ = contents.send(bytes);
     }
+}
+
+/// What was kept in a file, in the layout of this version; `None` where there is none.
+///
+/// # Errors
+/// Where it is of no use; the text says why, and begins with what is not known by that.
+pub(crate) fn load<T: DeserializeOwned>(
+    path: &Path,
+    unknown: &str,
+    version: impl FnOnce(&T) -> (u32, u32),
+) -> Result<Option<T>, String> {
+    let unusable = |problem: &dyn std::fmt::Display| {
+        format!("{unknown}: {} cannot be used ({problem})", path.display())
+    };
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|error| unusable(&error))?,
+    };
+    let file: T = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
+    let (found, ours) = version(&file);
+    if found != ours {
+        return Err(unusable(&format!("it has version {found}")));
+    }
+    Ok(Some(file))
 }
 
 impl Drop for NewestWriter {

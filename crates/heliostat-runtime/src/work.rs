@@ -3,8 +3,7 @@
 //! that was cut short goes on.
 
 use std::collections::VecDeque;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use heliostat_engine::{BackgroundEnd, BackgroundKind, BackgroundStatus, Event, Mismatches};
@@ -12,7 +11,7 @@ use heliostat_types::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::events;
-use crate::newest::NewestWriter;
+use crate::newest::{self, NewestWriter};
 use crate::wall_time::WallTime;
 
 const VERSION: u32 = 1;
@@ -310,20 +309,11 @@ const fn word_of(end: BackgroundEnd) -> &'static str {
 /// The runs in a file. Nothing is believed because of them, so that a file that cannot be used is
 /// told of, and replaced when there is something new.
 fn load(path: &Path, uuid: Option<&str>) -> Result<VecDeque<ScrubRun>, String> {
-    let unusable = |problem: &dyn std::fmt::Display| {
-        format!(
-            "what earlier scrubs found is not known: {} cannot be used ({problem})",
-            path.display()
-        )
+    let unknown = "what earlier scrubs found is not known";
+    let loaded = newest::load(path, unknown, |file: &ScrubsFile| (file.version, VERSION))?;
+    let Some(file) = loaded else {
+        return Ok(VecDeque::new());
     };
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(VecDeque::new()),
-        other => other.map_err(|error| unusable(&error))?,
-    };
-    let file: ScrubsFile = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
-    if file.version != VERSION {
-        return Err(unusable(&format!("it has version {}", file.version)));
-    }
     if file.uuid.as_deref() != uuid {
         return Ok(VecDeque::new());
     }
