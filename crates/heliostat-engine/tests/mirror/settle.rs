@@ -199,7 +199,9 @@ impl World {
         self.check(self.engine.is_idle(), || {
             "it rests and is not idle".to_owned()
         });
-        if self.setup.meta.is_some() && !unequal && self.is_untroubled() {
+        // What a kept leg lost stays lost, also when that leg is replaced.
+        let has_kept = self.events.iter().any(kept);
+        if self.setup.meta.is_some() && !unequal && !has_kept && self.is_untroubled() {
             self.judge_rest();
         }
     }
