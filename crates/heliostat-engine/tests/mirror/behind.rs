@@ -1,12 +1,12 @@
 //! Writes that are answered before write-mostly legs have them: which legs may be behind, with how
 //! much, and until when, as it is seen from outside.
 
-use heliostat_engine::LegOp;
 use heliostat_format::{DeviceFlags, Superblock};
 use heliostat_types::{Extent, LegId, OpKind};
 
+use crate::checker::Tick;
 use crate::fill::index;
-use crate::world::{Asked, Wanted, World};
+use crate::world::{Asked, Pending, Wanted, World};
 
 /// What writes behind may keep of the memory: one of so many parts.
 const MEMORY_PARTS: u64 = 8;
@@ -15,8 +15,10 @@ const MEMORY_PARTS: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behind {
     pub(crate) leg: LegId,
-    /// Which write.
+    /// Which write,
     pub(crate) write: usize,
+    /// asked for when.
+    start: Tick,
     /// Of which bytes,
     asked: Extent,
     /// and in whole blocks.
@@ -39,13 +41,15 @@ impl World {
         is_allowed && self.superblock_on(leg).is_some_and(says)
     }
 
-    /// A leg has ended an operation well: which of the clients' writes it was for.
-    pub(crate) fn note_stored(&mut self, op: &LegOp, snapshot: &[u8]) {
+    /// A leg has ended an operation well: which of the clients' writes it was for. One that was
+    /// asked for since has a byte or two in common with it at most.
+    pub(crate) fn note_stored(&mut self, pending: &Pending) {
+        let op = &pending.op;
         if self.setup.write_behind == 0 || op.kind != OpKind::Write || self.is_metadata(op) {
             return;
         }
         let asked = self.asked.values().filter_map(|asked| match asked.wanted {
-            Wanted::Write { extent, write, .. } => Some((extent, write)),
+            Wanted::Write { extent, write, .. } => Some((extent, write, asked.start)),
             Wanted::Read(_)
             | Wanted::Flush
             | Wanted::Trim { .. }
@@ -54,16 +58,16 @@ impl World {
             | Wanted::Nonsense => None,
         });
         let behind = self.behind.iter();
-        let writes = asked.chain(behind.map(|behind| (behind.asked, behind.write)));
-        let writes = writes.filter(|&(extent, write)| {
+        let writes = asked.chain(behind.map(|behind| (behind.asked, behind.write, behind.start)));
+        let writes = writes.filter(|&(extent, write, start)| {
             let inside = op.extent.contains(extent);
-            inside && {
+            inside && start <= pending.sent && {
                 let from = index(extent.offset() - op.extent.offset());
-                let bytes = &snapshot[from..from + index(extent.len())];
+                let bytes = &pending.snapshot[from..from + index(extent.len())];
                 self.checker.is_of(write, extent.offset(), bytes)
             }
         });
-        let stored: Vec<(LegId, usize)> = writes.map(|(_, write)| (op.leg, write)).collect();
+        let stored: Vec<(LegId, usize)> = writes.map(|(_, write, _)| (op.leg, write)).collect();
         self.stored.extend(stored);
     }
 
@@ -104,6 +108,7 @@ impl World {
             .map(|leg| Behind {
                 leg,
                 write,
+                start: asked.start,
                 asked: extent,
                 extent: extent.aligned_out(u64::from(self.setup.block_bytes)),
                 counts: self.legs[leg.index()].is_in_sync(),

@@ -5,6 +5,7 @@ use heliostat_engine::{Event, FaultReason, LegConfig};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use super::{DONE, MIB, answer, at_leg, block, blocks, deliver_all, end, legs_with};
+use crate::fill::Fill;
 use crate::policies::{First, Rotate};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
@@ -60,6 +61,32 @@ fn an_answer_does_not_wait_for_a_slow_leg() {
     assert_eq!((figures.writes, figures.bytes, figures.total), (0, 0, 2));
     world.settle();
     assert!(!world.engine.record().dirty);
+}
+
+/// The checker's: what a leg stored before a write was asked for is not that write, whatever the
+/// bytes are.
+#[test]
+fn a_byte_that_is_there_by_chance_is_not_stored() {
+    let mut world = world();
+    let first = world.checker.next_write();
+    let large = blocks(0, 8);
+    let byte = |write, at| {
+        let mut byte = [0];
+        Fill::Pattern(write).write(at, &mut byte);
+        byte
+    };
+    let mut places = large.offset()..large.end();
+    let alike = places.find(|&at| byte(first, at) == byte(first + 1, at));
+    let alike = alike.expect("one byte of 255 is alike");
+    world.write_fua(large);
+    let write = world.write(Extent::new(alike, 1));
+    deliver_all(&mut world);
+    end(&mut world, 1, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    assert_eq!(answer(&world, write), DONE);
+    world.settle();
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl World {
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
         } else {
-            self.note_stored(&op, &pending.snapshot);
+            self.note_stored(&pending);
         }
         if error.is_some() {
             self.doom_writes();
