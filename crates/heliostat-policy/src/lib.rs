@@ -24,6 +24,7 @@ mod read_ahead;
 mod recency;
 mod registry;
 mod spec;
+mod stream_index;
 mod tunable;
 
 #[cfg(test)]

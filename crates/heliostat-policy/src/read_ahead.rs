@@ -17,10 +17,11 @@ mod homes;
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
-const STREAMS_MAX: usize = 64;
+const STREAMS_MAX: usize = INDEXED_MAX;
 /// Ends of reads that went on from nothing, by a hash of theirs: random reads replace each other
 /// there, and drive no stream out.
 const ENDS: usize = 256;
@@ -101,17 +102,19 @@ impl Stream {
     /// Whether a read there goes on with it. Where it was over for an hour, a read beside its end
     /// is one at random.
     fn is_near(&self, now: Instant, offset: u64) -> bool {
-        let limit = if self.is_read(now) {
-            TOLERANCE_BYTES
-        } else {
-            0
-        };
-        self.next.abs_diff(offset) <= limit
+        let distance = self.next.abs_diff(offset);
+        distance == 0 || distance <= TOLERANCE_BYTES && self.is_read(now)
     }
 
     fn ahead_bytes(&self) -> u64 {
         self.planned - self.next
     }
+}
+
+/// The part of the array that an offset lies in: what is near to each other lies in the same, or in
+/// two beside each other.
+const fn part_of(offset: u64) -> u64 {
+    offset / (2 * TOLERANCE_BYTES)
 }
 
 fn is_of_late(now: Instant, at: Instant) -> bool {
@@ -224,12 +227,6 @@ const fn whole(bytes: f32) -> u64 {
     bytes as u64
 }
 
-/// A place for a number in a table of [`ENDS`].
-fn place_of(number: u64) -> usize {
-    // The golden ratio spreads neighbours over all places (Knuth, 6.4).
-    usize::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
-}
-
 /// Where a read is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamWay {
@@ -248,6 +245,8 @@ pub(crate) enum StreamWay {
 pub(crate) struct ReadAhead {
     ends: Vec<u64>,
     streams: Vec<Stream>,
+    /// The streams by the part of the array in which they go on.
+    parts: StreamIndex,
     at_random: AtRandom,
     /// Disks that are left to random reads.
     left: LegSet,
@@ -260,6 +259,7 @@ impl ReadAhead {
         Self {
             ends: vec![u64::MAX; ENDS],
             streams: Vec::with_capacity(STREAMS_MAX),
+            parts: StreamIndex::new(),
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
             stretches_planned: 0,
@@ -397,13 +397,25 @@ impl ReadAhead {
         }
     }
 
+    /// The place of the stream that a read there goes on with: the nearest, the first of several.
+    fn near(&self, now: Instant, offset: u64) -> Option<usize> {
+        let before = offset.saturating_sub(TOLERANCE_BYTES);
+        let behind = offset.saturating_add(TOLERANCE_BYTES);
+        let known = self.parts.find([part_of(before), part_of(behind)]);
+        if known.is_empty() {
+            return None;
+        }
+        let near = known.filter(|&at| self.streams[at].is_near(now, offset));
+        near.min_by_key(|&at| self.streams[at].next.abs_diff(offset))
+    }
+
     /// The stream that a read belongs to, from its second one on.
     fn note(&mut self, now: Instant, extent: Extent) -> Option<usize> {
-        let distance = |stream: &Stream| stream.next.abs_diff(extent.offset());
-        let is_near = |stream: &Stream| stream.is_near(now, extent.offset());
-        let known = (0..self.streams.len()).filter(|&at| is_near(&self.streams[at]));
-        if let Some(at) = known.min_by_key(|&at| distance(&self.streams[at])) {
+        if let Some(at) = self.near(now, extent.offset()) {
             let stream = &mut self.streams[at];
+            self.parts.remove(part_of(stream.next), at);
+            self.parts
+                .insert(part_of(stream.next.max(extent.end())), at);
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             stream.next = stream.next.max(extent.end());
             if !is_of_late(now, stream.last) {
@@ -430,20 +442,23 @@ impl ReadAhead {
             homes: LegSet::EMPTY,
             stretches: Vec::new(),
         };
-        if self.streams.len() < STREAMS_MAX {
+        let part = part_of(new.next);
+        let at = if self.streams.len() < STREAMS_MAX {
             self.streams.push(new);
-            return Some(self.streams.len() - 1);
-        }
-        let oldest = (0..STREAMS_MAX).min_by_key(|&at| self.streams[at].last)?;
-        self.streams[oldest] = new;
-        Some(oldest)
+            self.streams.len() - 1
+        } else {
+            let oldest = (0..STREAMS_MAX).min_by_key(|&at| self.streams[at].last)?;
+            let old = std::mem::replace(&mut self.streams[oldest], new);
+            self.parts.remove(part_of(old.next), oldest);
+            oldest
+        };
+        self.parts.insert(part, at);
+        Some(at)
     }
 
     /// Where a client's read of these bytes is to go, as far as streams go.
     pub(crate) fn way(&self, now: Instant, offset: u64, legs: &[LegView]) -> StreamWay {
-        let distance = |stream: &&Stream| stream.next.abs_diff(offset);
-        let near = self.streams.iter().filter(|one| one.is_near(now, offset));
-        let Some(stream) = near.min_by_key(distance) else {
+        let Some(stream) = self.near(now, offset).map(|at| &self.streams[at]) else {
             let is_second = self.ends[place_of(offset)] == offset;
             return if is_second {
                 StreamWay::Any

@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Instant};
 
-use super::place_of;
+use crate::stream_index::place_of;
 
 /// Reads in flight that are followed, by a hash of their address.
 const FOLLOWED: usize = 256;

@@ -3,8 +3,8 @@
 use heliostat_types::{Duration, Extent, Instant, LegId};
 
 use super::leg::Leg;
-use super::streams::place_of;
 use crate::api::{Late, LateRead, LegView};
+use crate::stream_index::place_of;
 
 /// A second leg is asked where what remains takes 1.5 times as long as its answer would: it is work
 /// that others wait for. Where few hedges are left it takes up to six times more, so that reads

@@ -10,8 +10,8 @@ use super::arm::{Arm, root_of};
 use super::curve::Curve;
 use super::health::Health;
 use super::late::Late;
-use super::streams::place_of;
 use crate::api::{Belief, LegView};
+use crate::stream_index::place_of;
 
 pub(super) use learned::Numbers;
 

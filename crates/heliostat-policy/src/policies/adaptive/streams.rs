@@ -2,6 +2,8 @@
 
 use heliostat_types::{Duration, Extent, Instant, LegId};
 
+use crate::stream_index::{StreamIndex, place_of};
+
 /// A stream stays on its leg for so long at least: at 64 MiB a seek in between costs a hard disk a
 /// twentieth of its time.
 pub(super) const RUN_BYTES_MIN: u64 = 64 << 20;
@@ -38,6 +40,8 @@ pub(super) struct Streams {
     /// own, so that random reads drive no stream out.
     ends: Vec<(u64, LegId)>,
     streams: Vec<Stream>,
+    /// The streams by where they go on.
+    index: StreamIndex,
 }
 
 impl Default for Streams {
@@ -45,21 +49,22 @@ impl Default for Streams {
         Self {
             ends: vec![(u64::MAX, LegId::new(0)); ENDS],
             streams: Vec::with_capacity(STREAMS),
+            index: StreamIndex::new(),
         }
     }
 }
 
-/// A place for a number in a table of 256.
-pub(super) fn place_of(number: u64) -> usize {
-    // The golden ratio spreads neighbours over all places (Knuth, 6.4).
-    usize::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
-}
-
 impl Streams {
+    /// The place of the stream that goes on at `offset`, the first of several.
+    fn place(&self, offset: u64) -> Option<usize> {
+        let mut known = self.index.find([offset]);
+        known.find(|at| self.streams[*at].next == offset)
+    }
+
     /// The stream that a read at `offset` goes on with.
     pub(super) fn find(&self, offset: u64) -> Option<Stream> {
-        let known = self.streams.iter().find(|stream| stream.next == offset);
-        known.copied().or_else(|| {
+        let known = self.place(offset).map(|at| self.streams[at]);
+        known.or_else(|| {
             let (next, leg) = self.ends[place_of(offset)];
             (next == offset).then_some(Stream {
                 next,
@@ -88,8 +93,10 @@ impl Streams {
     /// A read goes to `leg`.
     pub(super) fn note(&mut self, now: Instant, extent: Extent, leg: LegId) {
         let offset = extent.offset();
-        let mut known = self.streams.iter_mut();
-        if let Some(stream) = known.find(|stream| stream.next == offset) {
+        if let Some(at) = self.place(offset) {
+            self.index.remove(offset, at);
+            self.index.insert(extent.end(), at);
+            let stream = &mut self.streams[at];
             let before = if stream.leg == leg {
                 stream.run_bytes
             } else {
@@ -115,10 +122,16 @@ impl Streams {
 
     /// A second read goes on where the first ended.
     fn begin(&mut self, stream: Stream) {
-        if self.streams.len() < STREAMS {
+        let at = if self.streams.len() < STREAMS {
             self.streams.push(stream);
-        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.read_at) {
-            *oldest = stream;
-        }
+            self.streams.len() - 1
+        } else {
+            let by_age = |at: &usize| self.streams[*at].read_at;
+            let oldest = (0..STREAMS).min_by_key(by_age).unwrap_or(0);
+            self.index.remove(self.streams[oldest].next, oldest);
+            self.streams[oldest] = stream;
+            oldest
+        };
+        self.index.insert(stream.next, at);
     }
 }
