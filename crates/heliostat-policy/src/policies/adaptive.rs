@@ -189,11 +189,6 @@ impl ReadPolicy for Adaptive {
         legs: &[LegView],
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
-        for view in legs {
-            let leg = &mut self.legs[view.leg.index()];
-            leg.see(view);
-            leg.pass_over();
-        }
         let extent = request.extent;
         let stream = self.streams.find(extent.offset());
         let stream_way = self.ahead.way(now, extent.offset(), legs);
@@ -205,9 +200,9 @@ impl ReadPolicy for Adaptive {
         let choice = Choice::new(
             now,
             extent,
-            stream,
+            stream.as_ref(),
             legs,
-            (&self.legs, &self.streams),
+            (&mut self.legs, &self.streams),
             (self.settings, kept),
             &mut self.forecasts,
         );
@@ -225,7 +220,11 @@ impl ReadPolicy for Adaptive {
             way: Way::of(stream, view.leg),
             stream_way,
         });
-        self.streams.note(now, extent, view.leg);
+        if stream.is_some() {
+            self.streams.go_on(now, extent, view.leg);
+        } else {
+            self.streams.note_end(extent, view.leg);
+        }
         ReadPlan::Leg(view.leg)
     }
 

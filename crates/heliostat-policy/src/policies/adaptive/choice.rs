@@ -5,7 +5,7 @@ use std::cell::Cell;
 use heliostat_types::{Extent, Instant, LEGS_MAX, LegId, LegSet};
 
 use super::Settings;
-use super::leg::{Forecast, Leg};
+use super::leg::{Forecast, Leg, Size};
 use super::streams::{RUN_BYTES_MIN, Stream, Streams};
 use crate::api::LegView;
 use crate::choice::{STRIPE_BYTES, modulo};
@@ -83,7 +83,7 @@ const DISKS_IN_TURNS: &str = "disks take turns";
 pub(super) struct Choice<'a> {
     now: Instant,
     extent: Extent,
-    stream: Option<Stream>,
+    stream: Option<&'a Stream>,
     views: &'a [LegView],
     legs: &'a [Leg],
     streams: &'a Streams,
@@ -104,20 +104,27 @@ impl<'a> Choice<'a> {
     pub(super) fn new(
         now: Instant,
         extent: Extent,
-        stream: Option<Stream>,
+        stream: Option<&'a Stream>,
         views: &'a [LegView],
-        (legs, streams): (&'a [Leg], &'a Streams),
+        (legs, streams): (&'a mut [Leg], &'a Streams),
         (settings, left): (Settings, LegSet),
         forecasts: &'a mut [Forecast],
     ) -> Self {
         let mut disks = 0;
-        let mut fewest_writes = u32::MAX;
+        let mut is_one_written = false;
+        let (mut fewest_writes, mut most_writes) = (u32::MAX, 0);
+        let size = Size::of(extent.len());
+        let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
             let continues = stream.is_some_and(|stream| stream.is_run_on(view.leg));
-            let leg = &legs[view.leg.index()];
-            *forecast = leg.forecast(now, extent.len(), continues, settings.health);
-            disks += usize::from(leg.turns());
+            let leg = &mut legs[view.leg.index()];
+            leg.see(view);
+            leg.pass_over();
+            *forecast = leg.forecast(now, size, continues, settings.health);
+            disks += usize::from(forecast.turns);
+            is_one_written |= leg.is_written();
             fewest_writes = fewest_writes.min(view.writes_in_flight);
+            most_writes = most_writes.max(view.writes_in_flight);
         }
         let mut choice = Self {
             now,
@@ -133,21 +140,23 @@ impl<'a> Choice<'a> {
             left: LegSet::EMPTY,
             reason: Cell::new(LEAST),
         };
-        if views.iter().any(|view| left.contains(view.leg)) {
+        if !left.is_empty() && views.iter().any(|view| left.contains(view.leg)) {
             choice.left = left;
         }
-        if disks > 0 {
-            for (at, forecast) in forecasts[..views.len()].iter_mut().enumerate() {
-                if choice.holds_up(at) {
+        let may_wait = is_one_written || most_writes > choice.writes_without_wait();
+        if disks > 0 && (may_wait || !choice.left.is_empty()) {
+            let disks = forecasts.iter_mut().enumerate();
+            for (at, forecast) in disks.filter(|(_, forecast)| forecast.turns) {
+                if choice.is_waited_for(at) {
                     forecast.cost *= HOLDS_UP;
                     forecast.holds_up = true;
                 }
-                if choice.is_of_streams(at) {
+                if choice.is_left_to_streams(at) {
                     forecast.cost *= OF_STREAMS;
                 }
             }
         }
-        choice.forecasts = &forecasts[..views.len()];
+        choice.forecasts = forecasts;
         choice
     }
 
@@ -156,7 +165,7 @@ impl<'a> Choice<'a> {
     }
 
     fn places(&self) -> std::ops::Range<usize> {
-        0..self.views.len()
+        0..self.forecasts.len()
     }
 
     /// The place of the leg that reads the stream, unless it is slow now.
@@ -195,13 +204,13 @@ impl<'a> Choice<'a> {
             && self.settings.locality
             && let Some(home) = self.places().find(|at| self.views[*at].leg == stream.leg)
             && self.disks > 0
-            && !self.holds_up(home)
+            && !self.forecasts[home].holds_up
         {
-            return self.place_of_stream(best, home, &stream);
+            return self.place_of_stream(best, home, stream);
         }
         let least = best;
         let best = self.beside_saturated(least);
-        let place = if self.settings.locality && self.leg(best).turns() {
+        let place = if self.settings.locality && self.forecasts[best].turns {
             self.nearest(best)
         } else {
             self.among_equals(best)
@@ -209,7 +218,7 @@ impl<'a> Choice<'a> {
         if best != least {
             // Which of the disks it is was decided among them; that it is a disk, or one that is so
             // much slower, was not.
-            if !self.leg(least).turns() {
+            if !self.forecasts[least].turns {
                 self.reason.set(HAS_ROOM);
             } else if !self.is_in_group(place, least) {
                 self.reason.set(MOST_WORTH);
@@ -226,7 +235,8 @@ impl<'a> Choice<'a> {
             return None;
         }
         let forecast = |at: &usize| &self.forecasts[*at];
-        let least = |at: &usize| forecast(at).least_cost;
+        let size = Size::of(self.extent.len());
+        let least = |at: &usize| self.leg(*at).least_cost(size);
         let well = || self.places().filter(|at| forecast(at).is_well);
         let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
         let has_room = |at: &usize| {
@@ -253,49 +263,67 @@ impl<'a> Choice<'a> {
         }
         let least = self.forecasts[best].cost;
         let is_due = |at: &usize| {
-            let cost = self.forecasts[*at].cost;
-            *at != best && self.leg(*at).is_due(self.now, cost, least)
+            let forecast = &self.forecasts[*at];
+            let may = forecast.in_flight == 0 && *at != best;
+            may && self.leg(*at).is_due(self.now, forecast.cost, least)
         };
         self.places().find(is_due)
     }
 
     /// The cheapest place.
     fn lowest(&self) -> usize {
-        let cost = |at: &usize| self.forecasts[*at].cost;
-        let lowest = self.places().min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        lowest.unwrap_or(0)
+        let mut place = 0;
+        let mut lowest = f32::INFINITY;
+        for (at, forecast) in self.forecasts.iter().enumerate() {
+            if forecast.cost < lowest {
+                (place, lowest) = (at, forecast.cost);
+            }
+        }
+        place
     }
 
-    /// Whether the leg is a disk that writes wait for: all legs have to write, and the slowest one
-    /// is waited for.
-    fn holds_up(&self, at: usize) -> bool {
-        let most = self.fewest_writes.saturating_add(WRITES_MORE);
-        let is_slowest = self.leg(at).is_written() && self.disks < self.views.len();
-        self.leg(at).turns() && (is_slowest || self.views[at].writes_in_flight > most)
+    /// A disk that has more writes in flight is waited for.
+    const fn writes_without_wait(&self) -> u32 {
+        self.fewest_writes.saturating_add(WRITES_MORE)
     }
 
-    /// Whether the leg is a disk that streams have for themselves: an arm that reads both goes to
-    /// and fro, and does a fraction of either.
-    fn is_of_streams(&self, at: usize) -> bool {
-        !self.left.is_empty() && self.leg(at).turns() && !self.left.contains(self.views[at].leg)
+    /// Whether writes wait for this disk: all legs have to write, and the slowest is waited for.
+    fn is_waited_for(&self, at: usize) -> bool {
+        let is_slowest = self.disks < self.views.len() && self.leg(at).is_written();
+        is_slowest || self.views[at].writes_in_flight > self.writes_without_wait()
+    }
+
+    /// Whether streams have this disk for themselves: an arm that reads both goes to and fro, and
+    /// does a fraction of either.
+    fn is_left_to_streams(&self, at: usize) -> bool {
+        !self.left.is_empty() && !self.left.contains(self.views[at].leg)
+    }
+
+    /// Whether the leg is a disk that streams do not have for themselves.
+    fn is_free_disk(&self, at: usize) -> bool {
+        self.forecasts[at].turns && !self.is_left_to_streams(at)
     }
 
     /// A saturated leg does no more for a further read, it only takes longer. An idle one that is
     /// slower does more, and its read takes longer than the others: no more than `spill_times`.
     fn beside_saturated(&self, best: usize) -> usize {
         let forecast = &self.forecasts[best];
-        if self.leg(best).turns() && !self.leg(best).is_written() {
+        if self.forecasts[best].turns && !self.leg(best).is_written() {
             return self.most_worth(best);
         }
-        if !forecast.is_saturated {
+        if !forecast.is_saturated() {
             return best;
         }
-        let in_flight = self.views[best].in_flight().max(1) as f32;
+        let in_flight = self.forecasts[best].in_flight.max(1) as f32;
         let flash = forecast.cost * self.settings.spill_times;
         let disks = forecast.cost * (DISK_READS / in_flight).max(1.0);
         let is_better = |at: &usize| {
-            let limit = if self.leg(*at).turns() { disks } else { flash };
-            self.forecasts[*at].has_room && self.forecasts[*at].cost < limit
+            let limit = if self.forecasts[*at].turns {
+                disks
+            } else {
+                flash
+            };
+            self.forecasts[*at].cost < limit && self.forecasts[*at].has_room()
         };
         let cost = |at: &usize| self.forecasts[*at].cost;
         let better = self.places().filter(is_better);
@@ -309,13 +337,12 @@ impl<'a> Choice<'a> {
     fn most_worth(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES);
         let mut place = best;
-        let mut most = self.forecasts[best].worth;
+        let mut most = self.forecasts[best].worth();
         for at in self.places() {
             let forecast = &self.forecasts[at];
-            let is_free = self.leg(at).turns() && !self.is_of_streams(at);
-            let may = forecast.is_well && forecast.cost < limit && is_free;
-            if may && forecast.worth > most {
-                most = forecast.worth;
+            let may = forecast.is_well && forecast.cost < limit && self.is_free_disk(at);
+            if may && forecast.worth() > most {
+                most = forecast.worth();
                 place = at;
             }
         }
@@ -326,25 +353,34 @@ impl<'a> Choice<'a> {
     /// offset, so that neighbours merge and caches below hold different things; else in turns.
     fn among_equals(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * BAND + BAND_NS;
-        let equals = |at: &usize| self.forecasts[*at].cost <= limit;
-        let in_flight = |at: &usize| self.views[*at].in_flight();
-        let least = self.places().filter(equals).map(|at| in_flight(&at)).min();
-        let least = least.unwrap_or(0);
-        let may =
-            |at: &usize| equals(at) && in_flight(at) <= least.saturating_add(least / TIE_READS);
-        let home = self.stream.map(|stream| stream.leg);
-        let by_offset = modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
-        let places = self.places().filter(may);
-        let place = places
-            .clone()
-            .find(|at| Some(self.views[*at].leg) == home)
-            .or_else(|| {
-                let is_it = |at: &usize| least == 0 && *at == by_offset;
-                places.clone().find(is_it)
-            })
-            .or_else(|| places.min_by_key(|at| self.leg(*at).last_read_at()))
-            .unwrap_or(best);
+        let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
+        let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
+        let most = least.saturating_add(least / TIE_READS);
+        let may = |at: &usize| {
+            let forecast = &self.forecasts[*at];
+            forecast.cost <= limit && forecast.in_flight <= most
+        };
+        let places = || self.places().filter(may);
+        let is_home = |at: &usize, stream: &Stream| self.views[*at].leg == stream.leg;
+        let by_offset = || modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
+        let home = self.stream;
+        let place = home
+            .and_then(|stream| places().find(|at| is_home(at, stream)))
+            .or_else(|| (least == 0).then(by_offset).filter(may))
+            .unwrap_or_else(|| self.longest_unread(places(), best));
         self.by(if place == best { LEAST } else { EQUAL }, place)
+    }
+
+    /// Of these places that which was read longest ago, the first of several; else `best`.
+    fn longest_unread(&self, places: impl Iterator<Item = usize>, best: usize) -> usize {
+        let (mut place, mut read_at) = (best, Instant::MAX);
+        for at in places {
+            let last_read_at = self.leg(at).last_read_at();
+            if last_read_at < read_at {
+                (place, read_at) = (at, last_read_at);
+            }
+        }
+        place
     }
 
     /// A stream alone: each read by itself, so that a deep one runs on several arms in turns.
@@ -401,26 +437,25 @@ impl<'a> Choice<'a> {
     /// Whether both are disks. Between those the number of streams counts, by how slow the disk
     /// is, and not what other reads between them cost.
     fn are_disks(&self, at: usize, home: usize) -> bool {
-        let turn = self.leg(at).turns() && self.leg(home).turns();
+        let turn = self.forecasts[at].turns && self.forecasts[home].turns;
         at != home && turn && self.forecasts[at].is_well
     }
 
     /// Whether the leg at a place turns as the best one does.
     fn is_in_group(&self, at: usize, best: usize) -> bool {
         let forecast = &self.forecasts[at];
-        let limit = GROUP * self.forecasts[best].idle_cost;
-        let is_free = self.leg(at).turns() && !self.is_of_streams(at);
-        is_free && forecast.is_well && forecast.idle_cost <= limit
+        let limit = GROUP * self.forecasts[best].idle_cost();
+        forecast.is_well && forecast.idle_cost() <= limit && self.is_free_disk(at)
     }
 
     /// Among hard disks: the nearest arm, first of all of those that are idle.
     fn nearest(&self, best: usize) -> usize {
-        if self.is_of_streams(best) {
+        if self.is_left_to_streams(best) {
             return best;
         }
-        let may = |at: &usize| self.is_in_group(*at, best) && !self.holds_up(*at);
+        let may = |at: &usize| self.is_in_group(*at, best) && !self.forecasts[*at].holds_up;
         let group = || self.places().filter(may);
-        let in_flight = |at: &usize| self.views[*at].in_flight();
+        let in_flight = |at: &usize| self.forecasts[*at].in_flight;
         let (disks, least) = group().fold((0, u32::MAX), |(disks, least), at| {
             (disks + 1, least.min(in_flight(&at)))
         });
@@ -460,11 +495,11 @@ impl<'a> Choice<'a> {
     /// A drive writes what it was given when it has time, and its arm is anywhere then: of idle
     /// ones that are about as fast the one that had most time.
     fn in_turns(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].idle_cost * IN_TURNS;
+        let limit = self.forecasts[best].idle_cost() * IN_TURNS;
         let place = self
             .places()
-            .filter(|at| self.is_in_group(*at, best) && self.views[*at].in_flight() == 0)
-            .filter(|at| self.forecasts[*at].idle_cost <= limit)
+            .filter(|at| self.is_in_group(*at, best) && self.forecasts[*at].in_flight == 0)
+            .filter(|at| self.forecasts[*at].idle_cost() <= limit)
             .min_by_key(|at| self.leg(*at).last_read_at());
         self.by(DISKS_IN_TURNS, place.unwrap_or(best))
     }
@@ -472,7 +507,7 @@ impl<'a> Choice<'a> {
     fn nearest_idle(&self, best: usize) -> usize {
         let idle = || {
             let in_group = |at: &usize| self.is_in_group(*at, best);
-            let is_idle = |at: &usize| self.views[*at].in_flight() == 0;
+            let is_idle = |at: &usize| self.forecasts[*at].in_flight == 0;
             self.places().filter(in_group).filter(is_idle)
         };
         // One line for all: what each has learned alone differs by chance, and an arm that seems

@@ -35,6 +35,25 @@ fn place(load: f32) -> (usize, f32) {
     (at, (part - 1.0).min(1.0))
 }
 
+/// What a curve says of one load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Point {
+    /// The mean time, in ns.
+    pub(super) time: f32,
+    /// By how much a further read makes all reads in flight longer, together.
+    pub(super) added: f32,
+    /// The mean time on an idle leg.
+    pub(super) idle: f32,
+}
+
+impl Point {
+    /// Which share of a further read is gained in throughput: 1 where reads take no longer with
+    /// it, 0 where they only wait longer.
+    pub(super) fn gain(&self) -> f32 {
+        1.0 - self.added / self.time.max(1.0)
+    }
+}
+
 impl Curve {
     pub(super) fn is_known(&self) -> bool {
         self.mean[0] > 0.0
@@ -45,25 +64,30 @@ impl Curve {
         self.count.iter().sum()
     }
 
+    /// The mean time on an idle leg.
+    pub(super) const fn idle(&self) -> f32 {
+        self.mean[0]
+    }
+
     /// The mean time at a load.
     pub(super) fn at(&self, load: f32) -> f32 {
+        self.point(load).time
+    }
+
+    pub(super) fn point(&self, load: f32) -> Point {
         let (at, part) = place(load);
-        self.mean[at] + (self.mean[at + 1] - self.mean[at]) * part
+        let rise = self.mean[at + 1] - self.mean[at];
+        Point {
+            time: self.mean[at] + rise * part,
+            added: rise * (1.0 + part),
+            idle: self.idle(),
+        }
     }
 
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
         let seen = self.count.iter().position(|count| *count >= SEEN_MIN);
         self.mean[seen.unwrap_or(0)]
-    }
-
-    /// Which share of a further read is gained in throughput: 1 where reads take no longer with
-    /// it, 0 where they only wait longer.
-    pub(super) fn gain(&self, load: f32) -> f32 {
-        let (at, part) = place(load);
-        let rise = self.mean[at + 1] - self.mean[at];
-        let time = self.mean[at] + rise * part;
-        1.0 - rise * (1.0 + part) / time.max(1.0)
     }
 
     /// What is known, by load, for people: load, time in ns, and whether it was seen.

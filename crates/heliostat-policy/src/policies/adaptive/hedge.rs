@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Extent, Instant, LegId};
 
-use super::leg::Leg;
+use super::leg::{Leg, Size};
 use crate::api::{Late, LateRead, LegView};
 use crate::stream_index::place_of;
 
@@ -84,6 +84,7 @@ impl Hedges {
 
 /// The leg that is predicted to end a read of `size` bytes first, of those that are well.
 fn cheapest(now: Instant, size: u64, legs: &[Leg], views: &[LegView]) -> Option<(LegId, f32)> {
+    let size = Size::of(size);
     let forecasts = views.iter().filter_map(|view| {
         let forecast = legs[view.leg.index()].forecast(now, size, false, true);
         (forecast.is_well && !forecast.is_trial).then_some((view.leg, forecast.cost))

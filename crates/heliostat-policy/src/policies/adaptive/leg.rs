@@ -7,7 +7,7 @@ use heliostat_types::{Duration, Extent, Instant};
 
 use super::Way;
 use super::arm::{Arm, root_of};
-use super::curve::Curve;
+use super::curve::{Curve, Point};
 use super::health::Health;
 use super::late::Late;
 use crate::api::{Belief, LegView};
@@ -31,8 +31,8 @@ const SLOWNESS_READS: f32 = 32.0;
 const NONE: u8 = u8::MAX;
 /// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a command
 /// takes it, and a hard disk 1 MiB in the time of half a seek.
-const LOAD_BYTES_FLASH: u64 = 8 << 10;
-const LOAD_BYTES_TURNING: u64 = 1 << 20;
+const LOAD_PER_BYTE_FLASH: f32 = 1.0 / 8192.0;
+const LOAD_PER_BYTE_TURNING: f32 = 1.0 / 1_048_576.0;
 
 /// What a leg is taken for that was never read: an ordinary disk, an ordinary SATA drive.
 const UNKNOWN_NS_TURNING: f32 = 12e6;
@@ -117,20 +117,16 @@ struct Followed {
 pub(super) struct Forecast {
     /// Until it ends, in ns.
     pub(super) cost: f32,
-    /// The same if the leg were idle and well.
-    pub(super) idle_cost: f32,
-    /// As short as it was ever seen, with whatever the leg always has to do.
-    pub(super) least_cost: f32,
+    /// `cost` as far as it is the leg's alone: without what writes and streams lose by it.
+    own_cost: f32,
+    /// What is known of the leg at the load that the read meets.
+    known: Point,
+    /// What the leg has in flight.
+    pub(super) in_flight: u32,
     /// Not slow, or it is time to try it.
     pub(super) is_well: bool,
     /// Nothing is known of the leg, and it is idle.
     pub(super) is_trial: bool,
-    /// A further read would mostly wait.
-    pub(super) is_saturated: bool,
-    /// It would not.
-    pub(super) has_room: bool,
-    /// By how much it adds to the throughput of the leg, in reads per ns.
-    pub(super) worth: f32,
     /// The leg has an arm.
     pub(super) turns: bool,
     /// Writes wait for it; `cost` is more by that.
@@ -138,6 +134,38 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
+    /// What `cost` would be if the leg were idle and well.
+    pub(super) const fn idle_cost(&self) -> f32 {
+        self.known.idle
+    }
+
+    /// How many times as long as on the idle leg it takes.
+    fn times(&self) -> f32 {
+        self.known.time / self.known.idle
+    }
+
+    /// Whether a further read would mostly wait.
+    pub(super) fn is_saturated(&self) -> bool {
+        self.in_flight >= SATURATED_READS
+            && (self.known.gain() < SATURATED_GAIN || self.times() > SATURATED_TIMES)
+    }
+
+    /// Whether it would not.
+    pub(super) fn has_room(&self) -> bool {
+        let is_idle_disk = self.in_flight == 0 && self.turns;
+        is_idle_disk || self.known.gain() > ROOM_GAIN && self.times() < ROOM_TIMES
+    }
+
+    /// By how much it adds to the throughput of the leg, in reads per ns.
+    pub(super) fn worth(&self) -> f32 {
+        let share = if self.in_flight == 0 {
+            1.0
+        } else {
+            self.known.gain().max(0.0)
+        };
+        share / self.own_cost
+    }
+
     /// The same for people.
     pub(super) fn belief(&self) -> Belief {
         Belief {
@@ -203,12 +231,22 @@ impl Default for Leg {
     }
 }
 
-fn size_index(bytes: u64) -> usize {
-    SIZES_BELOW.iter().filter(|below| bytes > **below).count()
+/// Which of the sizes that have curves of their own a read has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size(usize);
+
+impl Size {
+    pub(super) fn of(bytes: u64) -> Self {
+        Self(SIZES_BELOW.iter().filter(|below| bytes > **below).count())
+    }
+
+    const fn curve(self, continues: bool) -> usize {
+        self.0 + if continues { SIZES } else { 0 }
+    }
 }
 
 fn curve_index(bytes: u64, continues: bool) -> usize {
-    size_index(bytes) + if continues { SIZES } else { 0 }
+    Size::of(bytes).curve(continues)
 }
 
 fn ns(length: Duration) -> f32 {
@@ -217,6 +255,7 @@ fn ns(length: Duration) -> f32 {
 
 impl Leg {
     /// This is how the leg looks from outside.
+    #[inline]
     pub(super) fn see(&mut self, view: &LegView) {
         self.in_flight = view.in_flight();
         self.bytes_in_flight = view
@@ -245,10 +284,6 @@ impl Leg {
             Some(_) if self.arm.tells() == Some(true) => true,
             _ => self.says_turning,
         };
-    }
-
-    pub(super) const fn turns(&self) -> bool {
-        self.turns
     }
 
     pub(super) const fn arm(&self) -> &Arm {
@@ -302,12 +337,12 @@ impl Leg {
 
     /// What a read of so many bytes adds to the load.
     fn load_of(&self, bytes: u64) -> f32 {
-        let unit = if self.turns {
-            LOAD_BYTES_TURNING
+        let per_byte = if self.turns {
+            LOAD_PER_BYTE_TURNING
         } else {
-            LOAD_BYTES_FLASH
+            LOAD_PER_BYTE_FLASH
         };
-        1.0 + bytes as f32 / unit as f32
+        1.0 + bytes as f32 * per_byte
     }
 
     /// The load that a read meets, itself included.
@@ -347,42 +382,52 @@ impl Leg {
     pub(super) fn slowness(&self, other: &Self, size: u64) -> f32 {
         let random = |leg: &Self| {
             let curve = leg.curves[curve_index(size, false)];
-            (curve.reads() >= SLOWNESS_READS).then(|| curve.at(1.0))
+            (curve.reads() >= SLOWNESS_READS).then(|| curve.idle())
         };
         let times = random(self).zip(random(other));
         times.map_or(1.0, |(own, others)| own / others)
     }
 
-    /// What becomes of a read of `size` bytes that is sent now. `continues`: the arm is there.
+    /// What a read takes as short as one was ever seen, with whatever the leg always has to do.
+    pub(super) fn least_cost(&self, size: Size) -> f32 {
+        let random = self.curve(size.curve(false));
+        random.map_or_else(|| self.unknown_ns(), Curve::least)
+    }
+
+    /// What becomes of a read of this size that is sent now. `continues`: the arm is there.
+    #[inline]
     pub(super) fn forecast(
         &self,
         now: Instant,
-        size: u64,
+        size: Size,
         continues: bool,
         heeds_health: bool,
     ) -> Forecast {
-        let load = self.load();
         let is_idle = self.in_flight == 0;
-        let Some(curve) = self.curve(curve_index(size, continues)) else {
+        let Some(curve) = self.curve(size.curve(continues)) else {
             let unknown_ns = self.unknown_ns();
             return Forecast {
-                cost: if is_idle { 0.0 } else { unknown_ns * load },
-                idle_cost: unknown_ns,
-                least_cost: unknown_ns,
+                cost: if is_idle {
+                    0.0
+                } else {
+                    unknown_ns * self.load()
+                },
+                own_cost: unknown_ns,
+                known: Point {
+                    time: unknown_ns,
+                    added: 0.0,
+                    idle: unknown_ns,
+                },
+                in_flight: self.in_flight,
                 is_well: true,
                 is_trial: is_idle,
-                is_saturated: false,
-                has_room: true,
-                worth: 1.0 / unknown_ns,
                 turns: self.turns,
                 holds_up: false,
             };
         };
-        let idle_cost = curve.at(1.0);
-        let gain = curve.gain(load);
-        let mut cost = curve.at(load);
-        let times = cost / idle_cost;
-        if !self.turns {
+        let known = curve.point(self.load());
+        let mut cost = known.time;
+        if !self.turns && self.stall_ns > 0.0 {
             cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX);
         }
         if !is_idle {
@@ -393,24 +438,21 @@ impl Leg {
                 cost
             };
         }
-        let is_forgiven =
-            is_idle && self.passed_over > FORGIVEN_READS && self.health.is_forgiven(now);
-        if heeds_health && !is_forgiven {
-            cost *= self.health.factor();
+        let mut is_well = true;
+        if heeds_health && self.is_slow() {
+            // For the time that one read takes it is tried as if it were well.
+            is_well = is_idle && self.passed_over > FORGIVEN_READS && self.health.is_forgiven(now);
+            if !is_well {
+                cost *= self.health.factor();
+            }
         }
         Forecast {
             cost,
-            idle_cost,
-            least_cost: self
-                .curve(curve_index(size, false))
-                .unwrap_or(curve)
-                .least(),
-            is_well: !heeds_health || is_forgiven || self.health.is_well(),
+            own_cost: cost,
+            known,
+            in_flight: self.in_flight,
+            is_well,
             is_trial: false,
-            is_saturated: self.in_flight >= SATURATED_READS
-                && (gain < SATURATED_GAIN || times > SATURATED_TIMES),
-            has_room: (is_idle && self.turns) || gain > ROOM_GAIN && times < ROOM_TIMES,
-            worth: if is_idle { 1.0 } else { gain.max(0.0) } / cost,
             turns: self.turns,
             holds_up: false,
         }
@@ -430,6 +472,9 @@ impl Leg {
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
     /// another one is predicted to take `least`.
     pub(super) fn is_due(&self, now: Instant, cost: f32, least: f32) -> bool {
+        if self.in_flight > 0 || self.passed_over <= STALE_READS || self.is_slow() {
+            return false;
+        }
         let more = cost - least;
         let silence = ns(now.saturating_since(self.last_answer_at));
         let reads = if self.turns {
@@ -437,11 +482,7 @@ impl Leg {
         } else {
             TRIAL_READS * more / least
         };
-        self.in_flight == 0
-            && self.passed_over > STALE_READS
-            && self.passed_over as f32 > reads
-            && silence > TRIAL_NS_MIN.max(TRIAL_TIMES * more)
-            && self.health.is_well()
+        self.passed_over as f32 > reads && silence > TRIAL_NS_MIN.max(TRIAL_TIMES * more)
     }
 
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
@@ -449,10 +490,10 @@ impl Leg {
     pub(super) fn stream_cost(&self, size: u64, own: u32, run_bytes: u64) -> f32 {
         let load = self.load() + own as f32 * self.load_of(size);
         let random = self.curve(curve_index(size, false));
-        let random_ns = random.map_or_else(|| self.unknown_ns(), |curve| curve.at(1.0));
+        let random_ns = random.map_or_else(|| self.unknown_ns(), |curve| curve.idle());
         let streams = &self.curves[curve_index(size, true)];
         let (cost, idle_cost) = if streams.is_known() {
-            (streams.at(load), streams.at(1.0))
+            (streams.at(load), streams.idle())
         } else if self.turns {
             let idle_cost = random_ns / UNKNOWN_STREAM;
             (idle_cost * load, idle_cost)
@@ -581,7 +622,7 @@ impl Leg {
         let (ratio, began, slow) = if self.turns {
             let gap = ns(now.saturating_since(self.progress_at));
             let index = usize::from(followed.curve) % SIZES;
-            let random_ns = self.curve(index).map_or(0.0, |curve| curve.at(1.0));
+            let random_ns = self.curve(index).map_or(0.0, |curve| curve.idle());
             let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE);
             (gap / usual, self.progress_at, SLOW_TURNING)
         } else {

@@ -90,8 +90,13 @@ impl Streams {
         }
     }
 
-    /// A read goes to `leg`.
-    pub(super) fn note(&mut self, now: Instant, extent: Extent, leg: LegId) {
+    /// A read that goes on with nothing goes to `leg`.
+    pub(super) fn note_end(&mut self, extent: Extent, leg: LegId) {
+        self.ends[place_of(extent.end())] = (extent.end(), leg);
+    }
+
+    /// A read that goes on with what was found goes to `leg`.
+    pub(super) fn go_on(&mut self, now: Instant, extent: Extent, leg: LegId) {
         let offset = extent.offset();
         if let Some(at) = self.place(offset) {
             self.index.remove(offset, at);
@@ -108,15 +113,13 @@ impl Streams {
                 run_bytes: before.saturating_add(extent.len()),
                 read_at: now,
             };
-        } else if self.ends[place_of(offset)].0 == offset {
+        } else {
             self.begin(Stream {
                 next: extent.end(),
                 leg,
                 run_bytes: extent.len(),
                 read_at: now,
             });
-        } else {
-            self.ends[place_of(extent.end())] = (extent.end(), leg);
         }
     }
 

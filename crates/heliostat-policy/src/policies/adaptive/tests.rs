@@ -466,7 +466,7 @@ fn a_curve_is_as_fast_below_and_above_until_it_is_seen() {
     assert_eq!(curve.at(1.0), 100.0);
     assert_eq!(curve.at(4.0), 400.0);
     assert_eq!(curve.at(64.0), 400.0);
-    assert_eq!(curve.gain(4.0), 1.0);
+    assert_eq!(curve.point(4.0).gain(), 1.0);
 }
 
 #[test]
@@ -479,7 +479,7 @@ fn a_curve_learns_lines_between_powers_of_two() {
     }
     for load in [1.0, 1.7, 2.5, 5.0, 7.0] {
         assert!((curve.at(load) - load * 100.0).abs() < 1.0, "{load}");
-        assert!(curve.gain(load).abs() < 0.01, "{load}");
+        assert!(curve.point(load).gain().abs() < 0.01, "{load}");
     }
 }
 
