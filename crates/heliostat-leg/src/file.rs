@@ -49,6 +49,9 @@ pub(crate) struct LegFile {
     pub(crate) direct: bool,
     /// The file below a loop device.
     pub(crate) backing: Option<Backing>,
+    /// Whether the kernel takes an operation without waiting for those before it. FUSE and network
+    /// file systems wait where a server has enough to do, and that would hold up all legs.
+    pub(crate) takes_at_once: bool,
 }
 
 /// The file below a loop device, watched because the device does not tell when it is cut: it keeps

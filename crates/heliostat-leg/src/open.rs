@@ -118,6 +118,7 @@ struct Found {
     queue: Option<QueueFacts>,
     identity: String,
     backing: Option<Backing>,
+    takes_at_once: bool,
 }
 
 impl Subject {
@@ -147,6 +148,7 @@ impl Subject {
         };
         let identity = identity::of_file(&self.host, &fd, &self.path)
             .map_err(|errno| self.io("look at", errno))?;
+        let takes_at_once = takes_at_once(&fd);
         let path = identity::canonical(&self.path);
         let below = self.host.device_below(DeviceNumber(stat.st_dev), &path);
         self.finish(Found {
@@ -161,6 +163,7 @@ impl Subject {
             queue: self.host.queue_facts(below),
             identity,
             backing: None,
+            takes_at_once,
         })
     }
 
@@ -210,6 +213,7 @@ impl Subject {
                 .host
                 .loop_backing(device)
                 .and_then(|path| Backing::find(&path)),
+            takes_at_once: true,
         })
     }
 
@@ -256,6 +260,7 @@ impl Subject {
             abilities: found.abilities,
             direct,
             backing: found.backing,
+            takes_at_once: found.takes_at_once,
         };
         Ok((file, info))
     }
@@ -399,6 +404,13 @@ fn punches_holes(fd: &OwnedFd, len_bytes: u64) -> bool {
 /// known by the file system: ext4, XFS, btrfs and f2fs can.
 fn zeroes_ranges(fd: &OwnedFd) -> bool {
     const MAGICS: [i64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+    fstatfs(fd).is_ok_and(|stat| MAGICS.contains(&stat.f_type))
+}
+
+/// Whether operations are taken without waiting for earlier ones. Nobody tells, so it is known by
+/// the file system: ext4, XFS, btrfs, f2fs and tmpfs say "later" where others wait.
+fn takes_at_once(fd: &OwnedFd) -> bool {
+    const MAGICS: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
     fstatfs(fd).is_ok_and(|stat| MAGICS.contains(&stat.f_type))
 }
 

@@ -15,6 +15,7 @@ use crate::api::{LegDone, LegIo, LegOutcome};
 use crate::arena::{Arena, ArenaRange};
 use crate::file::{LegFile, zero_flags};
 use crate::progress::{Progress, Step};
+use crate::workers::WORKERS_PER_LEG_MAX;
 
 /// Entries of the submission queue: what one turn of a busy loop hands in. More than that in one
 /// turn costs another call to the kernel.
@@ -96,6 +97,7 @@ impl Ring {
     pub(crate) fn new(files: &[Option<Arc<LegFile>>], arena: Arc<Arena>) -> io::Result<Self> {
         let ring = build()?;
         check_operations(&ring)?;
+        allow_workers(&ring);
         // A place for each leg there may be: one that comes later takes the place of its index.
         let mut descriptors = [NO_FILE; LEGS_MAX];
         for (place, file) in descriptors.iter_mut().zip(files) {
@@ -456,6 +458,17 @@ fn build() -> io::Result<IoUring> {
     }
 }
 
+/// Lets the kernel have as many threads as we would for what it cannot do without waiting. By
+/// default it has four for each processor, whom one leg that hangs could keep from all others.
+/// Before Linux 5.15 that is how it stays.
+fn allow_workers(ring: &IoUring) {
+    let bounded = u32::try_from(LEGS_MAX * WORKERS_PER_LEG_MAX).expect("there are few legs");
+    // Zero: as it is.
+    let _older_kernel = ring
+        .submitter()
+        .register_iowq_max_workers(&mut [bounded, 0]);
+}
+
 /// Refuses a kernel whose io_uring is too old.
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
@@ -496,7 +509,8 @@ fn register_arena(ring: &IoUring, arena: &Arena) -> bool {
 
 /// Who makes a transfer: the caller of the kernel, or a thread of the kernel.
 fn transfer_flags(file: &LegFile, memory: ArenaRange) -> squeue::Flags {
-    if !file.direct && memory.len_bytes >= ASYNC_COPY_MIN_BYTES {
+    let is_long_copy = !file.direct && memory.len_bytes >= ASYNC_COPY_MIN_BYTES;
+    if is_long_copy || !file.takes_at_once {
         squeue::Flags::ASYNC
     } else {
         squeue::Flags::empty()

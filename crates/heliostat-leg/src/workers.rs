@@ -22,7 +22,7 @@ use crate::file::LegFile;
 
 /// The most threads of one leg: enough that a drive has something to choose from, and few enough
 /// that sixteen legs stay below common limits on threads.
-const WORKERS_PER_LEG_MAX: usize = 16;
+pub(crate) const WORKERS_PER_LEG_MAX: usize = 16;
 
 /// What the threads of a leg work on.
 #[derive(Clone, Debug)]

@@ -138,7 +138,8 @@ fn verify_through(
     fault: impl FnOnce() -> Result<()>,
 ) -> Result<String> {
     let server = Server::start(room, legs, options)?;
-    let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", RATE];
+    // More than Linux sends a FUSE server before it lets those wait who ask.
+    let options = ["--rw=randwrite", "--bs=4k", "--iodepth=32", RATE];
     let fio = fio::verify_meanwhile(room, &server.uri(), &options)?;
     wait_for_writes(&legs[0])?;
     fault()?;
