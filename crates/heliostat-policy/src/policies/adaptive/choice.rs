@@ -79,6 +79,30 @@ const MOST_WORTH: &str = "adds most throughput";
 const NEAREST: &str = "nearest arm";
 const DISKS_IN_TURNS: &str = "disks take turns";
 
+/// Some of the places, by rising place, so that what they have in common is asked once.
+struct Places {
+    places: [usize; LEGS_MAX],
+    count: usize,
+}
+
+impl Places {
+    fn of(places: impl Iterator<Item = usize>) -> Self {
+        let mut all = Self {
+            places: [0; LEGS_MAX],
+            count: 0,
+        };
+        for place in places {
+            all.places[all.count] = place;
+            all.count += 1;
+        }
+        all
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.places[..self.count].iter().copied()
+    }
+}
+
 /// One read and its candidates.
 pub(super) struct Choice<'a> {
     now: Instant,
@@ -454,25 +478,23 @@ impl<'a> Choice<'a> {
             return best;
         }
         let may = |at: &usize| self.is_in_group(*at, best) && !self.forecasts[*at].holds_up;
-        let group = || self.places().filter(may);
+        let group = Places::of(self.places().filter(may));
         let in_flight = |at: &usize| self.forecasts[*at].in_flight;
-        let (disks, least) = group().fold((0, u32::MAX), |(disks, least), at| {
-            (disks + 1, least.min(in_flight(&at)))
-        });
-        let least = if disks > 0 { least } else { 0 };
-        if disks > 1 {
+        let least = group.iter().map(|at| in_flight(&at)).min().unwrap_or(0);
+        if group.count > 1 {
             self.reason.set(NEAREST);
         }
         if least == 0 && self.leg(best).is_written() {
             return self.in_turns(best);
         }
-        if !group().any(|at| self.leg(at).distance_tells()) {
+        if !group.iter().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen: turns are left.
-            let place = group()
+            let place = group
+                .iter()
                 .filter(|at| in_flight(at) <= least.saturating_add(1))
                 .min_by_key(|at| self.leg(*at).last_read_at());
             let place = place.unwrap_or(best);
-            if disks > 1 {
+            if group.count > 1 {
                 self.reason.set(DISKS_IN_TURNS);
             }
             return place;
@@ -482,7 +504,8 @@ impl<'a> Choice<'a> {
             1 => 2,
             _ => least.saturating_add(least.max(SPILL_READS)),
         };
-        group()
+        group
+            .iter()
             .filter(|at| in_flight(at) <= most)
             .min_by_key(|at| {
                 // After a write all arms stand in the same place.
@@ -505,14 +528,12 @@ impl<'a> Choice<'a> {
     }
 
     fn nearest_idle(&self, best: usize) -> usize {
-        let idle = || {
-            let in_group = |at: &usize| self.is_in_group(*at, best);
-            let is_idle = |at: &usize| self.forecasts[*at].in_flight == 0;
-            self.places().filter(in_group).filter(is_idle)
-        };
+        let is_idle = |at: &usize| self.forecasts[*at].in_flight == 0;
+        let in_group = |at: &usize| self.is_in_group(*at, best);
+        let idle = Places::of(self.places().filter(is_idle).filter(in_group));
         // One line for all: what each has learned alone differs by chance, and an arm that seems
         // nearer by that would get all reads.
-        let lines = || idle().filter_map(|at| self.leg(at).arm().line());
+        let lines = || idle.iter().filter_map(|at| self.leg(at).arm().line());
         let count = lines().count() as f32;
         let base = lines().map(|line| line.base).sum::<f32>() / count.max(1.0);
         let slope = lines().map(|line| line.slope).sum::<f32>() / count.max(1.0);
@@ -520,7 +541,7 @@ impl<'a> Choice<'a> {
         let mut place = best;
         let mut lowest = f32::INFINITY;
         let mut idle_since = Instant::MAX;
-        for at in idle() {
+        for at in idle.iter() {
             let leg = self.leg(at);
             let ratio = leg.arm().ratio_to(base, slope).unwrap_or(1.0);
             let is_alike = ratio < ALIKE && ratio * ALIKE > 1.0;
