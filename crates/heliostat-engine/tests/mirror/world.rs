@@ -259,6 +259,8 @@ pub(crate) struct World {
     pub(crate) lost_with_legs: BTreeSet<u64>,
     /// Legs faulted for silence by the last input.
     silent_faults: usize,
+    /// Reads that legs have failed, and when.
+    pub(crate) failed_reads: Vec<(LegOp, Tick)>,
     pub(crate) readings: Readings,
     /// How often legs were sent metadata.
     pub(crate) metadata_writes: usize,
@@ -353,6 +355,7 @@ impl World {
             is_lost: false,
             lost_with_legs: BTreeSet::new(),
             silent_faults: 0,
+            failed_reads: Vec::new(),
             readings: Readings::default(),
             metadata_writes: 0,
             behind: Vec::new(),
@@ -494,6 +497,7 @@ impl World {
         });
         let range = op.memory.map(|slice| self.engine.buffers().resolve(slice));
         self.judge_dispatch(&op, range.as_ref());
+        self.may_fail_over(&op);
         self.mutated |= op.kind.is_mutating() && !self.is_metadata(&op);
         let mut snapshot = Vec::new();
         if let Some(range) = &range {
@@ -657,7 +661,7 @@ impl World {
     }
 
     /// Another leg may be the one that is read where legs differ, everywhere.
-    fn forget_failed(&mut self) {
+    pub(crate) fn forget_failed(&mut self) {
         let all = Extent::new(0, self.setup.size_bytes);
         self.checker.legs_changed(self.tick);
         self.checker.reset_failed(all);

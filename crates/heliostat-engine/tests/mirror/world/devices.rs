@@ -1,7 +1,8 @@
 //! What legs do, and what is done to them.
 
 use heliostat_engine::{
-    AddRefusal, Event, FaultReason, Input, LegConfig, LegFlags, LegState, Missed, Spare, SpareId,
+    AddRefusal, Event, FaultReason, Input, LegConfig, LegFlags, LegOp, LegState, Missed, Spare,
+    SpareId,
 };
 use heliostat_types::{ErrorKind, Extent, LegId, OpKind, Prng, StatusRun};
 
@@ -45,6 +46,19 @@ impl World {
         }
     }
 
+    /// Whoever asked for what a leg has failed to read may have waited for a write beside it before
+    /// another leg is read instead: until then others are shown what the first one holds.
+    pub(crate) fn may_fail_over(&mut self, op: &LegOp) {
+        let oldest = self.asked.values().map(|asked| asked.start).min();
+        let oldest = oldest.unwrap_or(self.tick);
+        self.failed_reads.retain(|&(_, tick)| oldest < tick);
+        let mut failed = self.failed_reads.iter();
+        let is_of = |failed: &LegOp| failed.leg != op.leg && failed.extent.overlaps(op.extent);
+        if op.kind == OpKind::Read && failed.any(|(failed, _)| is_of(failed)) {
+            self.forget_failed();
+        }
+    }
+
     /// Ends a pending operation.
     pub(crate) fn complete(&mut self, at: usize, outcome: Outcome) {
         self.tick += 1;
@@ -80,6 +94,7 @@ impl World {
         if error.is_some() {
             self.doom_writes();
             if op.kind == OpKind::Read {
+                self.failed_reads.push((op, self.tick));
                 self.forget_failed();
             }
         }
