@@ -19,7 +19,6 @@ mod words;
 
 use std::ops::ControlFlow;
 
-use heliostat_policy::{DEFAULT_POLICY, find_policy};
 use heliostat_sim::RunError;
 
 use crate::contender::Contender;
@@ -49,15 +48,10 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The policy that is judged where nobody names one: `adaptive`, or the default of an array as
-    /// long as there is none.
-    ///
-    /// # Panics
-    /// Never: it is one of the registry.
+    /// The policy that is judged where nobody names one: the default of an array.
     #[must_use]
     pub fn judged_policy() -> Contender {
-        let adaptive = find_policy("adaptive").map(|policy| policy.name);
-        Contender::parse(adaptive.unwrap_or(DEFAULT_POLICY)).expect("it is one of the registry")
+        Contender::default_policy()
     }
 
     /// Plays all cells on `threads` threads; `each` is told of every cell as soon as it has been

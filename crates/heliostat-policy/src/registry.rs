@@ -8,7 +8,7 @@ use crate::tunable::Tunable;
 /// The policy of an array whose owner named none: `zfs`. It weighs what is in flight against the
 /// cost of a seek, so it is never far off on unequal legs, neither at depth 1, where counting
 /// alone cannot tell legs apart, nor at depth 32, where a fixed choice leaves legs idle.
-pub const DEFAULT_POLICY: &str = "zfs";
+pub const DEFAULT_POLICY: &str = "adaptive";
 
 /// The most tunables a policy has.
 pub(crate) const TUNABLES_MAX: usize = 8;

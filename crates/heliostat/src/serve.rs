@@ -39,7 +39,7 @@ pub(crate) struct ServeArgs {
     /// be given.
     #[arg(long = "export", value_name = "URI", required = true)]
     exports: Vec<ExportUri>,
-    /// How legs are chosen for reads; see 'heliostat policies' [default: zfs].
+    /// How legs are chosen for reads; see 'heliostat policies' [default: adaptive].
     #[arg(long, value_name = "NAME[:VALUE]", value_parser = parse_policy)]
     policy: Option<String>,
     /// In which order a leg gets what waits for it.

@@ -120,7 +120,7 @@ pub(super) fn virtual_policies() -> Vec<PolicySpec> {
 const QUEUE_TIES: [&str; 3] = ["queue:tie=first", "queue:tie=rotate", "queue:tie=latency"];
 
 /// The policies of the real part.
-pub(super) const REAL_POLICIES: [&str; 5] = ["pid", "round-robin", "queue", "latency", "zfs"];
+pub(super) const REAL_POLICIES: [&str; 5] = ["pid", "round-robin", "queue", "latency", "adaptive"];
 
 /// The depths of the real part.
 pub(super) const REAL_DEPTHS: [u32; 2] = [1, 32];
