@@ -59,8 +59,11 @@ const SLOWER_TIMES: f32 = 8.0;
 const SEQUENTIAL_BYTES: u64 = 256 << 10;
 /// Nor do those that are read while there are fewer bytes in flight: the leg could do more,
 const LOADED_BYTES: u64 = 2 << 20;
-/// and what it could do is not known any more after so long.
+/// and what it could do is not known any more after so long,
 const KNOWN_FOR: Duration = Duration::from_secs(1);
+/// or after so many times what it took to find out: to ask a leg that is too slow to help again and
+/// again holds a stream up for a twentieth of the time.
+const KNOWN_TIMES: f32 = 20.0;
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -172,6 +175,9 @@ impl Pace {
             self.loaded = (self.in_flight >= RUN_BYTES).then_some((since, bytes));
             if bytes >= ASKED_BYTES {
                 let ns = now.saturating_since(since).as_ns().max(1);
+                if !self.is_known(now) {
+                    self.rate = 0.0;
+                }
                 learn(&mut self.rate, bytes as f32 / ns as f32);
                 self.known_at = now;
                 self.loaded = self.loaded.map(|_| (now, 0));
@@ -187,6 +193,25 @@ impl Pace {
         }
         self.end = extent.end();
         self.ended = now;
+    }
+
+    /// Whether it was seen of late how fast the leg reads.
+    fn is_known(&self, now: Instant) -> bool {
+        let found_ns = ASKED_BYTES as f32 / self.rate;
+        let known_ns = f32::max(KNOWN_TIMES * found_ns, KNOWN_FOR.as_ns() as f32);
+        self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
+    }
+
+    /// How fast the leg is believed to read, where the fastest is as fast as `best`: what is not
+    /// known any more may be as good as it can be, and is seen when it has something to read.
+    fn believed_rate(&self, now: Instant, turns: bool, best: f32) -> f32 {
+        if self.is_known(now) {
+            self.rate
+        } else if turns {
+            self.rate.max(RATE_TURNING)
+        } else {
+            best.max(RATE_FLASH)
+        }
     }
 
     /// It has answered a read of any kind.
@@ -506,22 +531,13 @@ impl ReadAhead {
             // What was given up in the queue in front of a leg never ends.
             pace.in_flight = pace.in_flight.min(view.read_bytes_in_flight);
             pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
-            let is_known = now.saturating_since(pace.known_at) < KNOWN_FOR;
-            if is_known && !view.rotational {
+            if pace.is_known(now) && !view.rotational {
                 best = f32::max(best, pace.rate);
             }
         }
         for (helper, view) in helpers.iter_mut().zip(legs) {
             let pace = &self.paces[view.leg.index()];
-            let is_known = now.saturating_since(pace.known_at) < KNOWN_FOR;
-            let rate = if pace.rate > 0.0 && (is_known || view.rotational) {
-                pace.rate
-            } else if view.rotational {
-                RATE_TURNING
-            } else {
-                // As fast as the fastest, until it was seen.
-                best.max(RATE_FLASH)
-            };
+            let rate = pace.believed_rate(now, view.rotational, best);
             best = best.max(rate);
             *helper = Some(Helper {
                 leg: view.leg,

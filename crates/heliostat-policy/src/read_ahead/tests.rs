@@ -335,6 +335,39 @@ fn a_disk_is_handed_one_read_of_a_stretch_until_it_has_ended_that() {
     assert_eq!(most, 4, "of one stretch it has several");
 }
 
+/// How much of a stream each of two legs is asked for while it reads so much from `from` on, where
+/// they answer 1 MiB in so many milliseconds.
+fn asked_for(rig: &mut Rig, from: u64, bytes: u64, times_ms: [u64; 2]) -> [u64; 2] {
+    let mut asked = [0, 0];
+    rig.now += Duration::from_secs(1);
+    rig.all_ends_at_once();
+    for offset in (from..from + bytes).step_by(1 << 20) {
+        rig.read(offset, MIB);
+        if let Some(&(leg, extent)) = rig.sent.first() {
+            asked[leg] += extent.len();
+            rig.answer(leg, Duration::from_ms(times_ms[leg]));
+        }
+    }
+    asked
+}
+
+#[test]
+fn a_disk_that_was_too_slow_is_asked_again() {
+    let mut rig = Rig::new(&[true, false]);
+    let at = |number: u64| number * 1000 * MIB;
+    let of_disk = |rig: &mut Rig, number, disk_ms| {
+        asked_for(rig, at(number), 200 * MIB, [disk_ms, 2])[0] / MIB
+    };
+    assert!(of_disk(&mut rig, 0, 5) > 20);
+    of_disk(&mut rig, 1, 200);
+    assert_eq!(of_disk(&mut rig, 2, 5), 0);
+    // It took 0.8 s to find that out.
+    rig.now += Duration::from_secs(10);
+    assert_eq!(of_disk(&mut rig, 3, 5), 0);
+    rig.now += Duration::from_secs(10);
+    assert!(of_disk(&mut rig, 4, 5) > 20);
+}
+
 #[test]
 fn who_writes_where_he_reads_has_nothing_read_ahead() {
     let write = |rig: &mut Rig, offset| {
