@@ -14,6 +14,8 @@
 mod at_random;
 mod homes;
 
+use std::cmp::Reverse;
+
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
@@ -422,7 +424,8 @@ impl ReadAhead {
         }
     }
 
-    /// The place of the stream that a read there goes on with: the nearest, the first of several.
+    /// The place of the stream that a read there goes on with: the nearest of those that are being
+    /// read, before those that have ended there once.
     fn near(&self, now: Instant, offset: u64) -> Option<usize> {
         let before = offset.saturating_sub(TOLERANCE_BYTES);
         let behind = offset.saturating_add(TOLERANCE_BYTES);
@@ -431,7 +434,11 @@ impl ReadAhead {
             return None;
         }
         let near = known.filter(|&at| self.streams[at].is_near(now, offset));
-        near.min_by_key(|&at| self.streams[at].next.abs_diff(offset))
+        near.min_by_key(|&at| {
+            let stream = &self.streams[at];
+            let distance = stream.next.abs_diff(offset);
+            (!stream.is_read(now), distance, Reverse(stream.last))
+        })
     }
 
     /// The stream that a read belongs to, from its second one on.

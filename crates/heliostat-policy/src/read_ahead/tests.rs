@@ -410,6 +410,27 @@ fn a_read_beside_the_end_of_a_stream_that_is_over_is_one_at_random() {
 }
 
 #[test]
+fn a_stream_that_passes_where_others_ended_is_one() {
+    let mut rig = Rig::new(&[true, true]);
+    for end in [8, 4] {
+        rig.read_on(0, end * MIB);
+        rig.all_ends_at_once();
+        rig.now += Duration::from_secs(1);
+    }
+    // With one that was over, both legs would have a stream.
+    rig.read_on(0, 16 * MIB);
+    assert_eq!(rig.way(16 * MIB), StreamWay::Any);
+    assert_eq!(
+        rig.ahead
+            .streams
+            .iter()
+            .filter(|one| one.is_read(rig.now))
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn a_reader_that_comes_back_finds_nothing_planned() {
     let mut rig = Rig::new(&[false, false]);
     rig.read_on(0, 100 * MIB);

@@ -55,10 +55,12 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// The place of the stream that goes on at `offset`, the first of several.
+    /// The place of the stream that goes on at `offset`, of several the one that was read last: the
+    /// others have only ended there.
     fn place(&self, offset: u64) -> Option<usize> {
-        let mut known = self.index.find([offset]);
-        known.find(|at| self.streams[*at].next == offset)
+        let known = self.index.find([offset]);
+        let known = known.filter(|at| self.streams[*at].next == offset);
+        known.max_by_key(|at| self.streams[*at].read_at)
     }
 
     /// The stream that a read at `offset` goes on with.
