@@ -448,13 +448,15 @@ impl ReadAhead {
             self.parts.remove(part_of(stream.next), at);
             self.parts
                 .insert(part_of(stream.next.max(extent.end())), at);
-            stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             stream.next = stream.next.max(extent.end());
             if !is_of_late(now, stream.last) {
-                // What was read ahead of it may have been given back.
+                // What was read ahead of it may have been given back, and who reads at random comes
+                // by where it ended, too.
                 stream.planned = stream.next;
                 stream.stretches.clear();
+                stream.run_bytes = 0;
             }
+            stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             stream.planned = stream.planned.max(stream.next);
             stream.last = now;
             return Some(at);
