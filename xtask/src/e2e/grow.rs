@@ -1,6 +1,7 @@
 //! Arrays that grow: more legs, fewer, larger ones; and what is refused.
 
 use std::fs::{self, File};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +11,10 @@ use super::fio;
 use super::legs;
 use super::room::Room;
 use super::server::{NAME, Server};
-use crate::process::Said;
+use crate::process::{self, Said};
+
+/// What a server says of itself is there by then.
+const SAID_TIME_MAX: Duration = Duration::from_secs(30);
 
 pub(super) const TESTS: &[Test] = &[
     Test {
@@ -190,8 +194,10 @@ fn larger_legs(room: &Room) -> Result<()> {
     ensure!(words.iter().all(|word| told.contains(word)), "{told}");
     ensure!(examined(room, &legs[0], "Used Dev Size")?.starts_with("325632 sectors"));
     let server = serve(room, &[])?;
-    let said = server.said()?;
-    ensure!(said.contains("159 MiB"), "{said}");
+    // It may listen before it has said so.
+    process::wait_until("the server to say how large it is", SAID_TIME_MAX, || {
+        Ok(server.said()?.contains("159 MiB"))
+    })?;
     server.control(&["wait", NAME])?;
     let last = ["--rw=randwrite", "--bs=4k", "--offset=100m", "--numjobs=1"];
     fio::verify(room, &server.uri(), &last)?;
