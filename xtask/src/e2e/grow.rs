@@ -1,7 +1,6 @@
 //! Arrays that grow: more legs, fewer, larger ones; and what is refused.
 
 use std::fs::{self, File};
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -11,10 +10,7 @@ use super::fio;
 use super::legs;
 use super::room::Room;
 use super::server::{NAME, Server};
-use crate::process::{self, Said};
-
-/// What a server says of itself is there by then.
-const SAID_TIME_MAX: Duration = Duration::from_secs(30);
+use crate::process::Said;
 
 pub(super) const TESTS: &[Test] = &[
     Test {
@@ -194,10 +190,8 @@ fn larger_legs(room: &Room) -> Result<()> {
     ensure!(words.iter().all(|word| told.contains(word)), "{told}");
     ensure!(examined(room, &legs[0], "Used Dev Size")?.starts_with("325632 sectors"));
     let server = serve(room, &[])?;
-    // It may listen before it has said so.
-    process::wait_until("the server to say how large it is", SAID_TIME_MAX, || {
-        Ok(server.said()?.contains("159 MiB"))
-    })?;
+    let said = server.said()?;
+    ensure!(said.contains("159 MiB"), "{said}");
     server.control(&["wait", NAME])?;
     let last = ["--rw=randwrite", "--bs=4k", "--offset=100m", "--numjobs=1"];
     fio::verify(room, &server.uri(), &last)?;

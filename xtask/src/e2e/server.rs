@@ -30,7 +30,7 @@ pub(crate) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Serves `legs`, and returns when clients can connect.
+    /// Serves `legs`, and returns when clients can connect and it has said so.
     ///
     /// # Errors
     /// Where it does not come up; the error has what it said.
@@ -43,7 +43,12 @@ impl<'a> Server<'a> {
         command.args(arguments(room, NAME, legs, options));
         let mut process = Background::start(&mut command, &log)?;
         process.wait_for_socket(&socket(room, NAME), START_TIME_MAX)?;
-        Ok(Self { process, room })
+        let server = Self { process, room };
+        // It listens before it has told all that there is to tell of a start.
+        process::wait_until("the server to say so", START_TIME_MAX, || {
+            Ok(server.said()?.contains(&format!("serving {NAME} at ")))
+        })?;
+        Ok(server)
     }
 
     /// Tries to serve `legs` under another name, which has to fail with exit code 1, and gives what
