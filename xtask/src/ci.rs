@@ -119,10 +119,18 @@ fn fmt(shell: &Shell, _root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What has a feature that the workspace is built without: numbers that a sweep can change.
+const SWEEP: &[&str] = &["--package", "heliostat-policy", "--features", "sweep"];
+
 fn clippy(shell: &Shell, _root: &Path) -> Result<()> {
     cmd!(
         shell,
         "cargo clippy --locked --workspace --all-targets -- -D warnings"
+    )
+    .run()?;
+    cmd!(
+        shell,
+        "cargo clippy --locked {SWEEP...} --all-targets -- -D warnings"
     )
     .run()?;
     Ok(())
@@ -130,6 +138,7 @@ fn clippy(shell: &Shell, _root: &Path) -> Result<()> {
 
 fn test(shell: &Shell, _root: &Path) -> Result<()> {
     cmd!(shell, "cargo test --locked --quiet --workspace").run()?;
+    cmd!(shell, "cargo test --locked --quiet {SWEEP...}").run()?;
     Ok(())
 }
 

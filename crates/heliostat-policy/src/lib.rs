@@ -16,6 +16,7 @@ mod average;
 mod beliefs;
 mod checkpoint;
 mod choice;
+mod constants;
 mod control;
 mod error;
 mod listener;
@@ -35,6 +36,9 @@ pub use api::{
     ReadPlan, ReadPolicy, ReadRequest,
 };
 pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};
+#[cfg(feature = "sweep")]
+pub use constants::with_constant;
+pub use constants::{ConstantInfo, ConstantUnit, all_constants};
 pub use control::PolicyControl;
 pub use error::PolicyError;
 pub use listener::{Decision, Listen, Listener};

@@ -19,6 +19,7 @@ use std::cmp::Reverse;
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 
@@ -27,45 +28,57 @@ const STREAMS_MAX: usize = INDEXED_MAX;
 /// Ends of reads that went on from nothing, by a hash of theirs: random reads replace each other
 /// there, and drive no stream out.
 const ENDS: usize = 256;
-/// A stream has been read this far before anything is read ahead of it.
-const CONFIRMED_BYTES: u64 = 1 << 20;
-/// A stream that was not read for this long is over, or its reader so slow that it needs no help.
-const OVER_AFTER: Duration = Duration::from_ms(500);
-/// Requests that are sent at once may come in any order, as far apart as this.
-const TOLERANCE_BYTES: u64 = 1 << 20;
-/// One operation.
-const RUN_BYTES: u64 = 1 << 20;
-/// Whoever reads at random reads less at a time, mostly.
-const LONG_BYTES: u64 = 64 << 10;
-/// What a leg had in flight before is little of that.
-const BEST_BYTES: u64 = 64 << 20;
-/// What a leg is asked for at a time: it has always something to go on with, and who else wants it
-/// does not wait for long.
-const ASKED_BYTES: u64 = 4 << 20;
-/// A stretch takes this many times as long as to get there: a leg spends a thirteenth of its time
-/// on the way.
-const STRETCH_TIMES: f32 = 12.0;
-/// More than that is never read at one place.
-const STRETCH_BYTES_MAX: u64 = 64 << 20;
-/// So many rounds are planned: a leg that is done early goes on.
-const WINDOW: f32 = 1.25;
-/// To get there is believed to take a disk 5 to 12 ms, whatever was measured beside other reads.
-const WAY_NS_TURNING: (f32, f32) = (5e6, 12e6);
-const WAY_NS_FLASH: (f32, f32) = (0.0, 1e6);
-/// What a disk is taken for that was never read in sequence, in bytes per ns.
-const RATE_TURNING: f32 = 0.15;
-const RATE_FLASH: f32 = 0.5;
-/// Legs that are slower than the fastest by more than this do not help a stream.
-const SLOWER_TIMES: f32 = 8.0;
-/// Reads that are shorter say nothing of how fast a leg reads in sequence.
-const SEQUENTIAL_BYTES: u64 = 256 << 10;
-/// Nor do those that are read while there are fewer bytes in flight: the leg could do more,
-const LOADED_BYTES: u64 = 2 << 20;
-/// and what it could do is not known any more after so long,
-const KNOWN_FOR: Duration = Duration::from_secs(1);
-/// or after so many times what it took to find out: to ask a leg that is too slow to help again and
-/// again holds a stream up for a twentieth of the time.
-const KNOWN_TIMES: f32 = 20.0;
+constants! { "read_ahead":
+    /// A stream has been read this far before anything is read ahead of it.
+    CONFIRMED_BYTES: u64 = bytes(1 << 20);
+    /// A stream that was not read for this long is over, or its reader so slow that it needs no
+    /// help.
+    OVER_AFTER: Duration = time(Duration::from_ms(500));
+    /// Requests that are sent at once may come in any order, as far apart as this.
+    TOLERANCE_BYTES: u64 = bytes(1 << 20);
+    /// One operation.
+    RUN_BYTES: u64 = bytes(1 << 20);
+    /// Whoever reads at random reads less at a time, mostly.
+    LONG_BYTES: u64 = bytes(64 << 10);
+    /// What a leg had in flight before is little of that.
+    BEST_BYTES: u64 = bytes(64 << 20);
+    /// What a leg is asked for at a time: it has always something to go on with, and who else wants
+    /// it does not wait for long.
+    ASKED_BYTES: u64 = bytes(4 << 20);
+    /// A stretch takes this many times as long as to get there: a leg spends a thirteenth of its
+    /// time on the way.
+    STRETCH_TIMES: f32 = number(12.0);
+    /// More than that is never read at one place.
+    STRETCH_BYTES_MAX: u64 = bytes(64 << 20);
+    /// So many rounds are planned: a leg that is done early goes on.
+    WINDOW: f32 = times(1.25);
+    /// To get there is believed to take a disk 5 to 12 ms, whatever was measured beside other
+    /// reads,
+    WAY_TURNING_NS_MIN: f32 = ns(5e6);
+    WAY_TURNING_NS_MAX: f32 = ns(12e6);
+    /// and flash no longer than this.
+    WAY_FLASH_NS_MAX: f32 = ns(1e6);
+    /// What a disk is taken for that was never read in sequence, in bytes per ns.
+    RATE_TURNING: f32 = number(0.15);
+    RATE_FLASH: f32 = number(0.5);
+    /// Legs that are slower than the fastest by more than this do not help a stream.
+    SLOWER_TIMES: f32 = times(8.0);
+    /// What was measured last counts for a fifth: it is a mean of megabytes already.
+    LEARNED_SHARE: f32 = number(0.2);
+    /// Reads that are shorter say nothing of how fast a leg reads in sequence.
+    SEQUENTIAL_BYTES: u64 = bytes(256 << 10);
+    /// Nor do those that are read while there are fewer bytes in flight: the leg could do more,
+    LOADED_BYTES: u64 = bytes(2 << 20);
+    /// and what it could do is not known any more after so long,
+    KNOWN_FOR: Duration = time(Duration::from_secs(1));
+    /// or after so many times what it took to find out: to ask a leg that is too slow to help again
+    /// and again holds a stream up for a twentieth of the time.
+    KNOWN_TIMES: f32 = number(20.0);
+}
+
+/// All of them, by module.
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 3] =
+    [CONSTANTS, at_random::CONSTANTS, homes::CONSTANTS];
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -97,7 +110,7 @@ struct Stretch {
 impl Stream {
     /// Whether it is one, and not over.
     fn is_read(&self, now: Instant) -> bool {
-        self.run_bytes >= CONFIRMED_BYTES && is_of_late(now, self.last)
+        self.run_bytes >= CONFIRMED_BYTES.get() && is_of_late(now, self.last)
     }
 
     fn is_confirmed(&self, now: Instant) -> bool {
@@ -108,7 +121,7 @@ impl Stream {
     /// is one at random.
     fn is_near(&self, now: Instant, offset: u64) -> bool {
         let distance = self.next.abs_diff(offset);
-        distance == 0 || distance <= TOLERANCE_BYTES && self.is_read(now)
+        distance == 0 || distance <= TOLERANCE_BYTES.get() && self.is_read(now)
     }
 
     fn ahead_bytes(&self) -> u64 {
@@ -118,12 +131,12 @@ impl Stream {
 
 /// The part of the array that an offset lies in: what is near to each other lies in the same, or in
 /// two beside each other.
-const fn part_of(offset: u64) -> u64 {
-    offset / (2 * TOLERANCE_BYTES)
+fn part_of(offset: u64) -> u64 {
+    offset / (2 * TOLERANCE_BYTES.get())
 }
 
 fn is_of_late(now: Instant, at: Instant) -> bool {
-    now.saturating_since(at) < OVER_AFTER
+    now.saturating_since(at) < OVER_AFTER.get()
 }
 
 /// How fast a leg reads in sequence.
@@ -165,7 +178,7 @@ impl Pace {
         }
         self.sent = extent.end();
         self.in_flight = self.in_flight.saturating_add(extent.len());
-        if self.in_flight >= LOADED_BYTES && self.loaded.is_none() {
+        if self.in_flight >= LOADED_BYTES.get() && self.loaded.is_none() {
             self.loaded = Some((now, 0));
         }
     }
@@ -174,8 +187,8 @@ impl Pace {
         self.in_flight = self.in_flight.saturating_sub(extent.len());
         if let Some((since, before)) = self.loaded {
             let bytes = before.saturating_add(extent.len());
-            self.loaded = (self.in_flight >= RUN_BYTES).then_some((since, bytes));
-            if bytes >= ASKED_BYTES {
+            self.loaded = (self.in_flight >= RUN_BYTES.get()).then_some((since, bytes));
+            if bytes >= ASKED_BYTES.get() {
                 let ns = now.saturating_since(since).as_ns().max(1);
                 if !self.is_known(now) {
                     self.rate = 0.0;
@@ -199,8 +212,8 @@ impl Pace {
 
     /// Whether it was seen of late how fast the leg reads.
     fn is_known(&self, now: Instant) -> bool {
-        let found_ns = ASKED_BYTES as f32 / self.rate;
-        let known_ns = f32::max(KNOWN_TIMES * found_ns, KNOWN_FOR.as_ns() as f32);
+        let found_ns = ASKED_BYTES.get() as f32 / self.rate;
+        let known_ns = f32::max(KNOWN_TIMES.get() * found_ns, KNOWN_FOR.get().as_ns() as f32);
         self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
     }
 
@@ -210,9 +223,9 @@ impl Pace {
         if self.is_known(now) {
             self.rate
         } else if turns {
-            self.rate.max(RATE_TURNING)
+            self.rate.max(RATE_TURNING.get())
         } else {
-            best.max(RATE_FLASH)
+            best.max(RATE_FLASH.get())
         }
     }
 
@@ -222,7 +235,7 @@ impl Pace {
         self.answered = now;
         self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes >= BEST_BYTES {
+        if self.bytes >= BEST_BYTES.get() {
             let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
             self.best_rate = self.best_rate.max(rate);
             (self.busy_ns, self.bytes) = (0, 0);
@@ -231,8 +244,12 @@ impl Pace {
 
     /// What it takes to get somewhere.
     fn way_ns(&self, turns: bool) -> f32 {
-        let (min, max) = if turns { WAY_NS_TURNING } else { WAY_NS_FLASH };
-        self.way_ns.clamp(min, max)
+        let (min, max) = if turns {
+            (WAY_TURNING_NS_MIN.get(), WAY_TURNING_NS_MAX.get())
+        } else {
+            (0.0, WAY_FLASH_NS_MAX.get())
+        };
+        self.way_ns.max(min).min(max)
     }
 }
 
@@ -241,7 +258,7 @@ fn learn(mean: &mut f32, sample: f32) {
     *mean = if *mean == 0.0 {
         sample
     } else {
-        *mean + 0.2 * (sample - *mean)
+        *mean + LEARNED_SHARE.get() * (sample - *mean)
     };
 }
 
@@ -311,10 +328,10 @@ impl ReadAhead {
             self.at_random.sent(now, op.extent.offset());
         }
         let pace = &mut self.paces[op.leg.index()];
-        if op.extent.len() >= LONG_BYTES {
+        if op.extent.len() >= LONG_BYTES.get() {
             pace.long_bytes = pace.long_bytes.saturating_add(op.extent.len());
         }
-        if op.extent.len() >= SEQUENTIAL_BYTES {
+        if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_dispatch(now, op.extent);
         }
     }
@@ -325,7 +342,7 @@ impl ReadAhead {
         for stream in &mut self.streams {
             let end = stream
                 .planned
-                .max(stream.next.saturating_add(TOLERANCE_BYTES));
+                .max(stream.next.saturating_add(TOLERANCE_BYTES.get()));
             if extent.offset() >= stream.next && extent.offset() <= end {
                 stream.written = Some(now);
             }
@@ -340,10 +357,10 @@ impl ReadAhead {
         self.at_random.answered(now, op.extent.offset());
         let pace = &mut self.paces[op.leg.index()];
         pace.note_bytes(now, op.extent.len(), service_time);
-        if op.extent.len() >= LONG_BYTES {
+        if op.extent.len() >= LONG_BYTES.get() {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
         }
-        if op.extent.len() >= SEQUENTIAL_BYTES {
+        if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_complete(now, op.extent, service_time);
         }
     }
@@ -427,8 +444,8 @@ impl ReadAhead {
     /// The place of the stream that a read there goes on with: the nearest of those that are being
     /// read, before those that have ended there once.
     fn near(&self, now: Instant, offset: u64) -> Option<usize> {
-        let before = offset.saturating_sub(TOLERANCE_BYTES);
-        let behind = offset.saturating_add(TOLERANCE_BYTES);
+        let before = offset.saturating_sub(TOLERANCE_BYTES.get());
+        let behind = offset.saturating_add(TOLERANCE_BYTES.get());
         let known = self.parts.find([part_of(before), part_of(behind)]);
         if known.is_empty() {
             return None;
@@ -564,7 +581,7 @@ impl ReadAhead {
                     .saturating_add(view.write_bytes_in_flight),
             });
         }
-        helpers.map(|helper| helper.filter(|helper| helper.rate * SLOWER_TIMES >= best))
+        helpers.map(|helper| helper.filter(|helper| helper.rate * SLOWER_TIMES.get() >= best))
     }
 }
 
@@ -619,7 +636,7 @@ impl Plan<'_> {
         let way_ns = self.helpers().map(|helper| helper.way_ns);
         let way_ns = way_ns.fold(0.0, f32::max);
         let rate = self.helpers().map(|helper| helper.rate).sum::<f32>();
-        (STRETCH_TIMES * way_ns).min(self.room_bytes as f32 / (WINDOW * rate))
+        (STRETCH_TIMES.get() * way_ns).min(self.room_bytes as f32 / (WINDOW.get() * rate))
     }
 
     /// All legs of the group read it, a stretch each.
@@ -628,16 +645,17 @@ impl Plan<'_> {
         let stretch_of = |helper: &Helper| {
             let bytes = whole(stretch_ns * helper.rate);
             bytes
-                .clamp(RUN_BYTES, STRETCH_BYTES_MAX)
-                .next_multiple_of(RUN_BYTES)
+                .max(RUN_BYTES.get())
+                .min(STRETCH_BYTES_MAX.get())
+                .next_multiple_of(RUN_BYTES.get())
         };
         let stretches = self.helpers().map(stretch_of);
         let (sum, count) = stretches.fold((0, 0), |(sum, count), bytes| {
-            (sum + bytes.max(ASKED_BYTES), count + 1)
+            (sum + bytes.max(ASKED_BYTES.get()), count + 1)
         });
-        let window = self.window(whole(WINDOW * sum as f32));
+        let window = self.window(whole(WINDOW.get() * sum as f32));
         // While it may not be read far ahead, each leg gets less.
-        let share = (window / (count + 1)).max(RUN_BYTES);
+        let share = (window / (count + 1)).max(RUN_BYTES.get());
         for stretch in &self.stream.stretches {
             let mut helpers = self.helpers.iter_mut().flatten();
             if let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) {
@@ -645,7 +663,7 @@ impl Plan<'_> {
                 helper.stands = stretch.extent.end();
             }
         }
-        let last = u64::MAX - STRETCH_BYTES_MAX;
+        let last = u64::MAX - STRETCH_BYTES_MAX.get();
         while self.stream.ahead_bytes() < window && self.stream.planned < last {
             let from = self.stream.planned;
             let ends = |helper: &Helper, len: u64| {
@@ -658,7 +676,9 @@ impl Plan<'_> {
             };
             let mut first: Option<(f32, &mut Helper, u64)> = None;
             for helper in self.helpers.iter_mut().flatten() {
-                let len = stretch_of(helper).min(share).next_multiple_of(RUN_BYTES);
+                let len = stretch_of(helper)
+                    .min(share)
+                    .next_multiple_of(RUN_BYTES.get());
                 let end = ends(helper, len);
                 if first.as_ref().is_none_or(|(before, ..)| end < *before) {
                     first = Some((end, helper, len));
@@ -694,7 +714,7 @@ impl Plan<'_> {
             };
             let is_first = stretch.number <= oldest[stretch.leg.index()];
             while from < end && helper.may_have(from, is_first) {
-                let len = RUN_BYTES.min(end - from);
+                let len = RUN_BYTES.get().min(end - from);
                 if len > *free_bytes {
                     break;
                 }
@@ -722,7 +742,7 @@ impl Helper {
     fn may_have(&self, from: u64, is_first: bool) -> bool {
         let is_next = self.has_begun && self.sent == from;
         let is_in_order = is_next || self.is_idle && is_first;
-        self.asked_bytes < ASKED_BYTES && (is_in_order || !self.turns)
+        self.asked_bytes < ASKED_BYTES.get() && (is_in_order || !self.turns)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::api::{
     Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
 use crate::beliefs::LegBeliefs;
+use crate::constants::ConstantInfo;
 use crate::read_ahead::{ReadAhead, StreamWay};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
@@ -82,6 +83,18 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     tunables: &[HEALTH, HEDGE, LOCALITY, STREAMS, SPILL_TIMES],
     build: |spec| Box::new(Adaptive::new(Settings::new(spec))),
 };
+
+/// What people cannot set, by module.
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 8] = [
+    arm::CONSTANTS,
+    choice::CONSTANTS,
+    curve::CONSTANTS,
+    health::CONSTANTS,
+    hedge::CONSTANTS,
+    late::CONSTANTS,
+    leg::CONSTANTS,
+    streams::CONSTANTS,
+];
 
 /// What people can set.
 #[derive(Clone, Copy, Debug)]

@@ -2,17 +2,20 @@
 
 use heliostat_types::{Duration, Instant};
 
+use crate::constants::constants;
 use crate::stream_index::place_of;
 
 /// Reads in flight that are followed, by a hash of their address.
 const FOLLOWED: usize = 256;
-/// What hard disks answer in less is chance; so many answers are none,
-const WINDOW: Duration = Duration::from_ms(500);
-const WINDOW_READS: u32 = 64;
-/// where they took longer than a burst does.
-const WINDOW_MIN: Duration = Duration::from_ms(10);
-/// Others read at random where somebody waits for such a read half of the time.
-const WAITING_MIN: f32 = 0.5;
+constants! { "at_random":
+    /// What hard disks answer in less is chance; so many answers are none,
+    WINDOW: Duration = time(Duration::from_ms(500));
+    WINDOW_READS: u32 = count(64);
+    /// where they took longer than a burst does.
+    WINDOW_MIN: Duration = time(Duration::from_ms(10));
+    /// Others read at random where somebody waits for such a read half of the time.
+    WAITING_MIN: f32 = number(0.5);
+}
 
 #[derive(Debug)]
 pub(super) struct AtRandom {
@@ -53,20 +56,20 @@ impl AtRandom {
     /// By Little's law: what all have waited together, by how long that was.
     pub(super) fn update(&mut self, now: Instant) {
         let passed = now.saturating_since(self.since);
-        let is_enough = self.answers >= WINDOW_READS && passed >= WINDOW_MIN;
-        if passed < WINDOW && !is_enough {
+        let is_enough = self.answers >= WINDOW_READS.get() && passed >= WINDOW_MIN.get();
+        if passed < WINDOW.get() && !is_enough {
             return;
         }
         let passed_ns = passed.as_ns() as f32;
         // Half of it, or more after a pause.
-        let weight = passed_ns / (passed_ns + passed.min(WINDOW).as_ns() as f32);
+        let weight = passed_ns / (passed_ns + passed.min(WINDOW.get()).as_ns() as f32);
         self.waiting += weight * (self.waited_ns as f32 / passed_ns - self.waiting);
         (self.waited_ns, self.answers, self.since) = (0, 0, now);
     }
 
     /// How many wait; 0 where that is seldom.
     pub(super) fn waiting(&self) -> f32 {
-        if self.waiting < WAITING_MIN {
+        if self.waiting < WAITING_MIN.get() {
             0.0
         } else {
             self.waiting

@@ -3,15 +3,18 @@
 use heliostat_types::{Instant, LEGS_MAX, LegId};
 
 use crate::api::LegView;
+use crate::constants::constants;
 
 use super::{Helper, ReadAhead, Stream, whole};
 
-/// Where disks together read half as fast as flash ever did, all streams are theirs beside random
-/// reads.
-const DISKS_SHARE: f32 = 0.5;
-/// A disk goes from streams to random reads, or back, where what either should have differs from
-/// what it has by more than this: it costs all streams a seek.
-const DISKS_MORE: f32 = 0.75;
+constants! { "homes":
+    /// Where disks together read half as fast as flash ever did, all streams are theirs beside
+    /// random reads.
+    DISKS_SHARE: f32 = number(0.5);
+    /// A disk goes from streams to random reads, or back, where what either should have differs
+    /// from what it has by more than this: it costs all streams a seek.
+    DISKS_MORE: f32 = number(0.75);
+}
 
 impl ReadAhead {
     /// Beside random reads, disks are shared out: an arm that reads both goes to and fro, and does
@@ -27,7 +30,7 @@ impl ReadAhead {
         let by_rate = |a: &&Helper, b: &&Helper| a.best_rate.total_cmp(&b.best_rate);
         let mut left = self.left;
         let have = all().filter(|helper| left.contains(helper.leg)).count();
-        let is_near = (wanted - have as f32).abs() <= DISKS_MORE;
+        let is_near = (wanted - have as f32).abs() <= DISKS_MORE.get();
         let enough = if !is_shared {
             0
         } else if is_near && (1..count).contains(&have) {
@@ -83,7 +86,7 @@ impl ReadAhead {
         let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
         let is_left = |helper: &Helper| {
             let rate = helper.best_rate;
-            let is_spared = rate > 0.0 && rate * DISKS_SHARE < disks_rate;
+            let is_spared = rate > 0.0 && rate * DISKS_SHARE.get() < disks_rate;
             let is_left = !helper.turns && (company(helper) > 0 || is_spared);
             is_left && self.is_beside_random()
         };

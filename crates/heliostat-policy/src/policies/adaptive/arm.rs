@@ -2,18 +2,21 @@
 //! short seeks do. A line through the reads that met an idle leg, by least squares.
 
 use super::leg::Numbers;
+use crate::constants::constants;
 
-/// How many reads a line is of, about: enough that the turning of the platter evens out.
-const READS: f32 = 1_024.0;
-/// A line is drawn anew after so many: it moves slowly, and costs two divisions.
-const READS_PER_LINE: u32 = 16;
-/// The way says something about the time if its mean part is a tenth of the rest at least.
-const TELLS: f32 = 0.1;
-/// Before so many there is no line.
-const READS_MIN: f32 = 32.0;
+constants! { "arm":
+    /// How many reads a line is of, about: enough that the turning of the platter evens out.
+    READS: f32 = number(1_024.0);
+    /// A line is drawn anew after so many: it moves slowly, and costs two divisions.
+    READS_PER_LINE: u32 = count(16);
+    /// The way says something about the time if its mean part is a tenth of the rest at least.
+    TELLS: f32 = number(0.1);
+    /// Before so many there is no line.
+    READS_MIN: f32 = number(32.0);
 
-/// What was kept over a restart is worth so many reads: enough for a line.
-const RECALLED: f32 = 64.0;
+    /// What was kept over a restart is worth so many reads: enough for a line.
+    RECALLED: f32 = number(64.0);
+}
 
 /// Sums over reads, the older the less weight; roots in those of 10^9 bytes, times in ns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +54,7 @@ impl Arm {
     /// The arm that was kept; `None` where the numbers are none.
     pub(super) fn recalled(numbers: &mut Numbers<'_>) -> Option<Self> {
         let [weight, root, root_root, time, root_time] = numbers.array()?;
-        let keep = (RECALLED / weight).min(1.0);
+        let keep = (RECALLED.get() / weight).min(1.0);
         let mut arm = Self {
             weight: weight * keep,
             root: root * keep,
@@ -66,7 +69,7 @@ impl Arm {
 
     /// Says whether the line was drawn anew.
     pub(super) fn learn(&mut self, root: f32, time_ns: f32) -> bool {
-        let keep = 1.0 - 1.0 / READS;
+        let keep = 1.0 - 1.0 / READS.get();
         let add = |sum: &mut f32, value: f32| *sum = *sum * keep + value;
         add(&mut self.weight, 1.0);
         add(&mut self.root, root);
@@ -74,7 +77,7 @@ impl Arm {
         add(&mut self.time, time_ns);
         add(&mut self.root_time, root * time_ns);
         self.reads += 1;
-        let is_drawn = self.reads == READS_PER_LINE;
+        let is_drawn = self.reads == READS_PER_LINE.get();
         if is_drawn {
             self.reads = 0;
             self.redraw();
@@ -85,7 +88,7 @@ impl Arm {
     fn redraw(&mut self) {
         self.line = self.draw();
         let share = |line: Line| line.slope * self.root / self.weight;
-        self.tells = self.line.map(|line| share(line) > TELLS * line.base);
+        self.tells = self.line.map(|line| share(line) > TELLS.get() * line.base);
     }
 
     pub(super) const fn line(&self) -> Option<Line> {
@@ -94,7 +97,7 @@ impl Arm {
 
     fn draw(&self) -> Option<Line> {
         let spread = self.root_root * self.weight - self.root * self.root;
-        if self.weight < READS_MIN || spread <= 0.0 {
+        if self.weight < READS_MIN.get() || spread <= 0.0 {
             return None;
         }
         let slope = (self.root_time * self.weight - self.root * self.time) / spread;
@@ -105,7 +108,7 @@ impl Arm {
 
     /// The mean time of a read.
     pub(super) fn mean(&self) -> Option<f32> {
-        (self.weight >= READS_MIN).then(|| self.time / self.weight)
+        (self.weight >= READS_MIN.get()).then(|| self.time / self.weight)
     }
 
     /// How many times as long reads take here as that line says.

@@ -9,59 +9,62 @@ use super::leg::{Forecast, Leg, Size};
 use super::streams::{RUN_BYTES_MIN, Stream, Streams};
 use crate::api::LegView;
 use crate::choice::{STRIPE_BYTES, modulo};
+use crate::constants::constants;
 use crate::read_ahead::ReadAhead;
 
-/// Costs within 5 % and 2 us are equal: curves are not known better than that, and where nothing is
-/// lost a read goes where its neighbours went.
-const BAND: f32 = 1.05;
-const BAND_NS: f32 = 2_000.0;
+constants! { "choice":
+    /// Costs within 5 % and 2 us are equal: curves are not known better than that, and where
+    /// nothing is lost a read goes where its neighbours went.
+    BAND: f32 = times(1.05);
+    BAND_NS: f32 = ns(2_000.0);
 
-/// Of equal legs those are alike whose queues differ by a fourth: turns spread reads of the same
-/// few blocks better than counting does, because in a drive these wait for each other.
-const TIE_READS: u32 = 4;
+    /// Of equal legs those are alike whose queues differ by a fourth: turns spread reads of the
+    /// same few blocks better than counting does, because in a drive these wait for each other.
+    TIE_READS: u32 = count(4);
 
-/// A stream moves to a disk only where it leaves one with a fourth more to do, so that streams that
-/// are spread evenly stay where they are: 3 to 2 is no reason, 4 to 2 is one.
-const STREAMS_GAIN: f32 = 0.8;
-/// Between a disk and a leg of another kind it moves only if it takes 0.6 times as long there.
-const STREAM_GAIN: f32 = 0.6;
-/// What a move costs, a seek, is spread over a fourth of the least run.
-const STREAM_MOVE_BYTES: u64 = RUN_BYTES_MIN / 4;
+    /// A stream moves to a disk only where it leaves one with a fourth more to do, so that streams
+    /// that are spread evenly stay where they are: 3 to 2 is no reason, 4 to 2 is one.
+    STREAMS_GAIN: f32 = times(0.8);
+    /// Between a disk and a leg of another kind it moves only if it takes 0.6 times as long there.
+    STREAM_GAIN: f32 = times(0.6);
+    /// What a move costs, a seek, is spread over a fourth of the least run.
+    STREAM_MOVE_BYTES: u64 = bytes(16 << 20);
 
-/// A disk holds up writes where it has two more than another leg, or the other has no arm. A read
-/// that is sent there has to gain a factor of four by that.
-const WRITES_MORE: u32 = 1;
-const HOLDS_UP: f32 = 4.0;
+    /// A disk holds up writes where it has two more than another leg, or the other has no arm. A
+    /// read that is sent there has to gain a factor of four by that.
+    WRITES_MORE: u32 = count(1);
+    HOLDS_UP: f32 = times(4.0);
 
-/// The same for a disk that reads streams, where another one is left to random reads.
-const OF_STREAMS: f32 = 4.0;
+    /// The same for a disk that reads streams, where another one is left to random reads.
+    OF_STREAMS: f32 = times(4.0);
 
-/// Disks that an idle read takes twice as long on are no alternative however near their arm is.
-const GROUP: f32 = 2.0;
-/// Or on which one takes 1.45 times as long, where they take turns.
-const IN_TURNS: f32 = 1.45;
-/// Idle ways that differ by 2 % are equal, and the leg that was idle for longest gets the read.
-const WAY_TIE: f32 = 0.02;
-/// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
-const ALIKE: f32 = 1.15;
-/// A busy arm that is near may have twice the queue of the least busy one, and six reads more, so
-/// that no arm is left without work by that.
-const SPILL_READS: u32 = 6;
+    /// Disks that an idle read takes twice as long on are no alternative however near their arm is.
+    GROUP: f32 = times(2.0);
+    /// Or on which one takes 1.45 times as long, where they take turns.
+    IN_TURNS: f32 = times(1.45);
+    /// Idle ways that differ by 2 % are equal, and the leg that was idle for longest gets the read.
+    WAY_TIE: f32 = number(0.02);
+    /// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
+    ALIKE: f32 = times(1.15);
+    /// A busy arm that is near may have twice the queue of the least busy one, and six reads more,
+    /// so that no arm is left without work by that.
+    SPILL_READS: u32 = count(6);
 
-/// No disk gets a read for its throughput that takes four times as long there.
-const WORTH_TIMES: f32 = 4.0;
+    /// No disk gets a read for its throughput that takes four times as long there.
+    WORTH_TIMES: f32 = times(4.0);
 
-/// A disk beside flash that is saturated gets a read where that is one in 200 of those that are
-/// answered meanwhile: less is no gain, and those take longest.
-const DISK_READS: f32 = 200.0;
+    /// A disk beside flash that is saturated gets a read where that is one in 200 of those that are
+    /// answered meanwhile: less is no gain, and those take longest.
+    DISK_READS: f32 = number(200.0);
 
-/// Beside random reads, flash has two reads of streams, so that it always has one to go on with, or
-/// as many as it answers within 1.5 times the least: that fills it, and further ones would only
-/// wait, and random reads behind them.
-const FILLED_READS: u64 = 2;
-const FILLED_TIMES: f32 = 1.5;
-/// What else streams want waits on a leg that is slower by that at most.
-const ASIDE_TIMES: f32 = 8.0;
+    /// Beside random reads, flash has two reads of streams, so that it always has one to go on
+    /// with, or as many as it answers within 1.5 times the least: that fills it, and further ones
+    /// would only wait, and random reads behind them.
+    FILLED_READS: u64 = count(2);
+    FILLED_TIMES: f32 = times(1.5);
+    /// What else streams want waits on a leg that is slower by that at most.
+    ASIDE_TIMES: f32 = times(8.0);
+}
 
 /// What decided, in the words of docs/explain.md.
 const HOME: &str = "home of the stream";
@@ -172,11 +175,11 @@ impl<'a> Choice<'a> {
             let disks = forecasts.iter_mut().enumerate();
             for (at, forecast) in disks.filter(|(_, forecast)| forecast.turns) {
                 if choice.is_waited_for(at) {
-                    forecast.cost *= HOLDS_UP;
+                    forecast.cost *= HOLDS_UP.get();
                     forecast.holds_up = true;
                 }
                 if choice.is_left_to_streams(at) {
-                    forecast.cost *= OF_STREAMS;
+                    forecast.cost *= OF_STREAMS.get();
                 }
             }
         }
@@ -264,18 +267,18 @@ impl<'a> Choice<'a> {
         let well = || self.places().filter(|at| forecast(at).is_well);
         let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
         let has_room = |at: &usize| {
-            let is_filled = forecast(at).cost > FILLED_TIMES * least(at);
-            bytes(at) < FILLED_READS * self.extent.len() || !is_filled
+            let is_filled = forecast(at).cost > FILLED_TIMES.get() * least(at);
+            bytes(at) < FILLED_READS.get() * self.extent.len() || !is_filled
         };
         let free = || well().filter(has_room);
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
-            let alike = free().filter(|at| least(at) <= GROUP * best);
+            let alike = free().filter(|at| least(at) <= GROUP.get() * best);
             return alike.min_by_key(bytes).map(|at| self.by(ROOM, at));
         }
         let best = well().map(|at| least(&at)).reduce(f32::min)?;
-        let near = || well().filter(|at| least(at) <= ASIDE_TIMES * best);
+        let near = || well().filter(|at| least(at) <= ASIDE_TIMES.get() * best);
         let slowest = near().map(|at| least(&at)).reduce(f32::max)?;
-        let aside = near().filter(|at| least(at) * GROUP >= slowest);
+        let aside = near().filter(|at| least(at) * GROUP.get() >= slowest);
         aside.max_by_key(bytes).map(|at| self.by(ASIDE, at))
     }
 
@@ -307,8 +310,8 @@ impl<'a> Choice<'a> {
     }
 
     /// A disk that has more writes in flight is waited for.
-    const fn writes_without_wait(&self) -> u32 {
-        self.fewest_writes.saturating_add(WRITES_MORE)
+    fn writes_without_wait(&self) -> u32 {
+        self.fewest_writes.saturating_add(WRITES_MORE.get())
     }
 
     /// Whether writes wait for this disk: all legs have to write, and the slowest is waited for.
@@ -340,7 +343,7 @@ impl<'a> Choice<'a> {
         }
         let in_flight = self.forecasts[best].in_flight.max(1) as f32;
         let flash = forecast.cost * self.settings.spill_times;
-        let disks = forecast.cost * (DISK_READS / in_flight).max(1.0);
+        let disks = forecast.cost * (DISK_READS.get() / in_flight).max(1.0);
         let is_better = |at: &usize| {
             let limit = if self.forecasts[*at].turns {
                 disks
@@ -359,7 +362,7 @@ impl<'a> Choice<'a> {
     /// Among disks that differ: the one whose throughput grows most, as all of them together are to
     /// do the most.
     fn most_worth(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES);
+        let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES.get());
         let mut place = best;
         let mut most = self.forecasts[best].worth();
         for at in self.places() {
@@ -376,10 +379,10 @@ impl<'a> Choice<'a> {
     /// Among equal costs and about the fewest in flight: where the stream is; where all are idle by
     /// offset, so that neighbours merge and caches below hold different things; else in turns.
     fn among_equals(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].cost * BAND + BAND_NS;
+        let limit = self.forecasts[best].cost * BAND.get() + BAND_NS.get();
         let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
         let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
-        let most = least.saturating_add(least / TIE_READS);
+        let most = least.saturating_add(least / TIE_READS.get());
         let may = |at: &usize| {
             let forecast = &self.forecasts[*at];
             forecast.cost <= limit && forecast.in_flight <= most
@@ -415,7 +418,7 @@ impl<'a> Choice<'a> {
         if !forecast.is_well || stream.run_bytes == 0 {
             return best;
         }
-        if stream.run_bytes < RUN_BYTES_MIN {
+        if stream.run_bytes < RUN_BYTES_MIN.get() {
             return if is_alone {
                 self.among_equals(best)
             } else {
@@ -429,7 +432,7 @@ impl<'a> Choice<'a> {
         let work =
             |at: usize, count: u32| count as f32 * self.leg(at).slowness(self.leg(home), size);
         let mut place = home;
-        let mut lowest = work(home, streams(home)) * STREAMS_GAIN;
+        let mut lowest = work(home, streams(home)) * STREAMS_GAIN.get();
         for at in self.places().filter(|at| self.are_disks(*at, home)) {
             let cost = work(at, streams(at) + 1);
             if cost <= lowest {
@@ -444,9 +447,9 @@ impl<'a> Choice<'a> {
             return self.among_equals(best);
         }
         let own = self.leg(home).run_in_flight(self.views[home].address, size);
-        let mut lowest = forecast.cost * STREAM_GAIN;
+        let mut lowest = forecast.cost * STREAM_GAIN.get();
         for at in self.places() {
-            let cost = self.leg(at).stream_cost(size, own, STREAM_MOVE_BYTES);
+            let cost = self.leg(at).stream_cost(size, own, STREAM_MOVE_BYTES.get());
             let may = at != home && !self.are_disks(at, home);
             if may && self.forecasts[at].is_well && cost < lowest {
                 lowest = cost;
@@ -468,7 +471,7 @@ impl<'a> Choice<'a> {
     /// Whether the leg at a place turns as the best one does.
     fn is_in_group(&self, at: usize, best: usize) -> bool {
         let forecast = &self.forecasts[at];
-        let limit = GROUP * self.forecasts[best].idle_cost();
+        let limit = GROUP.get() * self.forecasts[best].idle_cost();
         forecast.is_well && forecast.idle_cost() <= limit && self.is_free_disk(at)
     }
 
@@ -502,7 +505,7 @@ impl<'a> Choice<'a> {
         let most = match least {
             0 => return self.nearest_idle(best),
             1 => 2,
-            _ => least.saturating_add(least.max(SPILL_READS)),
+            _ => least.saturating_add(least.max(SPILL_READS.get())),
         };
         group
             .iter()
@@ -518,7 +521,7 @@ impl<'a> Choice<'a> {
     /// A drive writes what it was given when it has time, and its arm is anywhere then: of idle
     /// ones that are about as fast the one that had most time.
     fn in_turns(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].idle_cost() * IN_TURNS;
+        let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
         let place = self
             .places()
             .filter(|at| self.is_in_group(*at, best) && self.forecasts[*at].in_flight == 0)
@@ -544,10 +547,10 @@ impl<'a> Choice<'a> {
         for at in idle.iter() {
             let leg = self.leg(at);
             let ratio = leg.arm().ratio_to(base, slope).unwrap_or(1.0);
-            let is_alike = ratio < ALIKE && ratio * ALIKE > 1.0;
+            let is_alike = ratio < ALIKE.get() && ratio * ALIKE.get() > 1.0;
             let scale = if is_alike { 1.0 } else { ratio };
             let way = scale * (base + slope * leg.way_root(self.views[at].address));
-            let tie = WAY_TIE * base;
+            let tie = WAY_TIE.get() * base;
             if way < lowest - tie || way < lowest + tie && leg.progress_at() < idle_since {
                 lowest = way;
                 place = at;

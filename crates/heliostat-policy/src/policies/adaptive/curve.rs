@@ -1,21 +1,25 @@
 //! How long a read takes by the load that it meets: straight lines between powers of two.
 
 use super::leg::Numbers;
+use crate::constants::constants;
 
 /// Loads of 1, 2, 4 ... 2048: deeper than any queue of a device.
 const KNOTS: usize = 12;
-/// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a change
-/// of the workload within some hundred reads, and leaves 1 to 2 % of the chance in single reads.
-const WEIGHT_MIN: f32 = 1.0 / 64.0;
-/// From half a read on something is known of a load.
-const SEEN_MIN: f32 = 0.5;
-/// What is old is worth so many reads: a few new ones correct it, and one by itself does not.
-const DOUBTED: f32 = 7.0;
-/// A deeper queue takes at least nine tenths as long (chance apart it never takes less), and never
-/// more than twice as long per doubling: throughput does not fall with depth. So what is learned at
-/// one depth corrects all others.
-const LESS: f32 = 0.9;
-const MORE: f32 = 2.0;
+constants! { "curve":
+    /// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a
+    /// change of the workload within some hundred reads, and leaves 1 to 2 % of the chance in
+    /// single reads.
+    WEIGHT_MIN: f32 = number(1.0 / 64.0);
+    /// From half a read on something is known of a load.
+    SEEN_MIN: f32 = number(0.5);
+    /// What is old is worth so many reads: a few new ones correct it, and one by itself does not.
+    DOUBTED: f32 = number(7.0);
+    /// A deeper queue takes at least nine tenths as long (chance apart it never takes less), and
+    /// never more than twice as long per doubling: throughput does not fall with depth. So what is
+    /// learned at one depth corrects all others.
+    LESS: f32 = times(0.9);
+    MORE: f32 = times(2.0);
+}
 
 /// Times in ns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +90,7 @@ impl Curve {
 
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
-        let seen = self.count.iter().position(|count| *count >= SEEN_MIN);
+        let seen = self.count.iter().position(|count| *count >= SEEN_MIN.get());
         self.mean[seen.unwrap_or(0)]
     }
 
@@ -99,7 +103,7 @@ impl Curve {
     /// What is known is old: the next reads count for more.
     pub(super) fn doubt(&mut self) {
         for count in &mut self.count {
-            *count = count.min(DOUBTED);
+            *count = count.min(DOUBTED.get());
         }
     }
 
@@ -130,13 +134,13 @@ impl Curve {
             // deep is as fast as it can be.
             self.mean = [time_ns; KNOTS];
             for knot in (0..at).rev() {
-                self.mean[knot] = self.mean[knot + 1] / MORE;
+                self.mean[knot] = self.mean[knot + 1] / MORE.get();
             }
         }
         let error = time_ns - self.at(load);
         for (knot, share) in [(at, 1.0 - part), (at + 1, part)] {
             self.count[knot] += share;
-            let weight = (1.0 / (self.count[knot] + 1.0)).max(WEIGHT_MIN);
+            let weight = (1.0 / (self.count[knot] + 1.0)).max(WEIGHT_MIN.get());
             self.mean[knot] = (self.mean[knot] + error * weight * share).max(1.0);
         }
         self.straighten(at);
@@ -146,15 +150,15 @@ impl Curve {
     fn straighten(&mut self, at: usize) {
         let low = self.mean[at];
         let high = self.mean[at + 1];
-        if high > low * MORE && self.count[at] < self.count[at + 1] {
-            self.mean[at] = high / MORE;
+        if high > low * MORE.get() && self.count[at] < self.count[at + 1] {
+            self.mean[at] = high / MORE.get();
         } else {
-            self.mean[at + 1] = high.clamp(low * LESS, low * MORE);
+            self.mean[at + 1] = high.clamp(low * LESS.get(), low * MORE.get());
         }
         for knot in at + 2..KNOTS {
             let before = self.mean[knot - 1];
             let now = if self.count[knot] > 0.0 {
-                self.mean[knot].clamp(before * LESS, before * MORE)
+                self.mean[knot].clamp(before * LESS.get(), before * MORE.get())
             } else {
                 before
             };
@@ -165,7 +169,7 @@ impl Curve {
         }
         for knot in (0..at).rev() {
             let next = self.mean[knot + 1];
-            let now = self.mean[knot].clamp(next * (1.0 / MORE), next * (1.0 / LESS));
+            let now = self.mean[knot].clamp(next * (1.0 / MORE.get()), next * (1.0 / LESS.get()));
             if self.mean[knot] == now {
                 break;
             }

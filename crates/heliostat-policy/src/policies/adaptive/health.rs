@@ -7,16 +7,21 @@
 
 use heliostat_types::{Duration, Instant};
 
-/// So many slow rounds one after the other are no accident.
-const ROUNDS_MIN: u32 = 2;
-/// A slow leg is tried again after twice the time of its slow answer, then after twice as long each
-/// time: what trying costs halves with each.
-const PATIENCE_TIMES: u64 = 2;
-/// Up to a quarter of a second, so that a leg of flash is back half a second after its recovery at
-/// the latest; of a leg whose answers take long, eight times as long as they take, so that trying
-/// it costs a ninth of one reader's time, and two seconds at most.
-const PATIENCE_MAX_NS: (u64, u64) = (250_000_000, 2_000_000_000);
-const PATIENCE_MAX_TIMES: u64 = 8;
+use crate::constants::constants;
+
+constants! { "health":
+    /// So many slow rounds one after the other are no accident.
+    ROUNDS_MIN: u32 = count(2);
+    /// A slow leg is tried again after twice the time of its slow answer, then after twice as long
+    /// each time: what trying costs halves with each.
+    PATIENCE_TIMES: u64 = count(2);
+    /// Up to a quarter of a second, so that a leg of flash is back half a second after its recovery
+    /// at the latest; of a leg whose answers take long, eight times as long as they take, so that
+    /// trying it costs a ninth of one reader's time, and two seconds at most.
+    PATIENCE_NS: u64 = ns(250_000_000);
+    PATIENCE_MAX_TIMES: u64 = count(8);
+    PATIENCE_MAX_NS: u64 = ns(2_000_000_000);
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Health {
@@ -43,12 +48,12 @@ impl Default for Health {
 }
 
 impl Health {
-    pub(super) const fn is_well(&self) -> bool {
-        self.rounds < ROUNDS_MIN
+    pub(super) fn is_well(&self) -> bool {
+        self.rounds < ROUNDS_MIN.get()
     }
 
     /// How many times as long as it is known for the leg takes.
-    pub(super) const fn factor(&self) -> f32 {
+    pub(super) fn factor(&self) -> f32 {
         if self.is_well() { 1.0 } else { self.factor }
     }
 
@@ -86,15 +91,15 @@ impl Health {
             self.factor.min(ratio)
         };
         self.round_from = now;
-        let (least, most) = PATIENCE_MAX_NS;
-        let limit = PATIENCE_MAX_TIMES.saturating_mul(time_ns);
-        let before = if self.rounds <= ROUNDS_MIN {
+        let limit = PATIENCE_MAX_TIMES.get().saturating_mul(time_ns);
+        let limit = limit.max(PATIENCE_NS.get()).min(PATIENCE_MAX_NS.get());
+        let before = if self.rounds <= ROUNDS_MIN.get() {
             time_ns
         } else {
             self.patience.as_ns()
         };
-        let patience = PATIENCE_TIMES.saturating_mul(before);
-        self.patience = Duration::from_ns(patience.min(limit.clamp(least, most)));
+        let patience = PATIENCE_TIMES.get().saturating_mul(before);
+        self.patience = Duration::from_ns(patience.min(limit));
         self.forgiven_at = now + self.patience;
     }
 }

@@ -4,17 +4,21 @@ use heliostat_types::{Duration, Extent, Instant, LegId};
 
 use super::leg::{Leg, Size};
 use crate::api::{Late, LateRead, LegView};
+use crate::constants::constants;
 use crate::stream_index::place_of;
 
-/// A second leg is asked where what remains takes 1.5 times as long as its answer would: it is work
-/// that others wait for. Where few hedges are left it takes up to six times more, so that reads
-/// that are a little late do not use up what is there for those that wait for a pause to end.
-const GAIN: f32 = 1.5;
-const GAIN_LAST: f32 = 6.0;
-/// Of 1,000 reads four are hedged at most: pauses of 5 ms each 60 ms, which are frequent ones, make
-/// two of 1,000 late. So many may be saved up.
-const PER_READ: f32 = 0.004;
-const SAVED_MAX: f32 = 32.0;
+constants! { "hedge":
+    /// A second leg is asked where what remains takes 1.5 times as long as its answer would: it is
+    /// work that others wait for. Where few hedges are left it takes up to six times more, so that
+    /// reads that are a little late do not use up what is there for those that wait for a pause to
+    /// end.
+    GAIN: f32 = times(1.5);
+    GAIN_LAST: f32 = number(6.0);
+    /// Of 1,000 reads four are hedged at most: pauses of 5 ms each 60 ms, which are frequent ones,
+    /// make two of 1,000 late. So many may be saved up.
+    PER_READ: f32 = number(0.004);
+    SAVED_MAX: f32 = number(32.0);
+}
 /// Reads under way whose prediction is remembered, by a hash of their address.
 const EXPECTED: usize = 256;
 
@@ -42,7 +46,7 @@ impl Hedges {
         leg: &Leg,
         address: u64,
     ) -> Option<Duration> {
-        self.saved = (self.saved + PER_READ).min(SAVED_MAX);
+        self.saved = (self.saved + PER_READ.get()).min(SAVED_MAX.get());
         let offset = extent.offset();
         let (late_ns, predicted_ns) = leg.late_after(address)?;
         self.expected[place_of(offset)] = (offset, predicted_ns);
@@ -78,7 +82,7 @@ impl Hedges {
     }
 
     fn gain(&self) -> f32 {
-        GAIN + GAIN_LAST * (1.0 - self.saved / SAVED_MAX)
+        GAIN.get() + GAIN_LAST.get() * (1.0 - self.saved / SAVED_MAX.get())
     }
 }
 

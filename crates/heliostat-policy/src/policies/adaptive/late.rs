@@ -5,18 +5,21 @@
 //! and then it is much as soon as a read is late at all. So one rule holds for both.
 
 use super::leg::Numbers;
+use crate::constants::constants;
 
 /// Two to the octave, from as long as predicted up to 2^11 times.
 const BINS: usize = 22;
-/// Counts are halved after so many reads: pauses come in one read of a thousand or less, and some
-/// of them have to be remembered.
-const READS: u32 = 1 << 15;
-/// What was never seen weighs as much as one read: one that is late takes as long once more.
-const PRIOR: f32 = 1.0;
+constants! { "late":
+    /// Counts are halved after so many reads: pauses come in one read of a thousand or less, and
+    /// some of them have to be remembered.
+    READS: u32 = count(1 << 15);
+    /// What was never seen weighs as much as one read: one that is late takes as long once more.
+    PRIOR: f32 = number(1.0);
 
-/// What was kept over a restart is worth so many reads: pauses that come once in a thousand are
-/// still known.
-const RECALLED: f32 = 8192.0;
+    /// What was kept over a restart is worth so many reads: pauses that come once in a thousand are
+    /// still known.
+    RECALLED: f32 = number(8192.0);
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Late {
@@ -56,7 +59,7 @@ impl Late {
     )]
     pub(super) fn recalled(numbers: &mut Numbers<'_>) -> Option<Self> {
         let counts = numbers.array::<BINS>()?;
-        let keep = (RECALLED / counts.iter().sum::<f32>()).min(1.0);
+        let keep = (RECALLED.get() / counts.iter().sum::<f32>()).min(1.0);
         Some(Self {
             counts: counts.map(|count| (count * keep) as u32),
             reads: 0,
@@ -68,7 +71,7 @@ impl Late {
         let count = &mut self.counts[bin_of(ratio)];
         *count = count.saturating_add(1);
         self.reads += 1;
-        if self.reads == READS {
+        if self.reads == READS.get() {
             self.reads = 0;
             for count in &mut self.counts {
                 *count /= 2;
@@ -79,8 +82,8 @@ impl Late {
     /// How many times the prediction a read still takes that has taken `ratio` times it.
     pub(super) fn remaining(&self, ratio: f32) -> f32 {
         let own = bin_of(ratio);
-        let mut count = PRIOR;
-        let mut sum = PRIOR * ratio;
+        let mut count = PRIOR.get();
+        let mut sum = PRIOR.get() * ratio;
         for bin in own..BINS {
             let end = begin_of(bin + 1);
             let begin = begin_of(bin);

@@ -11,6 +11,7 @@ use super::curve::{Curve, Point};
 use super::health::Health;
 use super::late::Late;
 use crate::api::{Belief, LegView};
+use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
 
 pub(super) use learned::Numbers;
@@ -21,81 +22,90 @@ const FOLLOWED: usize = 256;
 /// Addresses that an arm is known to go to: what a drive sorts at once.
 const QUEUED: usize = 32;
 
-/// Sizes of reads that have curves of their own, in bytes up to which; one more for all above.
-/// Factors of four to eight, so that one curve's reads differ by no more than what chance does.
-const SIZES_BELOW: [u64; 3] = [16 << 10, 96 << 10, 512 << 10];
+const SIZES_BELOW: [Constant<u64>; 3] = [SMALL_BYTES, MIDDLE_BYTES, LARGE_BYTES];
 const SIZES: usize = SIZES_BELOW.len() + 1;
-/// Of fewer reads the mean is chance.
-const SLOWNESS_READS: f32 = 32.0;
+constants! { "leg":
+    /// Sizes of reads that have curves of their own, in bytes up to which; one more for all above.
+    /// Factors of four to eight, so that one curve's reads differ by no more than what chance does.
+    SMALL_BYTES: u64 = bytes(16 << 10);
+    MIDDLE_BYTES: u64 = bytes(96 << 10);
+    LARGE_BYTES: u64 = bytes(512 << 10);
+    /// Of fewer reads the mean is chance.
+    SLOWNESS_READS: f32 = number(32.0);
+    /// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a
+    /// command takes it, and a hard disk 1 MiB in the time of half a seek.
+    LOAD_PER_BYTE_FLASH: f32 = number(1.0 / 8192.0);
+    LOAD_PER_BYTE_TURNING: f32 = number(1.0 / 1_048_576.0);
+
+    /// What a leg is taken for that was never read: an ordinary disk, an ordinary SATA drive.
+    UNKNOWN_NS_TURNING: f32 = number(12e6);
+    UNKNOWN_NS_FLASH: f32 = number(1e5);
+    /// A disk's streams are taken for so many times as fast as its random reads before it had one.
+    UNKNOWN_STREAM: f32 = times(16.0);
+    /// From one write to eight reads on, of some dozens.
+    WRITTEN_SHARE: f32 = number(0.125);
+    WRITTEN_OPS: f32 = number(64.0);
+    /// A leg that answers faster on average does not turn, whatever it says.
+    TURNING_NS_MIN: f32 = ns(1e6);
+
+    /// From so many times its prediction on an answer is slow. On a hard disk it is the time since
+    /// the answer before that counts, by the mean of that: a read may wait for others there, the
+    /// arm not.
+    SLOW_FLASH: f32 = times(2.0);
+    SLOW_TURNING: f32 = times(3.0);
+    /// An arm that is sorting what it has takes half of the time of a read by itself at least: the
+    /// read of a stream may have waited for the seek of another.
+    USUAL_SHARE: f32 = number(0.5);
+    /// A slow leg is well again with an answer below that: between the two it may be either, and a
+    /// disk that is eight times slower has a short way now and then.
+    WELL: f32 = times(1.5);
+    /// From so many times its prediction on a read is late, and from so long on: two is where flash
+    /// has answered nearly all, and a drive that sorts its queue takes its time for single ones.
+    LATE_FLASH: f32 = times(2.0);
+    LATE_FLASH_NS: f32 = ns(3e4);
+    LATE_TURNING: f32 = times(4.0);
+    LATE_TURNING_NS: f32 = ns(5e7);
+    /// Of a hard disk nothing may have been answered for so long, either.
+    LATE_SILENCE_NS: f32 = ns(5e7);
+    /// What a failed read counts as: slow, so that a leg that fails at once does not look fast.
+    FAILED_RATIO: f32 = times(8.0);
+    /// One answer teaches a curve no more than this, so that a stall does not look like a slow leg.
+    LEARNED_RATIO_MAX: f32 = times(4.0);
+    /// Nothing was answered for twice as long as a read takes: the next one takes that long, too.
+    SILENT: f32 = times(2.0);
+
+    /// Stalls are remembered by what they add to a read on average, over some hundred reads, up to
+    /// a tenth of its time, for 20 s: enough to prefer the calm one of two equal legs.
+    STALL_READS: f32 = number(512.0);
+    STALL_SHARE_MAX: f32 = number(0.1);
+    STALL_RATIO_MIN: f32 = times(12.0);
+    STALL_NS: f32 = ns(2e10);
+
+    /// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
+    FORGIVEN_READS: u32 = count(64);
+    /// A leg that is well and not chosen is read now and then: it may have become better. That
+    /// costs what it takes longer, a thousandth of the time, and is one of 4,000 reads for each
+    /// time that it takes as long again, so that no thousandth that takes longest shows it.
+    TRIAL_TIMES: f32 = number(1e3);
+    TRIAL_NS_MIN: f32 = ns(1e7);
+    TRIAL_READS: f32 = number(4e3);
+    /// What was learned of a leg that so many reads have passed over is old.
+    STALE_READS: u32 = count(64);
+
+    /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
+    /// times as long as on the idle leg; with four in flight at least. It has room up to half of
+    /// that.
+    SATURATED_GAIN: f32 = number(0.35);
+    SATURATED_TIMES: f32 = times(3.0);
+    SATURATED_READS: u32 = count(4);
+    ROOM_GAIN: f32 = number(0.35);
+    ROOM_TIMES: f32 = times(2.0);
+}
 /// In place of an index of a curve, where none is known.
 const NONE: u8 = u8::MAX;
-/// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a command
-/// takes it, and a hard disk 1 MiB in the time of half a seek.
-const LOAD_PER_BYTE_FLASH: f32 = 1.0 / 8192.0;
-const LOAD_PER_BYTE_TURNING: f32 = 1.0 / 1_048_576.0;
-
-/// What a leg is taken for that was never read: an ordinary disk, an ordinary SATA drive.
-const UNKNOWN_NS_TURNING: f32 = 12e6;
-const UNKNOWN_NS_FLASH: f32 = 1e5;
-/// A disk's streams are taken for so many times as fast as its random reads before it had one.
-const UNKNOWN_STREAM: f32 = 16.0;
-/// From one write to eight reads on, of some dozens.
-const WRITTEN_SHARE: f32 = 0.125;
-const WRITTEN_OPS: f32 = 64.0;
 /// What has become less than that is nothing: numbers that are too small to be normal take a
 /// processor a hundred times as long.
 const TINY: f32 = 1e-3;
-/// A leg that answers faster on average does not turn, whatever it says.
-const TURNING_NS_MIN: f32 = 1e6;
-
-/// From so many times its prediction on an answer is slow. On a hard disk it is the time since the
-/// answer before that counts, by the mean of that: a read may wait for others there, the arm not.
-const SLOW_FLASH: f32 = 2.0;
-const SLOW_TURNING: f32 = 3.0;
-/// An arm that is sorting what it has takes half of the time of a read by itself at least: the read
-/// of a stream may have waited for the seek of another.
-const USUAL_SHARE: f32 = 0.5;
-/// A slow leg is well again with an answer below that: between the two it may be either, and a disk
-/// that is eight times slower has a short way now and then.
-const WELL: f32 = 1.5;
-/// From so many times its prediction on a read is late, and from so long on: two is where flash has
-/// answered nearly all, and a drive that sorts its queue takes its time for single ones.
-const LATE_FLASH: (f32, f32) = (2.0, 3e4);
-const LATE_TURNING: (f32, f32) = (4.0, 5e7);
-/// Of a hard disk nothing may have been answered for so long, either.
-const LATE_SILENCE_NS: f32 = 5e7;
-/// What a failed read counts as: slow, so that a leg that fails at once does not look fast.
-const FAILED_RATIO: f32 = 8.0;
-/// One answer teaches a curve no more than this, so that a stall does not look like a slow leg.
-const LEARNED_RATIO_MAX: f32 = 4.0;
-/// Nothing was answered for twice as long as a read takes: the next one takes that long, too.
-const SILENT: f32 = 2.0;
-
-/// Stalls are remembered by what they add to a read on average, over some hundred reads, up to a
-/// fifth of its time, for 20 s: enough to prefer the calm one of two equal legs.
-const STALL_READS: f32 = 512.0;
-const STALL_SHARE_MAX: f32 = 0.1;
-const STALL_RATIO_MIN: f32 = 12.0;
-const STALL_NS: f32 = 2e10;
-
-/// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
-const FORGIVEN_READS: u32 = 64;
-/// A leg that is well and not chosen is read now and then: it may have become better. That costs
-/// what it takes longer, a thousandth of the time, and is one of 4,000 reads for each time that it
-/// takes as long again, so that no thousandth that takes longest shows it.
-const TRIAL_TIMES: f32 = 1e3;
-const TRIAL_NS_MIN: f32 = 1e7;
-const TRIAL_READS: f32 = 4e3;
-/// What was learned of a leg that so many reads have passed over is old.
-const STALE_READS: u32 = 64;
-
-/// A leg is saturated where 65 % of a further read would only wait, or where reads take three
-/// times as long as on the idle leg; with four in flight at least. It has room up to half of that.
-const SATURATED_GAIN: f32 = 0.35;
-const SATURATED_TIMES: f32 = 3.0;
-const SATURATED_READS: u32 = 4;
-const ROOM_GAIN: f32 = 0.35;
-const ROOM_TIMES: f32 = 2.0;
 
 /// A read that the leg has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,14 +156,14 @@ impl Forecast {
 
     /// Whether a further read would mostly wait.
     pub(super) fn is_saturated(&self) -> bool {
-        self.in_flight >= SATURATED_READS
-            && (self.known.gain() < SATURATED_GAIN || self.times() > SATURATED_TIMES)
+        self.in_flight >= SATURATED_READS.get()
+            && (self.known.gain() < SATURATED_GAIN.get() || self.times() > SATURATED_TIMES.get())
     }
 
     /// Whether it would not.
     pub(super) fn has_room(&self) -> bool {
         let is_idle_disk = self.in_flight == 0 && self.turns;
-        is_idle_disk || self.known.gain() > ROOM_GAIN && self.times() < ROOM_TIMES
+        is_idle_disk || self.known.gain() > ROOM_GAIN.get() && self.times() < ROOM_TIMES.get()
     }
 
     /// By how much it adds to the throughput of the leg, in reads per ns.
@@ -237,7 +247,12 @@ pub(super) struct Size(usize);
 
 impl Size {
     pub(super) fn of(bytes: u64) -> Self {
-        Self(SIZES_BELOW.iter().filter(|below| bytes > **below).count())
+        Self(
+            SIZES_BELOW
+                .iter()
+                .filter(|below| bytes > below.get())
+                .count(),
+        )
     }
 
     const fn curve(self, continues: bool) -> usize {
@@ -280,7 +295,7 @@ impl Leg {
     /// milliseconds, and longer the further apart they are, has an arm.
     fn infer_turning(&mut self) {
         self.turns = match self.arm.mean() {
-            Some(mean) if mean < TURNING_NS_MIN => false,
+            Some(mean) if mean < TURNING_NS_MIN.get() => false,
             Some(_) if self.arm.tells() == Some(true) => true,
             _ => self.says_turning,
         };
@@ -297,7 +312,7 @@ impl Leg {
 
     /// Whether the arm is moved by writes as well, which a drive does when it has time.
     pub(super) fn is_written(&self) -> bool {
-        self.writes > WRITTEN_SHARE
+        self.writes > WRITTEN_SHARE.get()
     }
 
     pub(super) const fn progress_at(&self) -> Instant {
@@ -338,9 +353,9 @@ impl Leg {
     /// What a read of so many bytes adds to the load.
     fn load_of(&self, bytes: u64) -> f32 {
         let per_byte = if self.turns {
-            LOAD_PER_BYTE_TURNING
+            LOAD_PER_BYTE_TURNING.get()
         } else {
-            LOAD_PER_BYTE_FLASH
+            LOAD_PER_BYTE_FLASH.get()
         };
         1.0 + bytes as f32 * per_byte
     }
@@ -370,11 +385,11 @@ impl Leg {
         }
     }
 
-    const fn unknown_ns(&self) -> f32 {
+    fn unknown_ns(&self) -> f32 {
         if self.turns {
-            UNKNOWN_NS_TURNING
+            UNKNOWN_NS_TURNING.get()
         } else {
-            UNKNOWN_NS_FLASH
+            UNKNOWN_NS_FLASH.get()
         }
     }
 
@@ -382,7 +397,7 @@ impl Leg {
     pub(super) fn slowness(&self, other: &Self, size: u64) -> f32 {
         let random = |leg: &Self| {
             let curve = leg.curves[curve_index(size, false)];
-            (curve.reads() >= SLOWNESS_READS).then(|| curve.idle())
+            (curve.reads() >= SLOWNESS_READS.get()).then(|| curve.idle())
         };
         let times = random(self).zip(random(other));
         times.map_or(1.0, |(own, others)| own / others)
@@ -428,11 +443,11 @@ impl Leg {
         let known = curve.point(self.load());
         let mut cost = known.time;
         if !self.turns && self.stall_ns > 0.0 {
-            cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX);
+            cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX.get());
         }
         if !is_idle {
             let silence = ns(now.saturating_since(self.progress_at));
-            cost = if silence > SILENT * cost {
+            cost = if silence > SILENT.get() * cost {
                 silence
             } else {
                 cost
@@ -441,7 +456,8 @@ impl Leg {
         let mut is_well = true;
         if heeds_health && self.is_slow() {
             // For the time that one read takes it is tried as if it were well.
-            is_well = is_idle && self.passed_over > FORGIVEN_READS && self.health.is_forgiven(now);
+            is_well =
+                is_idle && self.passed_over > FORGIVEN_READS.get() && self.health.is_forgiven(now);
             if !is_well {
                 cost *= self.health.factor();
             }
@@ -460,19 +476,19 @@ impl Leg {
 
     /// What stalls add to a read on average; it is forgotten by and by.
     fn stalls_ns(&self, now: Instant) -> f32 {
-        let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS;
+        let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS.get();
         self.stall_ns * (1.0 - age).max(0.0)
     }
 
     /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
-    pub(super) const fn is_slow(&self) -> bool {
+    pub(super) fn is_slow(&self) -> bool {
         !self.health.is_well()
     }
 
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
     /// another one is predicted to take `least`.
     pub(super) fn is_due(&self, now: Instant, cost: f32, least: f32) -> bool {
-        if self.in_flight > 0 || self.passed_over <= STALE_READS || self.is_slow() {
+        if self.in_flight > 0 || self.passed_over <= STALE_READS.get() || self.is_slow() {
             return false;
         }
         let more = cost - least;
@@ -480,9 +496,10 @@ impl Leg {
         let reads = if self.turns {
             0.0
         } else {
-            TRIAL_READS * more / least
+            TRIAL_READS.get() * more / least
         };
-        self.passed_over as f32 > reads && silence > TRIAL_NS_MIN.max(TRIAL_TIMES * more)
+        self.passed_over as f32 > reads
+            && silence > TRIAL_NS_MIN.get().max(TRIAL_TIMES.get() * more)
     }
 
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
@@ -495,7 +512,7 @@ impl Leg {
         let (cost, idle_cost) = if streams.is_known() {
             (streams.at(load), streams.idle())
         } else if self.turns {
-            let idle_cost = random_ns / UNKNOWN_STREAM;
+            let idle_cost = random_ns / UNKNOWN_STREAM.get();
             (idle_cost * load, idle_cost)
         } else {
             let cost = random.map_or(random_ns, |curve| curve.at(load));
@@ -517,7 +534,7 @@ impl Leg {
             load,
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
-            is_stale: self.passed_over > STALE_READS,
+            is_stale: self.passed_over > STALE_READS.get(),
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
         };
@@ -532,14 +549,18 @@ impl Leg {
     pub(super) fn late_after(&self, address: u64) -> Option<(f32, f32)> {
         let followed = &self.followed[place_of(address)];
         let is_it = followed.is_used && followed.address == address;
-        let (times, least_ns) = if self.turns { LATE_TURNING } else { LATE_FLASH };
+        let (times, least_ns) = if self.turns {
+            (LATE_TURNING.get(), LATE_TURNING_NS.get())
+        } else {
+            (LATE_FLASH.get(), LATE_FLASH_NS.get())
+        };
         let predicted_ns = followed.predicted_ns;
         (is_it && predicted_ns > 0.0).then(|| ((times * predicted_ns).max(least_ns), predicted_ns))
     }
 
     /// Whether the leg answers others meanwhile, and the read only waits for its turn.
     pub(super) fn is_busy(&self, now: Instant) -> bool {
-        self.turns && ns(now.saturating_since(self.progress_at)) < LATE_SILENCE_NS
+        self.turns && ns(now.saturating_since(self.progress_at)) < LATE_SILENCE_NS.get()
     }
 
     /// How long a read still takes that has taken `age_ns`.
@@ -550,10 +571,10 @@ impl Leg {
     /// An operation of any kind is handed to the leg.
     pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
         if !is_read {
-            self.writes += 1.0 / WRITTEN_OPS;
+            self.writes += 1.0 / WRITTEN_OPS.get();
         }
         if self.writes > 0.0 {
-            let writes = self.writes * (1.0 - 1.0 / WRITTEN_OPS);
+            let writes = self.writes * (1.0 - 1.0 / WRITTEN_OPS.get());
             self.writes = if writes < TINY { 0.0 } else { writes };
         }
         if self.in_flight == 0 {
@@ -585,7 +606,8 @@ impl Leg {
         let followed = *followed;
         self.last_answer_at = now;
         if !ok {
-            self.health.note_slow(now, followed.began, FAILED_RATIO);
+            self.health
+                .note_slow(now, followed.began, FAILED_RATIO.get());
             return;
         }
         let mut time_ns = ns(now.saturating_since(followed.began));
@@ -599,7 +621,7 @@ impl Leg {
                 // What is learned from a slow leg would become what it is known for.
                 return;
             }
-            time_ns = time_ns.min(LEARNED_RATIO_MAX * followed.predicted_ns);
+            time_ns = time_ns.min(LEARNED_RATIO_MAX.get() * followed.predicted_ns);
         }
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();
@@ -623,25 +645,29 @@ impl Leg {
             let gap = ns(now.saturating_since(self.progress_at));
             let index = usize::from(followed.curve) % SIZES;
             let random_ns = self.curve(index).map_or(0.0, |curve| curve.idle());
-            let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE);
-            (gap / usual, self.progress_at, SLOW_TURNING)
+            let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE.get());
+            (gap / usual, self.progress_at, SLOW_TURNING.get())
         } else {
-            (time_ns / followed.predicted_ns, followed.began, SLOW_FLASH)
+            (
+                time_ns / followed.predicted_ns,
+                followed.began,
+                SLOW_FLASH.get(),
+            )
         };
         if ratio >= slow {
             self.health.note_slow(now, began, ratio);
             return;
         }
-        if !self.health.is_well() && ratio > WELL {
+        if !self.health.is_well() && ratio > WELL.get() {
             return;
         }
         let stall = self.health.note_in_time();
-        let extra = stall.map_or(0.0, |ratio| (ratio - STALL_RATIO_MIN).max(0.0));
+        let extra = stall.map_or(0.0, |ratio| (ratio - STALL_RATIO_MIN.get()).max(0.0));
         if extra > 0.0 {
             self.stalled_at = now;
         }
         let stall_ns =
-            self.stall_ns + (extra * followed.predicted_ns - self.stall_ns) / STALL_READS;
+            self.stall_ns + (extra * followed.predicted_ns - self.stall_ns) / STALL_READS.get();
         self.stall_ns = if stall_ns < TINY { 0.0 } else { stall_ns };
     }
 }

@@ -2,19 +2,23 @@
 
 use heliostat_types::{Duration, Extent, Instant, LegId};
 
+use crate::constants::constants;
 use crate::stream_index::{StreamIndex, place_of};
 
-/// A stream stays on its leg for so long at least: at 64 MiB a seek in between costs a hard disk a
-/// twentieth of its time.
-pub(super) const RUN_BYTES_MIN: u64 = 64 << 20;
-/// From so many bytes on the arm is where the stream is, and the first read's seek is over.
-const CONTINUES_BYTES: u64 = 1 << 20;
+constants! { "streams":
+    /// A stream stays on its leg for so long at least: at 64 MiB a seek in between costs a hard
+    /// disk a twentieth of its time.
+    pub(super) RUN_BYTES_MIN: u64 = bytes(64 << 20);
+    /// From so many bytes on the arm is where the stream is, and the first read's seek is over.
+    CONTINUES_BYTES: u64 = bytes(1 << 20);
+    /// A stream that was not read for so long does not count: half a second is a pause of its
+    /// reader.
+    ACTIVE: Duration = time(Duration::from_ms(500));
+}
 /// Ends that are remembered until a read begins there. Those of random reads replace each other.
 const ENDS: usize = 256;
 /// Streams that are remembered: more than clients of a machine read at once.
 const STREAMS: usize = 32;
-/// A stream that was not read for so long does not count: half a second is a pause of its reader.
-const ACTIVE: Duration = Duration::from_ms(500);
 
 /// Reads that go on where the one before ended.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +34,7 @@ pub(super) struct Stream {
 impl Stream {
     /// Whether the arm of `leg` is where this stream is.
     pub(super) fn is_run_on(&self, leg: LegId) -> bool {
-        self.leg == leg && self.run_bytes >= CONTINUES_BYTES
+        self.leg == leg && self.run_bytes >= CONTINUES_BYTES.get()
     }
 }
 
@@ -79,14 +83,14 @@ impl Streams {
 
     /// How many streams were read of late.
     pub(super) fn active(&self, now: Instant) -> usize {
-        let is_active = |stream: &&Stream| now.saturating_since(stream.read_at) < ACTIVE;
+        let is_active = |stream: &&Stream| now.saturating_since(stream.read_at) < ACTIVE.get();
         self.streams.iter().filter(is_active).count()
     }
 
     /// Counts these by leg.
     pub(super) fn count(&self, now: Instant, by_leg: &mut [u32]) {
         for stream in &self.streams {
-            if now.saturating_since(stream.read_at) < ACTIVE {
+            if now.saturating_since(stream.read_at) < ACTIVE.get() {
                 by_leg[stream.leg.index()] += 1;
             }
         }

@@ -4,6 +4,7 @@ use heliostat_types::{Duration, Instant};
 
 use super::{Leg, SIZES, SIZES_BELOW};
 use crate::beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs};
+use crate::constants::Constant;
 
 fn time(ns: f32) -> FactValue {
     FactValue::Time(duration(ns))
@@ -54,7 +55,7 @@ impl Leg {
                 seen,
             };
             CurveBelief {
-                bytes_max: SIZES_BELOW.get(index % SIZES).copied(),
+                bytes_max: SIZES_BELOW.get(index % SIZES).map(Constant::get),
                 streams: index >= SIZES,
                 weight: curve.reads(),
                 points: curve.points().map(point).collect(),
