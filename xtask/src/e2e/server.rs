@@ -46,7 +46,9 @@ impl<'a> Server<'a> {
         let server = Self { process, room };
         // It listens before it has told all that there is to tell of a start.
         process::wait_until("the server to say so", START_TIME_MAX, || {
-            Ok(server.said()?.contains(&format!("serving {NAME} at ")))
+            let said = server.said()?;
+            let mut lines = said.lines();
+            Ok(lines.any(|line| line.contains("serving ") && line.contains(" at ")))
         })?;
         Ok(server)
     }
