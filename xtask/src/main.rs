@@ -48,6 +48,8 @@ usage: cargo xtask COMMAND
                        a read policy beside all others; docs/matrix.md has all options
   sim week [--of POLICY] [--arrays NAMES] [--days N] [--strict]
                        the same in a week of changing loads and faults
+  sim sweep [--constants NAMES] [--factors A,B] [--cells NAMES] [--seeds N] [--save DIR]
+                       how much depends on each number that the default policy goes by
   sim planted          whether each checker of the simulator finds a bug that is there for it
   test kernel [--keep] [FILTER...]
                        the Linux kernel's md judges, in a guest; test kernel --list
@@ -110,6 +112,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         }
         ["sim", "matrix", options @ ..] => sim::matrix(&root(), options)?,
         ["sim", "week", options @ ..] => sim::week(&root(), options)?,
+        ["sim", "sweep", options @ ..] => sim::sweep(&root(), options)?,
         ["sim", "smoke" | "soak" | "planted", ..] => sim::run(&root(), &arguments[1..])?,
         ["test", "kernel", "--list"] => kernel::list(),
         ["test", "kernel", "--shell"] => kernel::shell(&root(), None)?,

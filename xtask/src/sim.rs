@@ -1,6 +1,6 @@
 //! What the simulator is asked for: random scenarios, of its example `smoke`, and read policies
-//! beside each other, of the harness's examples `matrix` and `week`. All are built for release and
-//! know what the words mean. Here is only what a failure needs besides: the commit.
+//! beside each other, of the harness's examples `matrix`, `week` and `sweep`. All are built for
+//! release and know what the words mean. Here is only what a failure needs besides: the commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ const CI_SMOKE: [&str; 2] = ["smoke", "--doublecheck"];
 /// # Errors
 /// Where it does not build, a scenario fails, or a planted bug is missed.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
-    example(root, "heliostat-sim", "smoke", words)
+    example(root, &["-p", "heliostat-sim"], "smoke", words)
 }
 
 /// Judges a read policy beside all others: `words` are the command line behind `matrix`.
@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
 /// # Errors
 /// Where it does not build, a checker finds a bug, or a target is missed that was to be met.
 pub(crate) fn matrix(root: &Path, words: &[&str]) -> Result<()> {
-    example(root, "heliostat-bench", "matrix", words)
+    example(root, &["-p", "heliostat-bench"], "matrix", words)
 }
 
 /// Judges a read policy in a week of changing loads and faults: `words` are the command line behind
@@ -33,14 +33,26 @@ pub(crate) fn matrix(root: &Path, words: &[&str]) -> Result<()> {
 /// # Errors
 /// As [`matrix`].
 pub(crate) fn week(root: &Path, words: &[&str]) -> Result<()> {
-    example(root, "heliostat-bench", "week", words)
+    example(root, &["-p", "heliostat-bench"], "week", words)
 }
 
-fn example(root: &Path, package: &str, name: &str, words: &[&str]) -> Result<()> {
+/// Says how much depends on each number that the default policy goes by: `words` are the command
+/// line behind `sweep`.
+///
+/// # Errors
+/// Where it does not build, there is none of a name, or a checker finds a bug.
+pub(crate) fn sweep(root: &Path, words: &[&str]) -> Result<()> {
+    // A build of its own, in which these numbers can be others.
+    let package = ["-p", "heliostat-bench", "--features", "sweep"];
+    example(root, &package, "sweep", words)
+}
+
+fn example(root: &Path, package: &[&str], name: &str, words: &[&str]) -> Result<()> {
     let status = Command::new("cargo")
         .current_dir(root)
         .args(["run", "--locked", "--release", "--quiet"])
-        .args(["-p", package, "--example", name, "--"])
+        .args(package)
+        .args(["--example", name, "--"])
         .args(words)
         .status()
         .context("starting cargo")?;

@@ -13,6 +13,8 @@ mod measure;
 mod parts;
 mod report;
 mod summary;
+#[cfg(feature = "sweep")]
+mod sweep;
 mod targets;
 mod week;
 mod words;
@@ -30,6 +32,10 @@ pub use data::csv;
 pub use judge::Judged;
 pub use parts::Class;
 pub use report::write_matrix_report;
+#[cfg(feature = "sweep")]
+pub use sweep::{
+    Sweep, Swept, SweptConstant, constant_line, sweep_head, sweep_summary, write_sweep,
+};
 pub use targets::{Target, targets};
 pub use week::{JudgedWeek, Week, week_lines};
 pub use words::{cell_line, head_line, target_lines};

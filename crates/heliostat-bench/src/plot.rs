@@ -10,12 +10,14 @@ mod axis;
 mod canvas;
 mod cells;
 mod curve;
+mod factors;
 mod frame;
 mod panels;
 mod rows;
 
 pub use cells::{Surface, distribution, surface};
 pub use curve::curve;
+pub use factors::{FactorLines, factors};
 pub use panels::{Panel, PanelScale, panels};
 pub use rows::{LegScale, Pair, bars, paired_bars, pairs, per_leg, percentiles, shares};
 

@@ -92,32 +92,48 @@ pub fn run_all(
     runs: &[Run],
     threads: usize,
     progress: &(dyn Fn(Progress) + Sync),
-    mut each: impl FnMut(usize, Result<RunResult, RunError>) -> ControlFlow<()>,
+    each: impl FnMut(usize, Result<RunResult, RunError>) -> ControlFlow<()>,
+) {
+    let work = |index: usize, stop: &AtomicBool| {
+        progress(Progress::Began(index));
+        let passed = |share| progress(Progress::Passed(index, share));
+        let result = runs[index].run(|picker| picker, stop, passed)?;
+        progress(Progress::Ended(index));
+        Some(result)
+    };
+    in_order(runs.len(), threads, work, each);
+}
+
+/// Does `work` for each number below `count` on `threads` threads. `each` gets what comes of it by
+/// rising number, as soon as it is there; where it breaks, no more is begun, and `work` may end
+/// without a result.
+pub(crate) fn in_order<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize, &AtomicBool) -> Option<T> + Sync,
+    mut each: impl FnMut(usize, T) -> ControlFlow<()>,
 ) {
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
-    let work = |sender: mpsc::Sender<_>| {
+    let work_on = |sender: mpsc::Sender<_>| {
         while !stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(run) = runs.get(index) else {
+            if index >= count {
+                return;
+            }
+            let Some(result) = work(index, &stop) else {
                 return;
             };
-            progress(Progress::Began(index));
-            let passed = |share| progress(Progress::Passed(index, share));
-            let Some(result) = run.run(|picker| picker, &stop, passed) else {
-                return;
-            };
-            progress(Progress::Ended(index));
             if sender.send((index, result)).is_err() {
                 return;
             }
         }
     };
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, runs.len().max(1)) {
+        for _ in 0..threads.clamp(1, count.max(1)) {
             let sender = sender.clone();
-            scope.spawn(|| work(sender));
+            scope.spawn(|| work_on(sender));
         }
         drop(sender);
         let mut early = BTreeMap::new();

@@ -5,7 +5,9 @@
 //! can have another one for a while. Nothing else depends on the feature.
 
 #[cfg(feature = "sweep")]
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+#[cfg(feature = "sweep")]
+use std::collections::BTreeSet;
 
 use heliostat_types::Duration;
 
@@ -142,6 +144,11 @@ impl<T: OfSweep> Constant<T> {
     /// The number that this thread goes by.
     #[inline]
     pub(crate) fn get(&self) -> T {
+        READ.with_borrow_mut(|read| {
+            if let Some(read) = read {
+                read.insert(self.info.name);
+            }
+        });
         match OTHER.get() {
             Some((name, value)) if name == self.info.name => T::of_sweep(value),
             _ => self.value,
@@ -153,6 +160,17 @@ impl<T: OfSweep> Constant<T> {
 thread_local! {
     /// The constant that is another number on this thread, and that number.
     static OTHER: Cell<Option<(&'static str, f64)>> = const { Cell::new(None) };
+    /// The constants that were read on this thread, while somebody wants to know.
+    static READ: RefCell<Option<BTreeSet<&'static str>>> = const { RefCell::new(None) };
+}
+
+/// Does `run` on this thread, and says which constants it has read: it does the same whatever the
+/// others are.
+#[cfg(feature = "sweep")]
+pub fn constants_read<R>(run: impl FnOnce() -> R) -> (R, BTreeSet<&'static str>) {
+    READ.set(Some(BTreeSet::new()));
+    let result = run();
+    (result, READ.take().unwrap_or_default())
 }
 
 /// Does `run` on this thread with `value` in place of one constant.

@@ -36,9 +36,9 @@ pub use api::{
     ReadPlan, ReadPolicy, ReadRequest,
 };
 pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};
-#[cfg(feature = "sweep")]
-pub use constants::with_constant;
 pub use constants::{ConstantInfo, ConstantUnit, all_constants};
+#[cfg(feature = "sweep")]
+pub use constants::{constants_read, with_constant};
 pub use control::PolicyControl;
 pub use error::PolicyError;
 pub use listener::{Decision, Listen, Listener};

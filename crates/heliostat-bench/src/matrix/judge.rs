@@ -120,7 +120,7 @@ impl Judged {
 }
 
 impl Row {
-    fn new(cell: &Cell, measured: &Measured) -> Self {
+    pub(super) fn new(cell: &Cell, measured: &Measured) -> Self {
         let samples = &measured.samples;
         let first = &samples[0];
         let over = |value: &dyn Fn(&Sample) -> f64| median(samples.iter().map(value));

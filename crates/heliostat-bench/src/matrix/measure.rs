@@ -49,7 +49,7 @@ pub(super) struct Sample {
     /// What was done around a fault that came and went.
     pub(super) phases: Option<Phases>,
     /// How long was measured.
-    seconds: Duration,
+    pub(super) seconds: Duration,
 }
 
 /// What came of one job.
@@ -213,7 +213,7 @@ fn lengthen(cell: &Cell, planned: &mut [Planned], chosen: &[usize]) {
 }
 
 impl Sample {
-    fn of(cell: &Cell, scenario: &Scenario, result: &RunResult) -> Self {
+    pub(super) fn of(cell: &Cell, scenario: &Scenario, result: &RunResult) -> Self {
         let jobs = scenario.jobs.iter().zip(&result.jobs);
         let jobs = jobs.filter(|(job, _)| job.counts());
         let jobs = jobs.map(|(job, moved)| {

@@ -14,7 +14,7 @@ use crate::report::{Page, escaped, format, write_directory};
 
 /// What this page needs besides: it is as wide as the map, and cells have colours. Blue is better
 /// and orange worse, which everybody can tell apart; every cell says its number too.
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
 body { max-width: 84rem; }
 .map { overflow-x: auto; }
 .map table { border-collapse: separate; border-spacing: 2px; font-size: .8rem; margin: .6rem 0; }
@@ -197,7 +197,7 @@ const LEVELS: [(f64, &str, &str); 7] = [
     (0.0, "much-worse", "below 80"),
 ];
 
-fn level(ratio: f64) -> &'static str {
+pub(super) fn level(ratio: f64) -> &'static str {
     let found = LEVELS.iter().find(|(least, _, _)| ratio >= *least);
     found.map_or("much-worse", |(_, class, _)| class)
 }

@@ -96,7 +96,7 @@ mod with_sweep {
 
     use heliostat_types::Duration;
 
-    use super::super::{Constant, with_constant};
+    use super::super::{Constant, constants_read, with_constant};
     use super::constant;
 
     const BAND: Constant<f32> = Constant::<f32>::times("choice.BAND", 1.05);
@@ -114,6 +114,17 @@ mod with_sweep {
         assert_eq!(BAND.get(), 1.05);
         let time = with_constant(constant("streams.ACTIVE"), 7.0, || ACTIVE.get());
         assert_eq!(time, Duration::from_ns(7));
+    }
+
+    #[test]
+    fn what_is_read_is_told_to_whoever_asks() {
+        let (value, read) = constants_read(|| BAND.get());
+        assert_eq!(
+            (value, read.into_iter().collect()),
+            (1.05, vec!["choice.BAND"])
+        );
+        let (_, read) = constants_read(|| ());
+        assert!(read.is_empty());
     }
 
     #[test]
