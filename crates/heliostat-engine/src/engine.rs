@@ -557,7 +557,7 @@ impl Engine {
                 if self.observes.requests
                     && let Some(asked) = asked
                 {
-                    self.prefetch(turn, asked.extent, Some(&asked));
+                    self.prefetch(turn, Some(&asked));
                 }
             }
             RequestKind::Write {

@@ -414,15 +414,22 @@ impl Engine {
         self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
         self.legs.views[leg.index()].begin(new.kind, new.extent);
         if self.observes.dispatch && self.legs.in_sync.contains(leg) {
-            let op = OpView {
-                leg,
-                kind: new.kind,
-                extent: new.extent,
-            };
+            let op = self.op_view(leg, new.kind, new.extent);
             self.policy.on_dispatch(turn.now, &op);
         }
         self.legs.legs[leg.index()].queue.push(index);
         self.pump(turn.now, leg);
+    }
+
+    /// What a policy is told of an operation.
+    fn op_view(&self, leg: LegId, kind: OpKind, extent: Extent) -> OpView {
+        let array_offset = self.config.map.array_address(leg, extent.offset());
+        OpView {
+            leg,
+            kind,
+            extent,
+            array_offset: array_offset.unwrap_or(0),
+        }
     }
 
     /// Gives the device what it has room for.
@@ -506,11 +513,7 @@ impl Engine {
             }
         }
         if self.observes.complete && self.legs.in_sync.contains(op.leg) {
-            let view = OpView {
-                leg: op.leg,
-                kind: op.kind,
-                extent: op.extent,
-            };
+            let view = self.op_view(op.leg, op.kind, op.extent);
             self.policy
                 .on_complete(turn.now, &view, service_time, result.is_ok());
         }

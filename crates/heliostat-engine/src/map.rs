@@ -495,6 +495,17 @@ impl Map {
     }
 }
 
+impl heliostat_policy::Layout for Map {
+    fn chunk_bytes(&self) -> Option<u64> {
+        (!self.is_mirror()).then(|| self.chunk_bytes())
+    }
+
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        let address = self.address_on(leg, offset);
+        address.filter(|_| offset < self.size_bytes)
+    }
+}
+
 impl Striped {
     fn new(raid10: Raid10, legs: usize, leg_bytes: u64) -> Result<Self, LayoutError> {
         let copies = raid10.copies;

@@ -167,27 +167,24 @@ impl Engine {
         !self.waiting.is_empty() || self.alloc_refused
     }
 
-    /// A client has asked for `extent`, or a leg has read it: what the policy expects next is read.
-    pub(crate) fn prefetch(
-        &mut self,
-        turn: &Turn<'_>,
-        extent: Extent,
-        asked: Option<&ReadRequest>,
-    ) {
+    /// A client has asked for something, or a leg has read ahead: what the policy expects next is
+    /// read.
+    pub(crate) fn prefetch(&mut self, turn: &Turn<'_>, asked: Option<&ReadRequest>) {
         let used = self.prefetched.bytes;
         let room_bytes = if self.is_memory_wanted() {
             0
         } else {
             self.prefetched.max_bytes.saturating_sub(used)
         };
-        let first = self.config.map.first_part(extent);
-        let candidates = self.config.map.holders(extent.offset());
-        let candidates = self.legs.readable(candidates, LegSet::EMPTY);
-        self.see_legs(first, candidates);
+        let map = &self.config.map;
+        self.candidates.clear();
+        for leg in self.legs.readable(map.all(), LegSet::EMPTY) {
+            self.candidates.push(self.legs.views[leg.index()]);
+        }
         let mut planned = std::mem::take(&mut self.prefetched.planned);
         planned.clear();
         let (policy, views) = (&mut self.policy, &self.candidates);
-        policy.prefetch(turn.now, asked, views, room_bytes, &mut planned);
+        policy.prefetch(turn.now, asked, views, map, room_bytes, &mut planned);
         for plan in &planned {
             self.prefetch_all(turn, plan);
         }
@@ -394,7 +391,7 @@ impl Engine {
             self.forget_run(index);
         }
         if self.observes.requests {
-            self.prefetch(turn, extent, None);
+            self.prefetch(turn, None);
         }
     }
 

@@ -28,7 +28,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use heliostat_policy::{
-    ArrayInfo, Decision, LegView, Listen, Listener, OpView, PolicySpec, Prefetch, ReadPlan,
+    ArrayInfo, Decision, Layout, LegView, Listen, Listener, OpView, PolicySpec, Prefetch, ReadPlan,
     ReadPolicy, ReadRequest, all_policies,
 };
 use heliostat_types::{
@@ -138,6 +138,20 @@ trait Watch {
 
 /// Nothing.
 struct Unwatched;
+
+/// All bytes at the same place of every leg.
+#[derive(Debug)]
+struct Mirror;
+
+impl Layout for Mirror {
+    fn chunk_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn address_on(&self, _: LegId, offset: u64) -> Option<u64> {
+        Some(offset)
+    }
+}
 
 impl Watch for Unwatched {}
 
@@ -282,6 +296,7 @@ impl Driver {
             leg: black_box(leg),
             kind: OpKind::Read,
             extent,
+            array_offset: extent.offset(),
         };
         if observes.dispatch {
             self.policy.on_dispatch(self.now, &op);
@@ -294,8 +309,14 @@ impl Driver {
             self.prefetch.clear();
             let (legs, prefetch) = (&self.legs, &mut self.prefetch);
             let room_bytes = 64 << 20;
-            self.policy
-                .prefetch(self.now, Some(&request), legs, room_bytes, prefetch);
+            self.policy.prefetch(
+                self.now,
+                Some(&request),
+                legs,
+                &Mirror,
+                room_bytes,
+                prefetch,
+            );
         }
         let service_time = Duration::from_us(if leg.index() < 2 { 4_000 } else { 100 });
         self.now += service_time;

@@ -72,6 +72,8 @@ pub struct OpView {
     pub kind: OpKind,
     /// To which bytes of the leg.
     pub extent: Extent,
+    /// Where these begin in the array; 0 where nobody knows.
+    pub array_offset: u64,
 }
 
 /// Which operations a policy wants to be told of. What it does not ask for costs nothing.
@@ -214,6 +216,17 @@ pub struct Belief {
     pub delays_writes: bool,
 }
 
+/// Where the bytes of an array lie on its legs.
+pub trait Layout: Debug {
+    /// How long chunks are, each of which lies as a whole on some legs; `None` where all bytes lie
+    /// at the same place of every leg.
+    fn chunk_bytes(&self) -> Option<u64>;
+
+    /// Where the byte at `offset` of the array lies on a leg; `None` where the leg does not hold
+    /// it, or the array ends before.
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64>;
+}
+
 /// A read policy.
 pub trait ReadPolicy: Debug + Send {
     /// The name people call it by.
@@ -299,13 +312,15 @@ pub trait ReadPolicy: Debug + Send {
     /// A client has asked for `request`, which may span chunks, and was served or will be, by a leg
     /// or by what was prefetched; or there is none, and a leg has read what was prefetched. What is
     /// to be read before it is wanted goes into `prefetch`; it is empty, and there is memory for
-    /// `room_bytes`. `legs` are those that hold the first bytes of the request, or of what was
-    /// read. Called once for each of both, where [`ReadPolicy::observes`] asks for it.
+    /// `room_bytes`. `legs` are all that may be read, by rising index; what they hold, and where,
+    /// says `layout` and not their address. Called once for each of both, where
+    /// [`ReadPolicy::observes`] asks for it.
     fn prefetch(
         &mut self,
         _now: Instant,
         _request: Option<&ReadRequest>,
         _legs: &[LegView],
+        _layout: &dyn Layout,
         _room_bytes: u64,
         _prefetch: &mut Vec<Prefetch>,
     ) {

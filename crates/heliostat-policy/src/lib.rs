@@ -32,7 +32,7 @@ mod tunable;
 mod testing;
 
 pub use api::{
-    Belief, Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
+    Belief, Late, LateRead, Layout, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
     ReadPlan, ReadPolicy, ReadRequest,
 };
 pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};

@@ -6,7 +6,8 @@ use std::fmt;
 use heliostat_types::{Duration, Instant, LegId, Prng};
 
 use crate::api::{
-    Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
+    Belief, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy,
+    ReadRequest,
 };
 use crate::beliefs::{LegBeliefs, Weight};
 use crate::spec::PolicySpec;
@@ -158,11 +159,12 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        layout: &dyn Layout,
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
         self.inner
-            .prefetch(now, request, legs, room_bytes, prefetch);
+            .prefetch(now, request, legs, layout, room_bytes, prefetch);
         if !prefetch.is_empty() && self.listen.is_on() {
             self.listen.on_prefetch(now, prefetch);
         }

@@ -5,23 +5,28 @@
 //! costs little. All stretches of a round take equally long, so that a slower leg reads less; each
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, nothing is
 //! read ahead: there are enough reads for all legs, and on disks each stream has one leg for
-//! itself, its *home*, with as few others as may be. Beside random reads streams leave flash to
-//! them as far as there is another leg for streams.
+//! itself, its *home*, with as few others as may be; a few streams have some disks each. In a
+//! RAID10 a stretch is one of the leg, so that it leaves out what others hold, and homes read
+//! ahead. Beside random reads streams leave flash to them as far as there is another leg for
+//! streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
 
 mod at_random;
 mod homes;
+mod plan;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
-use crate::api::{LegView, OpView, Prefetch, ReadRequest};
+use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
+use plan::{Helper, Helpers, Lane, Plan};
 
 /// Streams that are known at a time: more than clients of a machine read at once.
 const STREAMS_MAX: usize = INDEXED_MAX;
@@ -63,6 +68,9 @@ constants! { "read_ahead":
     RATE_FLASH: f32 = number(0.5);
     /// Legs that are slower than the fastest by more than this do not help a stream.
     SLOWER_TIMES: f32 = times(8.0);
+    /// A leg is written where that is one of eight operations, of some dozens.
+    WRITTEN_SHARE: f32 = number(0.125);
+    WRITTEN_WEIGHT: f32 = number(1.0 / 64.0);
     /// What was measured last counts for a fifth: it is a mean of megabytes already.
     LEARNED_SHARE: f32 = number(0.2);
     /// Reads that are shorter say nothing of how fast a leg reads in sequence.
@@ -92,19 +100,28 @@ struct Stream {
     last: Instant,
     /// When somebody last changed what it is to read next.
     written: Option<Instant>,
-    /// The leg that reads all of it; in a RAID10 one of each group of legs.
+    /// The legs that read all of it; in a RAID10 one of each group of legs.
     homes: LegSet,
     /// What legs are to read, in order, and were not asked for yet.
     stretches: Vec<Stretch>,
+    /// In a RAID10, the stretches that legs are to go on with,
+    lanes: Vec<Lane>,
+    /// and what is not read ahead although something behind it is.
+    skipped: VecDeque<Extent>,
 }
 
-/// What a leg is to read at one place.
+/// What a leg is to read at one place; in a RAID10 as much of that as lies in one chunk.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     leg: LegId,
+    /// In the array,
     extent: Extent,
+    /// and where that begins on the leg.
+    address: u64,
     /// How many were planned before.
     number: u64,
+    /// The leg has to get there.
+    begins: bool,
 }
 
 impl Stream {
@@ -124,8 +141,40 @@ impl Stream {
         distance == 0 || distance <= TOLERANCE_BYTES.get() && self.is_read(now)
     }
 
+    /// How much of it is read ahead, or is to be.
     fn ahead_bytes(&self) -> u64 {
-        self.planned - self.next
+        let skipped = self.skipped.iter().map(|extent| {
+            let begins = extent.offset().max(self.next);
+            extent.end().saturating_sub(begins)
+        });
+        (self.planned - self.next).saturating_sub(skipped.sum())
+    }
+
+    /// How much of that legs were asked for.
+    fn asked_bytes(&self) -> u64 {
+        let begins = |stretch: &Stretch| stretch.extent.offset().max(self.next);
+        let stretches = self.stretches.iter();
+        let unasked = stretches.map(|stretch| stretch.extent.end().saturating_sub(begins(stretch)));
+        self.ahead_bytes().saturating_sub(unasked.sum())
+    }
+
+    /// It is read on to `end`, or was.
+    fn goes_on(&mut self, end: u64) {
+        self.next = self.next.max(end);
+        self.planned = self.planned.max(self.next);
+        while let Some(first) = self.skipped.front()
+            && first.end() <= self.next
+        {
+            self.skipped.pop_front();
+        }
+    }
+
+    /// Nothing is to be read ahead of it any more.
+    fn forget_plan(&mut self) {
+        self.planned = self.next;
+        self.stretches.clear();
+        self.lanes.clear();
+        self.skipped.clear();
     }
 }
 
@@ -169,6 +218,10 @@ struct Pace {
     end: u64,
     /// and when that was.
     ended: Instant,
+    /// Of the operations of late, which share changed something,
+    writes: f32,
+    /// and when it was handed the last of these.
+    written: Instant,
 }
 
 impl Pace {
@@ -229,6 +282,20 @@ impl Pace {
         }
     }
 
+    /// It is handed an operation of any kind.
+    fn note_kind(&mut self, now: Instant, is_write: bool) {
+        let share = f32::from(u8::from(is_write));
+        self.writes += WRITTEN_WEIGHT.get() * (share - self.writes);
+        if is_write {
+            self.written = now;
+        }
+    }
+
+    /// Whether it has to write as well.
+    fn is_written(&self, now: Instant) -> bool {
+        self.writes > WRITTEN_SHARE.get() && is_of_late(now, self.written)
+    }
+
     /// It has answered a read of any kind.
     fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
         let own = service_time.min(now.saturating_since(self.answered));
@@ -278,8 +345,8 @@ pub(crate) enum StreamWay {
     None,
     /// Like everything else.
     Any,
-    /// To the leg that reads all of its stream.
-    Home(LegId),
+    /// To one of the legs that read its stream.
+    Homes(LegSet),
     /// Out of the way of those who read at random.
     Aside,
 }
@@ -318,8 +385,10 @@ impl ReadAhead {
 
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
+        let pace = &mut self.paces[op.leg.index()];
+        pace.note_kind(now, op.kind.is_mutating());
         if op.kind.is_mutating() {
-            self.note_write(now, op.extent);
+            self.note_write(now, Extent::new(op.array_offset, op.extent.len()));
         }
         if op.kind != OpKind::Read {
             return;
@@ -371,6 +440,7 @@ impl ReadAhead {
         now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        layout: &dyn Layout,
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
@@ -388,30 +458,25 @@ impl ReadAhead {
                 .filter(|stream| stream.is_confirmed(now))
         };
         let count = active().count();
-        let held_bytes = active().map(Stream::ahead_bytes).sum::<u64>();
+        let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
-        // Of chunks that lie on other legs each, many legs read one stream anyway, and each arm
-        // has to leave it after every chunk.
-        let is_chunked = request.is_some_and(|request| {
-            let offset = request.extent.offset();
-            legs.iter().any(|view| view.address != offset)
-        });
-        if !is_chunked {
+        let offset = request.map_or(0, |request| request.extent.offset());
+        let holds = |view: &&LegView| layout.address_on(view.leg, offset).is_some();
+        let all: LegSet = legs.iter().filter(holds).map(|view| view.leg).collect();
+        let is_chunked = layout.chunk_bytes().is_some();
+        if is_chunked {
+            if only.is_some() {
+                self.share_out_group(&helpers.holding(layout, offset), all);
+            }
+            helpers.leave(self.left);
+        } else {
+            helpers.leave_slow();
             self.share_out(&mut helpers, count);
         }
-        let is_alone = count < helpers.iter().flatten().count();
         if let Some(at) = only {
-            let mut those = helpers.iter().flatten();
-            let has_home = if is_chunked {
-                those.all(|helper| helper.turns) && !self.is_beside_random()
-            } else {
-                those.any(|helper| helper.turns)
-            };
-            let home = (has_home && !is_alone).then(|| self.home_of(now, at, &helpers));
-            self.give_home(at, legs, home.flatten());
-        }
-        if is_chunked {
-            return;
+            let holders = helpers.holding(layout, offset);
+            let homes = self.homes_of(now, at, &holders, is_chunked, count);
+            self.give_homes(at, all, homes);
         }
         let mut oldest = [u64::MAX; LEGS_MAX];
         let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
@@ -426,6 +491,8 @@ impl ReadAhead {
             }
             let mut plan = Plan {
                 stream,
+                count,
+                layout,
                 room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
                 free_bytes,
                 planned: &mut self.stretches_planned,
@@ -433,9 +500,7 @@ impl ReadAhead {
                 helpers,
                 prefetch,
             };
-            if is_alone {
-                plan.stripe();
-            }
+            plan.stripe();
             plan.ask();
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
@@ -463,18 +528,15 @@ impl ReadAhead {
         if let Some(at) = self.near(now, extent.offset()) {
             let stream = &mut self.streams[at];
             self.parts.remove(part_of(stream.next), at);
-            self.parts
-                .insert(part_of(stream.next.max(extent.end())), at);
-            stream.next = stream.next.max(extent.end());
+            stream.goes_on(extent.end());
+            self.parts.insert(part_of(stream.next), at);
             if !is_of_late(now, stream.last) {
                 // What was read ahead of it may have been given back, and who reads at random comes
                 // by where it ended, too.
-                stream.planned = stream.next;
-                stream.stretches.clear();
+                stream.forget_plan();
                 stream.run_bytes = 0;
             }
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
-            stream.planned = stream.planned.max(stream.next);
             stream.last = now;
             return Some(at);
         }
@@ -492,6 +554,8 @@ impl ReadAhead {
             written: None,
             homes: LegSet::EMPTY,
             stretches: Vec::new(),
+            lanes: Vec::new(),
+            skipped: VecDeque::new(),
         };
         let part = part_of(new.next);
         let at = if self.streams.len() < STREAMS_MAX {
@@ -520,11 +584,14 @@ impl ReadAhead {
         if !stream.is_confirmed(now) {
             return StreamWay::Any;
         }
-        let mut legs = legs.iter().map(|view| view.leg);
-        match legs.find(|leg| stream.homes.contains(*leg)) {
-            Some(home) => StreamWay::Home(home),
-            None if self.is_beside_random() => StreamWay::Aside,
-            None => StreamWay::Any,
+        let legs = legs.iter().map(|view| view.leg);
+        let homes: LegSet = legs.filter(|leg| stream.homes.contains(*leg)).collect();
+        if !homes.is_empty() {
+            StreamWay::Homes(homes)
+        } else if self.is_beside_random() {
+            StreamWay::Aside
+        } else {
+            StreamWay::Any
         }
     }
 
@@ -548,9 +615,9 @@ impl ReadAhead {
         self.at_random.waiting() > 0.0
     }
 
-    /// The legs that are fast enough to help a stream, in the order of `legs`.
-    fn helpers(&mut self, now: Instant, legs: &[LegView]) -> [Option<Helper>; LEGS_MAX] {
-        let mut helpers = [None; LEGS_MAX];
+    /// What each of `legs` could do for a stream, in their order.
+    fn helpers(&mut self, now: Instant, legs: &[LegView]) -> Helpers {
+        let mut helpers = Helpers::NONE;
         let mut best = 0.0;
         for view in legs {
             let pace = &mut self.paces[view.leg.index()];
@@ -561,188 +628,30 @@ impl ReadAhead {
                 best = f32::max(best, pace.rate);
             }
         }
-        for (helper, view) in helpers.iter_mut().zip(legs) {
+        for view in legs {
             let pace = &self.paces[view.leg.index()];
             let rate = pace.believed_rate(now, view.rotational, best);
             best = best.max(rate);
-            *helper = Some(Helper {
+            helpers.push(Helper {
                 leg: view.leg,
                 rate,
                 best_rate: pace.best_rate,
                 way_ns: pace.way_ns(view.rotational),
                 stands: pace.sent,
+                left_bytes: 0,
+                number: 0,
                 sent: pace.sent,
                 has_begun: pace.end > pace.sought && pace.end <= pace.sent,
                 is_idle: pace.in_flight == 0,
                 turns: view.rotational,
+                is_written: pace.is_written(now),
                 asked_bytes: view.read_bytes_in_flight,
                 queued_bytes: view
                     .read_bytes_in_flight
                     .saturating_add(view.write_bytes_in_flight),
             });
         }
-        helpers.map(|helper| helper.filter(|helper| helper.rate * SLOWER_TIMES.get() >= best))
-    }
-}
-
-/// A leg that can read ahead of a stream.
-#[derive(Clone, Copy, Debug)]
-struct Helper {
-    leg: LegId,
-    /// In bytes per ns.
-    rate: f32,
-    /// With reads of all kinds; 0: not known.
-    best_rate: f32,
-    way_ns: f32,
-    /// Where it stands when it has done what it is to do,
-    stands: u64,
-    /// and what it was handed of that.
-    sent: u64,
-    /// Whether it has ended a read of the last stretch that it was handed something of.
-    has_begun: bool,
-    is_idle: bool,
-    turns: bool,
-    asked_bytes: u64,
-    /// What it has to do before a new stretch.
-    queued_bytes: u64,
-}
-
-/// What one stream is to have read ahead of it.
-struct Plan<'a> {
-    stream: &'a mut Stream,
-    room_bytes: u64,
-    /// Memory that nothing is in yet.
-    free_bytes: u64,
-    /// Of all streams.
-    planned: &'a mut u64,
-    /// The stretch that each leg is to begin first.
-    oldest: [u64; LEGS_MAX],
-    helpers: [Option<Helper>; LEGS_MAX],
-    prefetch: &'a mut Vec<Prefetch>,
-}
-
-impl Plan<'_> {
-    fn helpers(&self) -> impl Iterator<Item = &Helper> {
-        self.helpers.iter().flatten()
-    }
-
-    /// How far is read ahead at most, of what there would be.
-    fn window(&self, bytes: u64) -> u64 {
-        bytes.min(self.room_bytes).min(self.stream.run_bytes / 2)
-    }
-
-    /// For how long each leg reads at one place, as far as there is memory.
-    fn stretch_ns(&self) -> f32 {
-        let way_ns = self.helpers().map(|helper| helper.way_ns);
-        let way_ns = way_ns.fold(0.0, f32::max);
-        let rate = self.helpers().map(|helper| helper.rate).sum::<f32>();
-        (STRETCH_TIMES.get() * way_ns).min(self.room_bytes as f32 / (WINDOW.get() * rate))
-    }
-
-    /// All legs of the group read it, a stretch each.
-    fn stripe(&mut self) {
-        let stretch_ns = self.stretch_ns();
-        let stretch_of = |helper: &Helper| {
-            let bytes = whole(stretch_ns * helper.rate);
-            bytes
-                .max(RUN_BYTES.get())
-                .min(STRETCH_BYTES_MAX.get())
-                .next_multiple_of(RUN_BYTES.get())
-        };
-        let stretches = self.helpers().map(stretch_of);
-        let (sum, count) = stretches.fold((0, 0), |(sum, count), bytes| {
-            (sum + bytes.max(ASKED_BYTES.get()), count + 1)
-        });
-        let window = self.window(whole(WINDOW.get() * sum as f32));
-        // While it may not be read far ahead, each leg gets less.
-        let share = (window / (count + 1)).max(RUN_BYTES.get());
-        for stretch in &self.stream.stretches {
-            let mut helpers = self.helpers.iter_mut().flatten();
-            if let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) {
-                helper.queued_bytes = helper.queued_bytes.saturating_add(stretch.extent.len());
-                helper.stands = stretch.extent.end();
-            }
-        }
-        let last = u64::MAX - STRETCH_BYTES_MAX.get();
-        while self.stream.ahead_bytes() < window && self.stream.planned < last {
-            let from = self.stream.planned;
-            let ends = |helper: &Helper, len: u64| {
-                let way_ns = if helper.stands == from {
-                    0.0
-                } else {
-                    helper.way_ns
-                };
-                way_ns + helper.queued_bytes.saturating_add(len) as f32 / helper.rate
-            };
-            let mut first: Option<(f32, &mut Helper, u64)> = None;
-            for helper in self.helpers.iter_mut().flatten() {
-                let len = stretch_of(helper)
-                    .min(share)
-                    .next_multiple_of(RUN_BYTES.get());
-                let end = ends(helper, len);
-                if first.as_ref().is_none_or(|(before, ..)| end < *before) {
-                    first = Some((end, helper, len));
-                }
-            }
-            let Some((_, helper, len)) = first else {
-                return;
-            };
-            helper.queued_bytes = helper.queued_bytes.saturating_add(len);
-            helper.stands = from + len;
-            self.stream.stretches.push(Stretch {
-                leg: helper.leg,
-                extent: Extent::new(from, len),
-                number: *self.planned,
-            });
-            *self.planned += 1;
-            self.stream.planned = from + len;
-        }
-    }
-
-    /// Asks each leg for some of its stretches.
-    fn ask(&mut self) {
-        let next = self.stream.next;
-        let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
-        let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
-        self.stream.stretches.retain_mut(|stretch| {
-            let end = stretch.extent.end();
-            let mut from = stretch.extent.offset().max(next.min(end));
-            let mut helpers = helpers.iter_mut().flatten();
-            let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) else {
-                // It has left, or is slow now. Who wants the bytes reads them elsewhere.
-                return false;
-            };
-            let is_first = stretch.number <= oldest[stretch.leg.index()];
-            while from < end && helper.may_have(from, is_first) {
-                let len = RUN_BYTES.get().min(end - from);
-                if len > *free_bytes {
-                    break;
-                }
-                *free_bytes -= len;
-                prefetch.push(Prefetch {
-                    leg: stretch.leg,
-                    extent: Extent::new(from, len),
-                });
-                helper.has_begun &= helper.sent == from;
-                from += len;
-                helper.sent = from;
-                helper.is_idle = false;
-                helper.asked_bytes = helper.asked_bytes.saturating_add(len);
-            }
-            stretch.extent = Extent::new(from, end - from);
-            from < end
-        });
-    }
-}
-
-impl Helper {
-    /// Whether it can be asked to read from there now. A disk is handed one read of a stretch, and
-    /// more when it has ended that: of several it would begin with whichever comes by first, and
-    /// come back for the others. Streams take turns.
-    fn may_have(&self, from: u64, is_first: bool) -> bool {
-        let is_next = self.has_begun && self.sent == from;
-        let is_in_order = is_next || self.is_idle && is_first;
-        self.asked_bytes < ASKED_BYTES.get() && (is_in_order || !self.turns)
+        helpers
     }
 }
 

@@ -5,7 +5,7 @@ mod every_policy;
 
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, RandomStream, StreamId};
 
-use crate::api::{LegView, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::api::{Layout, LegView, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::spec::{ArrayInfo, PolicySpec};
 
 /// A policy and the legs that it is shown. All legs are idle flash at first.
@@ -132,6 +132,21 @@ pub(crate) fn op(leg: usize, kind: OpKind, offset_bytes: u64, len_bytes: u64) ->
         leg: LegId::new(leg),
         kind,
         extent: Extent::new(offset_bytes, len_bytes),
+        array_offset: offset_bytes,
+    }
+}
+
+/// All bytes at the same place of every leg.
+#[derive(Debug)]
+pub(crate) struct Mirror;
+
+impl Layout for Mirror {
+    fn chunk_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn address_on(&self, _: LegId, offset: u64) -> Option<u64> {
+        Some(offset)
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use heliostat_engine::Map;
 use heliostat_policy::{
-    Late, LateRead, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch, ReadPlan,
-    ReadPolicy, ReadRequest,
+    Late, LateRead, Layout, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
+    ReadPlan, ReadPolicy, ReadRequest,
 };
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
@@ -110,13 +110,14 @@ impl ReadPolicy for Checked {
         now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        layout: &dyn Layout,
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
         assert!(prefetch.is_empty(), "what was planned before is done");
         assert!(!legs.is_empty(), "a policy is shown a leg");
         self.policy
-            .prefetch(now, request, legs, room_bytes, prefetch);
+            .prefetch(now, request, legs, layout, room_bytes, prefetch);
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
@@ -373,6 +374,7 @@ impl ReadPolicy for Prefetching {
         _now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        _layout: &dyn Layout,
         _room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
@@ -416,6 +418,7 @@ impl ReadPolicy for Eager {
         _now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        _layout: &dyn Layout,
         _room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {

@@ -20,7 +20,8 @@ mod tests;
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet, OpKind, Prng};
 
 use crate::api::{
-    Belief, Late, LateRead, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
+    Belief, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy,
+    ReadRequest,
 };
 use crate::beliefs::LegBeliefs;
 use crate::constants::ConstantInfo;
@@ -220,7 +221,7 @@ impl ReadPolicy for Adaptive {
             &mut self.forecasts,
         );
         let place = match stream_way {
-            StreamWay::Home(home) => choice.pinned(home),
+            StreamWay::Homes(homes) => choice.pinned(homes),
             StreamWay::Aside => choice.place_aside(&self.ahead),
             StreamWay::None | StreamWay::Any => None,
         };
@@ -290,10 +291,12 @@ impl ReadPolicy for Adaptive {
         now: Instant,
         request: Option<&ReadRequest>,
         legs: &[LegView],
+        layout: &dyn Layout,
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
-        self.ahead.plan(now, request, legs, room_bytes, prefetch);
+        self.ahead
+            .plan(now, request, legs, layout, room_bytes, prefetch);
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

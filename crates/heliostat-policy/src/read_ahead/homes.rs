@@ -1,11 +1,10 @@
 //! Which legs read which stream, where there are as many streams as legs or more.
 
-use heliostat_types::{Instant, LEGS_MAX, LegId};
+use heliostat_types::{Instant, LegId, LegSet};
 
-use crate::api::LegView;
 use crate::constants::constants;
 
-use super::{Helper, ReadAhead, Stream, whole};
+use super::{Helper, Helpers, ReadAhead, whole};
 
 constants! { "homes":
     /// Where disks together read half as fast as flash ever did, all streams are theirs beside
@@ -20,24 +19,21 @@ impl ReadAhead {
     /// Beside random reads, disks are shared out: an arm that reads both goes to and fro, and does
     /// a fraction of either. Random reads have as many as they are of all who wait, one at least
     /// and not all, and those do not help streams. Where there is flash, random reads go there.
-    pub(super) fn share_out(&mut self, helpers: &mut [Option<Helper>; LEGS_MAX], streams: usize) {
-        let all = || helpers.iter().flatten();
-        let waiting = self.at_random.waiting();
+    pub(super) fn share_out(&mut self, helpers: &mut Helpers, streams: usize) {
+        let all = || helpers.iter();
+        if all().any(|helper| !helper.turns) {
+            return self.share_out_flash(helpers, streams);
+        }
         let count = all().count();
-        let is_known = |helper: &Helper| helper.turns && helper.best_rate > 0.0;
-        let is_shared = waiting > 0.0 && count > 1 && all().all(is_known);
-        let wanted = count as f32 * waiting / (waiting + streams as f32);
+        let is_known = |helper: &Helper| helper.best_rate > 0.0;
+        let is_shared = self.is_beside_random() && count > 1 && all().all(is_known);
         let by_rate = |a: &&Helper, b: &&Helper| a.best_rate.total_cmp(&b.best_rate);
         let mut left = self.left;
         let have = all().filter(|helper| left.contains(helper.leg)).count();
-        let is_near = (wanted - have as f32).abs() <= DISKS_MORE.get();
-        let enough = if !is_shared {
-            0
-        } else if is_near && (1..count).contains(&have) {
-            have
+        let enough = if is_shared {
+            self.legs_for_random(count, have, streams)
         } else {
-            let disks = usize::try_from(whole(wanted.round())).unwrap_or(count);
-            disks.clamp(1, count - 1)
+            0
         };
         for _ in have..enough {
             let others = all().filter(|helper| !left.contains(helper.leg));
@@ -52,36 +48,128 @@ impl ReadAhead {
             }
         }
         self.left = left;
-        for helper in helpers {
-            *helper = helper.filter(|helper| !left.contains(helper.leg));
+        helpers.leave(left);
+    }
+
+    /// How many of so many legs are left to random reads, where `have` were: as many as they are of
+    /// all who wait, one at least and not all.
+    fn legs_for_random(&self, count: usize, have: usize, streams: usize) -> usize {
+        let waiting = self.at_random.waiting();
+        let wanted = count as f32 * waiting / (waiting + streams as f32);
+        let is_near = (wanted - have as f32).abs() <= DISKS_MORE.get();
+        if is_near && (1..count).contains(&have) {
+            have
+        } else {
+            let legs = usize::try_from(whole(wanted.round())).unwrap_or(count);
+            legs.clamp(1, count - 1)
         }
     }
 
-    /// Of all legs that could read the stream at `at`, this one is to, or any.
-    pub(super) fn give_home(&mut self, at: usize, legs: &[LegView], home: Option<LegId>) {
-        let homes = &mut self.streams[at].homes;
-        for view in legs {
-            homes.remove(view.leg);
-        }
-        if let Some(home) = home {
-            homes.insert(home);
+    /// In a RAID10, of each group of disks that hold the same chunks one is left to random reads.
+    pub(super) fn share_out_group(&mut self, holders: &Helpers, holding: LegSet) {
+        let was = self.left;
+        self.left = was.difference(holding);
+        let all_turn = holders.iter().all(|helper| helper.turns);
+        if all_turn && holders.count() > 1 && self.is_beside_random() {
+            let rate = |helper: &Helper| {
+                let is_own = was.contains(helper.leg);
+                helper.rate * if is_own { DISKS_MORE.get() } else { 1.0 }
+            };
+            let by_rate = |one: &&Helper, other: &&Helper| rate(one).total_cmp(&rate(other));
+            let slowest = holders.iter().min_by(by_rate);
+            let slowest = slowest.map(|helper| helper.leg);
+            self.left = self.left.union(slowest.into_iter().collect());
         }
     }
 
-    /// The leg among the helpers that is to read the stream at `at`.
-    pub(super) fn home_of(
+    /// Beside random reads, streams that are fewer than legs have legs of their own where there is
+    /// flash: the slower ones, and the others are left to random reads. Disks leave them all flash.
+    fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
+        let count = helpers.count();
+        let flash = helpers.iter().filter(|helper| !helper.turns);
+        let flash: LegSet = flash.map(|helper| helper.leg).collect();
+        let was = self.left;
+        self.left = LegSet::EMPTY;
+        if !self.is_beside_random() || streams >= count {
+            return;
+        }
+        let flash_count = flash.iter().count();
+        if flash_count < count {
+            self.left = flash;
+            return helpers.leave(flash);
+        }
+        let have = was.intersection(flash).iter().count();
+        let enough = self.legs_for_random(count, have, streams);
+        let mut all: Vec<&Helper> = helpers.iter().collect();
+        all.sort_by(|one, other| {
+            let order = was.contains(other.leg).cmp(&was.contains(one.leg));
+            order.then(other.rate.total_cmp(&one.rate))
+        });
+        let left: LegSet = all.iter().take(enough).map(|helper| helper.leg).collect();
+        self.left = left;
+        helpers.leave(left);
+    }
+
+    /// Of all legs that could read the stream at `at`, these are to, or any.
+    pub(super) fn give_homes(&mut self, at: usize, legs: LegSet, homes: LegSet) {
+        let others = self.streams[at].homes.difference(legs);
+        self.streams[at].homes = others.union(homes);
+    }
+
+    /// The legs that are to read the stream at `at`, of the helpers, which all hold it; none where
+    /// any is to. There are so many streams.
+    pub(super) fn homes_of(
         &self,
         now: Instant,
         at: usize,
-        helpers: &[Option<Helper>; LEGS_MAX],
-    ) -> Option<LegId> {
-        let company = |helper: &Helper| {
-            let streams = self.streams.iter().enumerate();
-            let others = streams.filter(|(other, stream)| *other != at && stream.is_confirmed(now));
-            let is_there = |stream: &Stream| stream.homes.contains(helper.leg);
-            others.filter(|(_, stream)| is_there(stream)).count()
+        helpers: &Helpers,
+        is_chunked: bool,
+        count: usize,
+    ) -> LegSet {
+        let turning = helpers.iter().filter(|helper| helper.turns).count();
+        let all = helpers.count();
+        let has_one = if is_chunked {
+            turning == all
+        } else {
+            turning > 0 || !self.left.is_empty()
         };
-        let helpers = || helpers.iter().flatten();
+        if has_one && count >= all {
+            return self.home_of(now, at, helpers).into_iter().collect();
+        }
+        if !self.left.is_empty() && !is_chunked {
+            return helpers.legs();
+        }
+        if is_chunked || turning < all {
+            return LegSet::EMPTY;
+        }
+        let size = disks_each(all, count);
+        if size == all {
+            return LegSet::EMPTY;
+        }
+        let mut homes = LegSet::EMPTY;
+        let mut others = *helpers;
+        while homes.iter().count() < size
+            && let Some(home) = self.home_of(now, at, &others)
+        {
+            homes.insert(home);
+            others.leave(homes);
+        }
+        homes
+    }
+
+    /// How many other streams are read by a leg.
+    fn company(&self, now: Instant, at: usize, leg: LegId) -> usize {
+        let streams = self.streams.iter().enumerate();
+        let others = streams.filter(|(other, stream)| *other != at && stream.is_confirmed(now));
+        others
+            .filter(|(_, stream)| stream.homes.contains(leg))
+            .count()
+    }
+
+    /// The leg among the helpers that is to read the stream at `at`.
+    fn home_of(&self, now: Instant, at: usize, helpers: &Helpers) -> Option<LegId> {
+        let company = |helper: &Helper| self.company(now, at, helper.leg);
+        let helpers = || helpers.iter();
         let disks = helpers().filter(|helper| helper.turns);
         let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
         let is_left = |helper: &Helper| {
@@ -97,11 +185,23 @@ impl ReadAhead {
         let best = helpers().filter(|helper| !is_left(helper));
         let best = best.min_by(is_better)?;
         let homes = self.streams[at].homes;
-        let own = helpers().find(|helper| homes.contains(helper.leg));
+        let own = helpers().filter(|helper| homes.contains(helper.leg));
+        let own = own.min_by_key(|helper| company(helper));
         match own {
             // Three streams beside two are no reason to move, four are one.
             Some(own) if !is_left(own) && company(best) >= company(own) => Some(own.leg),
             _ => Some(best.leg),
         }
+    }
+}
+
+/// How many disks read a stream, where there are more disks than streams: all of them together, or
+/// more than that by no more than half. A disk that is shared by two goes to and fro.
+const fn disks_each(disks: usize, streams: usize) -> usize {
+    let shared = disks.div_ceil(streams);
+    if 2 * streams * shared <= 3 * disks {
+        shared
+    } else {
+        disks / streams
     }
 }

@@ -1,11 +1,12 @@
-use std::collections::BTreeMap;
+mod chunks;
+mod shares;
 
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};
 
 use super::at_random::AtRandom;
 use super::{ASKED_BYTES, ReadAhead, StreamWay};
-use crate::api::{LegView, OpView, Prefetch, ReadRequest};
-use crate::testing::idle_view;
+use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
+use crate::testing::{Mirror, idle_view};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -15,9 +16,13 @@ const ROOM: u64 = 64 * MIB;
 struct Rig {
     ahead: ReadAhead,
     legs: Vec<LegView>,
+    layout: Box<dyn Layout>,
+    room_bytes: u64,
     now: Instant,
     /// Leg and extent of what was prefetched and is in flight, in order.
     sent: Vec<(usize, Extent)>,
+    /// All that was prefetched.
+    asked: Vec<Extent>,
 }
 
 impl Rig {
@@ -29,8 +34,11 @@ impl Rig {
         Self {
             ahead: ReadAhead::new(),
             legs,
+            layout: Box::new(Mirror),
+            room_bytes: ROOM,
             now: Instant::from_ns(1_000_000_000),
             sent: Vec::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -40,20 +48,29 @@ impl Rig {
             stream: StreamId(0),
             extent,
         });
-        for view in &mut self.legs {
-            view.address = asked.map_or(0, |extent| extent.offset());
-        }
         let mut planned: Vec<Prefetch> = Vec::new();
-        let legs = &self.legs;
+        let (request, legs) = (request.as_ref(), &self.legs);
+        let (layout, room_bytes) = (&*self.layout, self.room_bytes);
         self.ahead
-            .plan(self.now, request.as_ref(), legs, ROOM, &mut planned);
+            .plan(self.now, request, legs, layout, room_bytes, &mut planned);
         for plan in planned {
             let leg = plan.leg.index();
             self.legs[leg].reads_in_flight += 1;
             self.legs[leg].read_bytes_in_flight += plan.extent.len();
-            let op = op(leg, plan.extent);
+            let op = self.on_leg(leg, plan.extent);
             self.ahead.on_dispatch(self.now, &op, None);
             self.sent.push((leg, plan.extent));
+            self.asked.push(plan.extent);
+        }
+    }
+
+    /// A read of the array as its leg has it.
+    fn on_leg(&self, leg: usize, extent: Extent) -> OpView {
+        let address = self.layout.address_on(LegId::new(leg), extent.offset());
+        let address = address.expect("who holds it is asked");
+        OpView {
+            extent: Extent::new(address, extent.len()),
+            ..op(leg, extent)
         }
     }
 
@@ -75,7 +92,8 @@ impl Rig {
         let (_, extent) = self.sent.remove(at);
         self.legs[leg].reads_in_flight -= 1;
         self.legs[leg].read_bytes_in_flight -= extent.len();
-        self.ahead.on_complete(self.now, &op(leg, extent), after);
+        let op = self.on_leg(leg, extent);
+        self.ahead.on_complete(self.now, &op, after);
         self.plan(None);
     }
 
@@ -101,8 +119,11 @@ impl Rig {
         }
     }
 
+    /// Where a read there is to go, among the legs that hold it.
     fn way(&self, offset: u64) -> StreamWay {
-        self.ahead.way(self.now, offset, &self.legs)
+        let holds = |view: &&LegView| self.layout.address_on(view.leg, offset).is_some();
+        let holders: Vec<LegView> = self.legs.iter().filter(holds).copied().collect();
+        self.ahead.way(self.now, offset, &holders)
     }
 
     fn sent_to(&self, leg: usize) -> Vec<u64> {
@@ -120,6 +141,7 @@ fn op(leg: usize, extent: Extent) -> OpView {
         leg: LegId::new(leg),
         kind: OpKind::Read,
         extent,
+        array_offset: extent.offset(),
     }
 }
 
@@ -170,7 +192,7 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
     }
     let way = |offset| rig.ahead.way(rig.now, offset, &rig.legs);
     assert_ne!(way(4 * MIB), way(1004 * MIB));
-    assert!(matches!(way(4 * MIB), StreamWay::Home(_)));
+    assert!(matches!(way(4 * MIB), StreamWay::Homes(_)));
     let before = rig.bytes();
     rig.read_on(4 * MIB, 4 * MIB);
     rig.read_on(1004 * MIB, 4 * MIB);
@@ -194,7 +216,7 @@ fn streams_on_flash(disks: usize, flash_us: u64, random: u64) -> usize {
         rig.pass(random, Duration::from_ms(20));
     }
     let ways = (0..6).map(|stream| rig.way(stream * 1000 * MIB + 8 * MIB));
-    let flash = StreamWay::Home(LegId::new(disks));
+    let flash = StreamWay::Homes([LegId::new(disks)].into_iter().collect());
     ways.filter(|way| *way == flash).count()
 }
 
@@ -205,64 +227,6 @@ fn beside_random_reads_flash_has_one_stream_or_none() {
     assert_eq!(streams_on_flash(1, 260, 4), 1);
     assert_eq!(streams_on_flash(2, 260, 4), 0, "two disks do half of it");
     assert_eq!(streams_on_flash(2, 100, 4), 1, "not half of that");
-}
-
-/// The legs that hold a read of a RAID10 whose chunks of 512 KiB lie on two legs each, in turns.
-fn holders(rig: &Rig, offset: u64) -> Vec<LegView> {
-    let groups = u64::try_from(rig.legs.len()).unwrap() / 2;
-    let chunk = offset / (512 * KIB);
-    let group = usize::try_from(chunk % groups).unwrap();
-    let mut legs = rig.legs[group * 2..][..2].to_vec();
-    for view in &mut legs {
-        view.address = chunk / groups * 512 * KIB + offset % (512 * KIB);
-    }
-    legs
-}
-
-/// Where reads of two streams go by the group of legs and the stream, on two groups of two disks
-/// and one of a disk and flash, while so many random reads wait.
-fn ways_in_a_raid10(random: u64) -> BTreeMap<(usize, u64), Vec<StreamWay>> {
-    let mut rig = Rig::new(&[true, true, true, true, true, false]);
-    let mut planned = Vec::new();
-    let mut ways = BTreeMap::new();
-    for step in 0..64 {
-        for stream in 0..2 {
-            let extent = Extent::new(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
-            let request = ReadRequest {
-                client: ClientId(0),
-                stream: StreamId(0),
-                extent,
-            };
-            let legs = holders(&rig, extent.offset());
-            let of_group: &mut Vec<_> = ways.entry((legs[0].leg.index(), stream)).or_default();
-            if step >= 32 {
-                of_group.push(rig.ahead.way(rig.now, extent.offset(), &legs));
-            }
-            rig.ahead
-                .plan(rig.now, Some(&request), &legs, ROOM, &mut planned);
-        }
-        rig.pass(random, Duration::from_ms(40));
-    }
-    assert!(planned.is_empty(), "{planned:?}");
-    ways
-}
-
-#[test]
-fn in_a_raid10_a_stream_has_a_home_in_each_group_of_disks() {
-    let ways = ways_in_a_raid10(0);
-    for group in [0, 2] {
-        let homes = [0, 1].map(|stream| &ways[&(group, stream)]);
-        assert_ne!(homes[0][0], homes[1][0]);
-        for home in homes {
-            assert!(matches!(home[0], StreamWay::Home(_)));
-            assert!(home.iter().all(|way| *way == home[0]), "{home:?}");
-        }
-    }
-    assert!(ways[&(4, 0)].iter().all(|way| *way == StreamWay::Any));
-    // Beside random reads arms go to and fro anyway.
-    let ways = ways_in_a_raid10(4);
-    let mut ways = ways.values().flatten();
-    assert!(ways.all(|way| *way == StreamWay::Aside));
 }
 
 #[test]
@@ -377,7 +341,7 @@ fn who_writes_where_he_reads_has_nothing_read_ahead() {
         };
         rig.ahead.on_dispatch(rig.now, &op, None);
     };
-    let mut rig = Rig::new(&[true, true]);
+    let mut rig = Rig::new(&[false, false]);
     for step in 0..100 {
         rig.read(2 * step * MIB, MIB);
         write(&mut rig, (2 * step + 1) * MIB);

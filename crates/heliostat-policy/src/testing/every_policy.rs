@@ -11,7 +11,7 @@ use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::beliefs::{FactValue, LegBeliefs, Weight};
 use crate::registry::all_policies;
 use crate::spec::{ArrayInfo, PolicySpec};
-use crate::testing::idle_view;
+use crate::testing::{Mirror, idle_view};
 use crate::tunable::{Tunable, TunableKind};
 
 /// Something that happens to a policy.
@@ -91,7 +91,12 @@ fn any_op() -> impl Strategy<Value = OpView> {
         1 => Just(OpKind::Flush),
         1 => Just(OpKind::Trim),
     ];
-    (any_leg(), kind, any_extent()).prop_map(|(leg, kind, extent)| OpView { leg, kind, extent })
+    (any_leg(), kind, any_extent()).prop_map(|(leg, kind, extent)| OpView {
+        leg,
+        kind,
+        extent,
+        array_offset: extent.offset(),
+    })
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -237,7 +242,7 @@ fn check_prefetch(
     for request in [Some(request), None] {
         let room_bytes = request.map_or(8 << 20, |request| request.extent.len());
         let mut prefetch = Vec::new();
-        policy.prefetch(now, request, legs, room_bytes, &mut prefetch);
+        policy.prefetch(now, request, legs, &Mirror, room_bytes, &mut prefetch);
         let total: u64 = prefetch.iter().map(|plan| plan.extent.len()).sum();
         prop_assert!(total <= room_bytes);
         prop_assert!(prefetch.iter().all(|plan| candidates.contains(plan.leg)));

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use heliostat_types::{Extent, Instant, LEGS_MAX, LegId, LegSet};
+use heliostat_types::{Extent, Instant, LEGS_MAX, LegSet};
 
 use super::Settings;
 use super::leg::{Forecast, Leg, Size};
@@ -195,13 +195,17 @@ impl<'a> Choice<'a> {
         0..self.forecasts.len()
     }
 
-    /// The place of the leg that reads the stream, unless it is slow now.
-    pub(super) fn pinned(&self, leg: LegId) -> Option<usize> {
+    /// The place of the best of the legs that read the stream, unless they are slow now.
+    pub(super) fn pinned(&self, legs: LegSet) -> Option<usize> {
         if !self.settings.locality {
             return None;
         }
-        let place = self.places().find(|at| self.views[*at].leg == leg)?;
-        self.forecasts[place].is_well.then(|| self.by(HOME, place))
+        let is_home =
+            |at: &usize| legs.contains(self.views[*at].leg) && self.forecasts[*at].is_well;
+        let cost = |at: &usize| self.forecasts[*at].cost;
+        let best = self.places().filter(is_home);
+        let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)));
+        best.map(|place| self.by(HOME, place))
     }
 
     /// What has decided for this place.

@@ -4,6 +4,7 @@ use heliostat_types::{ClientId, Duration, Extent, StreamId};
 
 use super::{KIB, MIB, Rig};
 use crate::api::ReadRequest;
+use crate::testing::Mirror;
 
 impl Rig {
     /// A client asks for this; says which leg has it.
@@ -19,7 +20,7 @@ impl Rig {
         let (now, legs) = (self.bench.now, &self.bench.legs);
         self.bench
             .policy
-            .prefetch(now, Some(&request), legs, 0, &mut ahead);
+            .prefetch(now, Some(&request), legs, &Mirror, 0, &mut ahead);
         leg
     }
 

@@ -1,0 +1,428 @@
+//! What one stream is to have read ahead of it, and by which leg.
+
+use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
+
+use crate::api::{Layout, Prefetch};
+
+use super::{
+    ASKED_BYTES, RUN_BYTES, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch,
+    WINDOW, whole,
+};
+
+/// A leg that can read ahead of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Helper {
+    pub(super) leg: LegId,
+    /// In bytes per ns.
+    pub(super) rate: f32,
+    /// With reads of all kinds; 0: not known.
+    pub(super) best_rate: f32,
+    pub(super) way_ns: f32,
+    /// Where it stands when it has done what it is to do,
+    pub(super) stands: u64,
+    /// how much more of its last stretch it is to read then,
+    pub(super) left_bytes: u64,
+    /// and which one that is.
+    pub(super) number: u64,
+    /// Where it stands when it has done what it was handed.
+    pub(super) sent: u64,
+    /// Whether it has ended a read of the last stretch that it was handed something of.
+    pub(super) has_begun: bool,
+    pub(super) is_idle: bool,
+    pub(super) turns: bool,
+    pub(super) is_written: bool,
+    pub(super) asked_bytes: u64,
+    /// What it has to do before a new stretch.
+    pub(super) queued_bytes: u64,
+}
+
+/// Legs that can read ahead, by rising index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Helpers {
+    all: [Option<Helper>; LEGS_MAX],
+    len: usize,
+}
+
+impl Helpers {
+    pub(super) const NONE: Self = Self {
+        all: [None; LEGS_MAX],
+        len: 0,
+    };
+
+    pub(super) fn push(&mut self, helper: Helper) {
+        self.all[self.len] = Some(helper);
+        self.len += 1;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Helper> + Clone {
+        self.all[..self.len].iter().flatten()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Helper> {
+        self.all[..self.len].iter_mut().flatten()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    pub(super) fn legs(&self) -> LegSet {
+        self.iter().map(|helper| helper.leg).collect()
+    }
+
+    pub(super) fn leave(&mut self, legs: LegSet) {
+        for helper in &mut self.all[..self.len] {
+            *helper = helper.filter(|helper| !legs.contains(helper.leg));
+        }
+    }
+
+    /// Without those that are too slow to help the others.
+    pub(super) fn leave_slow(&mut self) {
+        let best = best_of(self.iter());
+        let slow = self.iter().filter(|helper| helper.is_too_slow(best));
+        self.leave(slow.map(|helper| helper.leg).collect());
+    }
+
+    /// Of those that hold the byte at `offset`, those that are fast enough.
+    pub(super) fn holding(&self, layout: &dyn Layout, offset: u64) -> Self {
+        let mut holders = *self;
+        let others = self.iter().map(|helper| helper.leg);
+        let others = others.filter(|leg| layout.address_on(*leg, offset).is_none());
+        holders.leave(others.collect());
+        holders.leave_slow();
+        holders
+    }
+}
+
+fn best_of<'a>(helpers: impl Iterator<Item = &'a Helper>) -> f32 {
+    helpers.map(|helper| helper.rate).fold(0.0, f32::max)
+}
+
+impl Helper {
+    fn is_too_slow(&self, best: f32) -> bool {
+        self.rate * SLOWER_TIMES.get() < best
+    }
+
+    /// How much it reads at one place.
+    fn stretch_bytes(&self, stretch_ns: f32) -> u64 {
+        let bytes = whole(stretch_ns * self.rate);
+        let bytes = bytes.max(RUN_BYTES.get()).min(STRETCH_BYTES_MAX.get());
+        bytes.next_multiple_of(RUN_BYTES.get())
+    }
+
+    /// When it would have done as much, from `address` on.
+    fn end_ns(&self, address: u64, bytes: u64) -> f32 {
+        let way_ns = if self.stands == address {
+            0.0
+        } else {
+            self.way_ns
+        };
+        way_ns + self.queued_bytes.saturating_add(bytes) as f32 / self.rate
+    }
+
+    /// Whether it can be asked to read from there now. A disk is handed one read of a stretch, and
+    /// more when it has ended that: of several it would begin with whichever comes by first, and
+    /// come back for the others. Streams take turns.
+    fn may_have(&self, address: u64, is_first: bool, begins: bool) -> bool {
+        let is_next = self.has_begun && self.sent == address && (is_first || !begins);
+        let is_in_order = is_next || self.is_idle && is_first;
+        self.asked_bytes < ASKED_BYTES.get() && (is_in_order || !self.turns)
+    }
+}
+
+/// Where a leg is in a stretch of one stream, whose chunks it is given one by one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    leg: LegId,
+    stands: u64,
+    left_bytes: u64,
+    number: u64,
+}
+
+/// What one stream is to have read ahead of it.
+pub(super) struct Plan<'a> {
+    pub(super) stream: &'a mut Stream,
+    /// Of all streams.
+    pub(super) count: usize,
+    pub(super) layout: &'a dyn Layout,
+    pub(super) room_bytes: u64,
+    /// Memory that nothing is in yet.
+    pub(super) free_bytes: u64,
+    /// Of all streams.
+    pub(super) planned: &'a mut u64,
+    /// The stretch that each leg is to begin first.
+    pub(super) oldest: [u64; LEGS_MAX],
+    pub(super) helpers: Helpers,
+    pub(super) prefetch: &'a mut Vec<Prefetch>,
+}
+
+impl Plan<'_> {
+    /// The legs that read the stream. In a RAID10 its homes are one of each group of legs that hold
+    /// the same chunks.
+    fn helping(&self) -> impl Iterator<Item = &Helper> + Clone {
+        let homes = self.stream.homes;
+        let all = homes.is_empty() || self.layout.chunk_bytes().is_some();
+        let helpers = self.helpers.iter();
+        helpers.filter(move |helper| all || homes.contains(helper.leg))
+    }
+
+    /// Whether several legs share the stream, of those that all hold it.
+    fn is_shared(&self) -> bool {
+        let homes = self.stream.homes;
+        let is_written = |helper: &Helper| helper.turns && helper.is_written;
+        if self.helping().any(is_written) {
+            false
+        } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
+            self.count < self.helpers.count()
+        } else {
+            homes.iter().count() > 1
+        }
+    }
+
+    /// Who is to read the byte at `offset` ahead, with its place on them; `None` where nobody holds
+    /// it.
+    ///
+    /// With fewer streams than legs these share them. With more there are enough reads for all, but
+    /// disks of a RAID10 would have to leave each stream after every chunk: what one of them has of
+    /// it is read in long stretches. Where legs hold a chunk at different places that is who has it
+    /// first: the first copies are one stripe over all legs.
+    fn readers(&self, offset: u64) -> Option<Vec<(&Helper, u64)>> {
+        let mut readers: Vec<(&Helper, u64)> = Vec::with_capacity(LEGS_MAX);
+        readers.extend(self.helping().filter_map(|helper| {
+            let address = self.layout.address_on(helper.leg, offset)?;
+            Some((helper, address))
+        }));
+        let best = best_of(readers.iter().map(|(helper, _)| *helper));
+        readers.retain(|(helper, _)| !helper.is_too_slow(best));
+        let first = readers.iter().map(|reader| reader.1).min()?;
+        let are_disks = readers.iter().all(|(helper, _)| helper.turns);
+        let is_group = readers.iter().all(|reader| reader.1 == first);
+        let is_crowded = self.count >= readers.len();
+        if are_disks && is_crowded && self.layout.chunk_bytes().is_some() {
+            let homes = self.stream.homes;
+            readers.retain(|(helper, address)| {
+                if is_group {
+                    homes.contains(helper.leg)
+                } else {
+                    *address == first
+                }
+            });
+        } else if !self.is_shared() {
+            readers.clear();
+        } else if !is_group {
+            readers.retain(|reader| reader.1 == first);
+        }
+        Some(readers)
+    }
+
+    /// How fast the stream can be read ahead, in bytes per ns, and by how many legs; `None` where
+    /// nobody is to. In a RAID10 it is as fast as those who hold some of its chunks read these.
+    fn rate(&self) -> Option<(f32, usize)> {
+        let Some(chunk_bytes) = self.layout.chunk_bytes() else {
+            let rate = self.helping().map(|helper| helper.rate).sum();
+            return self.is_shared().then(|| (rate, self.helping().count()));
+        };
+        let mut sets: [(LegSet, f32, f32); LEGS_MAX] = [(LegSet::EMPTY, 0.0, 0.0); LEGS_MAX];
+        let mut read = 0.0;
+        // After as many chunks as there are legs it is the turn of the same ones again.
+        for chunk in 0..self.helpers.count() as u64 {
+            let offset = self.stream.planned.saturating_add(chunk * chunk_bytes);
+            let readers = self.readers(offset).unwrap_or_default();
+            let legs: LegSet = readers.iter().map(|(helper, _)| helper.leg).collect();
+            let known = sets.iter_mut().find(|set| set.0 == legs || set.1 == 0.0);
+            if let Some(set) = known.filter(|_| !legs.is_empty()) {
+                let rate = readers.iter().map(|(helper, _)| helper.rate).sum();
+                *set = (legs, set.1 + 1.0, rate);
+                read += 1.0;
+            }
+        }
+        let seen = sets.iter().filter(|set| set.1 > 0.0);
+        let rates = seen.clone().map(|(_, count, rate)| rate * read / count);
+        let legs = seen.fold(LegSet::EMPTY, |legs, set| legs.union(set.0));
+        Some((rates.reduce(f32::min)?, legs.iter().count()))
+    }
+
+    /// How far is read ahead at most, of what there would be.
+    fn window(&self, bytes: u64) -> u64 {
+        bytes.min(self.room_bytes).min(self.stream.run_bytes / 2)
+    }
+
+    /// For how long each leg reads at one place, as far as there is memory.
+    fn stretch_ns(&self, rate: f32) -> f32 {
+        let way_ns = self.helping().map(|helper| helper.way_ns);
+        let way_ns = way_ns.fold(0.0, f32::max);
+        (STRETCH_TIMES.get() * way_ns).min(self.room_bytes as f32 / (WINDOW.get() * rate))
+    }
+
+    /// Legs read it, a stretch each.
+    pub(super) fn stripe(&mut self) {
+        let Some((rate, legs)) = self.rate() else {
+            return;
+        };
+        let legs = legs as u64;
+        let stretch_ns = self.stretch_ns(rate);
+        let round = if self.layout.chunk_bytes().is_some() {
+            whole(stretch_ns * rate).max(legs * ASKED_BYTES.get())
+        } else {
+            let stretches = self.helping();
+            let stretches = stretches.map(|helper| helper.stretch_bytes(stretch_ns));
+            stretches.map(|bytes| bytes.max(ASKED_BYTES.get())).sum()
+        };
+        let window = self.window(whole(WINDOW.get() * round as f32));
+        // While it may not be read far ahead, each leg gets less.
+        let share = (window / (legs + 1)).max(RUN_BYTES.get());
+        self.take_up();
+        let last = u64::MAX - STRETCH_BYTES_MAX.get();
+        let span = window.saturating_mul(self.helpers.count() as u64);
+        let span = self.stream.next.saturating_add(span);
+        while self.stream.ahead_bytes() < window && self.stream.planned < last.min(span) {
+            if !self.plan_next(stretch_ns, share) {
+                break;
+            }
+        }
+        self.put_down();
+    }
+
+    /// Legs will have done what is planned of the stream, before anything else of it.
+    fn take_up(&mut self) {
+        for stretch in &self.stream.stretches {
+            let mut helpers = self.helpers.iter_mut();
+            if let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) {
+                helper.queued_bytes = helper.queued_bytes.saturating_add(stretch.extent.len());
+                helper.stands = stretch.address + stretch.extent.len();
+            }
+        }
+        for lane in self.stream.lanes.drain(..) {
+            let mut helpers = self.helpers.iter_mut();
+            if let Some(helper) = helpers.find(|helper| helper.leg == lane.leg) {
+                helper.stands = lane.stands;
+                helper.left_bytes = lane.left_bytes;
+                helper.number = lane.number;
+            }
+        }
+    }
+
+    /// Which legs have some of a stretch left is remembered with the stream.
+    fn put_down(&mut self) {
+        for helper in self.helpers.iter_mut() {
+            if helper.left_bytes > 0 {
+                self.stream.lanes.push(Lane {
+                    leg: helper.leg,
+                    stands: helper.stands,
+                    left_bytes: helper.left_bytes,
+                    number: helper.number,
+                });
+                helper.left_bytes = 0;
+            }
+        }
+    }
+
+    /// Plans who reads what comes next; `false` where the stream ends.
+    fn plan_next(&mut self, stretch_ns: f32, share: u64) -> bool {
+        let from = self.stream.planned;
+        let Some(readers) = self.readers(from) else {
+            return false;
+        };
+        let chunk = self.layout.chunk_bytes();
+        let chunk_end = chunk.map_or(u64::MAX, |bytes| (from / bytes + 1) * bytes);
+        let bytes_of = |helper: &Helper| {
+            let bytes = helper.stretch_bytes(stretch_ns).min(share);
+            bytes.next_multiple_of(RUN_BYTES.get())
+        };
+        let goes_on = |reader: &&(&Helper, u64)| {
+            let (helper, address) = **reader;
+            helper.left_bytes > 0 && helper.stands == address
+        };
+        let end_ns = |reader: &&(&Helper, u64)| {
+            let (helper, address) = **reader;
+            helper.end_ns(address, bytes_of(helper))
+        };
+        let soonest =
+            |one: &&(&Helper, u64), other: &&(&Helper, u64)| end_ns(one).total_cmp(&end_ns(other));
+        let reader = readers.iter().find(goes_on);
+        let reader = reader.or_else(|| readers.iter().min_by(soonest));
+        let Some(&(&(mut helper), address)) = reader else {
+            let skipped = Extent::from_range(from, chunk_end);
+            self.stream.skipped.push_back(skipped);
+            self.stream.planned = chunk_end;
+            return true;
+        };
+        let begins = helper.left_bytes == 0 || helper.stands != address;
+        if begins {
+            helper.left_bytes = bytes_of(&helper);
+            helper.number = *self.planned;
+            *self.planned += 1;
+        }
+        let len = helper.left_bytes.min(chunk_end - from);
+        helper.left_bytes -= len;
+        helper.queued_bytes = helper.queued_bytes.saturating_add(len);
+        helper.stands = address + len;
+        self.stream.stretches.push(Stretch {
+            leg: helper.leg,
+            extent: Extent::new(from, len),
+            address,
+            number: helper.number,
+            begins,
+        });
+        self.stream.planned = from + len;
+        let mut helpers = self.helpers.iter_mut();
+        if let Some(known) = helpers.find(|known| known.leg == helper.leg) {
+            *known = helper;
+        }
+        true
+    }
+
+    /// Asks each leg for some of its stretches.
+    pub(super) fn ask(&mut self) {
+        let next = self.stream.next;
+        let (layout, all) = (self.layout, self.helpers);
+        let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
+        let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
+        self.stream.stretches.retain_mut(|stretch| {
+            let end = stretch.extent.end();
+            let mut from = stretch.extent.offset().max(next.min(end));
+            if from == end {
+                return false;
+            }
+            let best = all
+                .iter()
+                .filter(|helper| layout.address_on(helper.leg, from).is_some());
+            let best = best_of(best);
+            let mut helpers = helpers
+                .iter_mut()
+                .filter(|helper| !helper.is_too_slow(best));
+            let Some(helper) = helpers.find(|helper| helper.leg == stretch.leg) else {
+                // It has left, or is slow now. Who wants the bytes reads them elsewhere.
+                return false;
+            };
+            let is_first = stretch.number <= oldest[stretch.leg.index()];
+            let mut begins = stretch.begins;
+            let mut address = stretch.address + (from - stretch.extent.offset());
+            while from < end && helper.may_have(address, is_first, begins) {
+                let len = RUN_BYTES.get().min(end - from);
+                if len > *free_bytes {
+                    break;
+                }
+                *free_bytes -= len;
+                prefetch.push(Prefetch {
+                    leg: stretch.leg,
+                    extent: Extent::new(from, len),
+                });
+                helper.has_begun &= helper.sent == address;
+                from += len;
+                address += len;
+                begins = false;
+                helper.sent = address;
+                helper.is_idle = false;
+                helper.asked_bytes = helper.asked_bytes.saturating_add(len);
+            }
+            *stretch = Stretch {
+                extent: Extent::new(from, end - from),
+                address,
+                begins,
+                ..*stretch
+            };
+            from < end
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! Streams on RAID10, where each chunk lies on some of the legs.
+
+use std::collections::BTreeMap;
+
+use heliostat_types::{Duration, LegId};
+
+use super::{KIB, MIB, Rig};
+use crate::api::Layout;
+use crate::read_ahead::StreamWay;
+
+const CHUNK: u64 = 512 * KIB;
+
+/// Chunks on two legs each, in turns.
+#[derive(Debug)]
+struct Near {
+    legs: u64,
+}
+
+impl Layout for Near {
+    fn chunk_bytes(&self) -> Option<u64> {
+        Some(CHUNK)
+    }
+
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        let (groups, chunk) = (self.legs / 2, offset / CHUNK);
+        let holds = chunk % groups == leg.index() as u64 / 2;
+        holds.then_some(chunk / groups * CHUNK + offset % CHUNK)
+    }
+}
+
+/// A stripe over four legs, and once more far behind, a leg further to the right.
+#[derive(Debug)]
+struct Far;
+
+const FAR: u64 = 1 << 40;
+
+impl Layout for Far {
+    fn chunk_bytes(&self) -> Option<u64> {
+        Some(CHUNK)
+    }
+
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        let chunk = offset / CHUNK;
+        let address = chunk / 4 * CHUNK + offset % CHUNK;
+        match (leg.index() as u64 + 4 - chunk % 4) % 4 {
+            0 => Some(address),
+            1 => Some(FAR + address),
+            _ => None,
+        }
+    }
+}
+
+fn near(turning: &[bool]) -> Rig {
+    let mut rig = Rig::new(turning);
+    rig.layout = Box::new(Near {
+        legs: turning.len() as u64,
+    });
+    rig
+}
+
+/// Plays so many rounds: each stream reads so much, so many random reads wait, and each leg answers
+/// one read. Streams and addresses of what each leg was asked for, in order, once all is known.
+fn play(
+    rig: &mut Rig,
+    (rounds, bytes): (u64, u64),
+    streams: u64,
+    random: u64,
+) -> BTreeMap<usize, Vec<(u64, u64)>> {
+    let mut asked: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+    for round in 0..rounds {
+        for stream in 0..streams {
+            rig.read_on(stream * 1000 * MIB + round * bytes, bytes);
+        }
+        for leg in 0..rig.legs.len() {
+            let Some(&(_, extent)) = rig.sent.iter().find(|sent| sent.0 == leg) else {
+                continue;
+            };
+            if round > 64 {
+                let address = rig.on_leg(leg, extent).extent.offset();
+                let of_leg = asked.entry(leg).or_default();
+                of_leg.push((extent.offset() / (1000 * MIB), address));
+            }
+            rig.answer(leg, Duration::from_us(700));
+        }
+        rig.pass(random, Duration::from_ms(if random > 0 { 40 } else { 0 }));
+    }
+    asked
+}
+
+#[test]
+fn all_legs_of_a_raid10_read_one_stream_and_each_reads_on() {
+    let mut rig = near(&[true; 4]);
+    let asked = play(&mut rig, (600, 3 * CHUNK), 1, 0);
+    assert_eq!(asked.len(), 4);
+    for (leg, addresses) in asked {
+        let seeks = addresses.windows(2);
+        let seeks = seeks.filter(|two| two[1].1 != two[0].1 + CHUNK).count();
+        assert!(addresses.len() > 50, "leg {leg} reads much of it");
+        assert!(
+            seeks * 6 < addresses.len(),
+            "{leg}: {seeks} of {addresses:?}"
+        );
+    }
+}
+
+#[test]
+fn the_first_copies_of_a_far_layout_are_read_as_one_stripe() {
+    let mut rig = Rig::new(&[true; 4]);
+    rig.layout = Box::new(Far);
+    let asked = play(&mut rig, (400, 3 * CHUNK), 1, 0);
+    assert_eq!(asked.len(), 4);
+    for (leg, addresses) in asked {
+        assert!(addresses.iter().all(|(_, address)| *address < FAR), "{leg}");
+        let goes_on = addresses.windows(2).all(|two| two[1].1 == two[0].1 + CHUNK);
+        assert!(goes_on, "leg {leg} reads on: {addresses:?}");
+    }
+}
+
+#[test]
+fn disks_of_a_raid10_read_long_stretches_of_many_streams_and_flash_what_is_asked() {
+    let mut rig = near(&[true, true, true, true, true, false]);
+    for step in 0..192 {
+        for stream in 0..6 {
+            rig.read(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
+        }
+        if step == 16 {
+            // Until then there were fewer.
+            rig.all_ends_at_once();
+        }
+    }
+    let mut asked: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    while let Some(&(leg, extent)) = rig.sent.first() {
+        let stream = extent.offset() / (1000 * MIB);
+        asked.entry(leg).or_default().push(stream);
+        rig.answer(leg, Duration::from_ms(3));
+    }
+    assert_eq!(asked.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
+    for (leg, streams) in asked {
+        let changes = streams.windows(2).filter(|two| two[0] != two[1]);
+        let changes = changes.count();
+        assert!(streams.len() > 12, "leg {leg}: {streams:?}");
+        assert!(
+            4 * changes <= streams.len(),
+            "leg {leg} reads what it has of each: {streams:?}"
+        );
+    }
+}
+
+#[test]
+fn in_a_raid10_a_stream_has_a_home_in_each_group_of_disks() {
+    // In the first group the chunk with this number is followed by one of each other group.
+    let way = |rig: &Rig, group: u64, stream: u64| {
+        let first = (stream * 1000 * MIB / CHUNK + 60).next_multiple_of(3);
+        rig.way((first + group) * CHUNK)
+    };
+    for (random, are_same) in [(0, false), (4, true)] {
+        let mut rig = near(&[true, true, true, true, true, false]);
+        play(&mut rig, (241, 128 * KIB), 2, random);
+        for group in [0, 1] {
+            let homes = [0, 1].map(|stream| way(&rig, group, stream));
+            assert!(matches!(homes[0], StreamWay::Homes(_)), "{homes:?}");
+            // Beside random reads one disk of each group is left to these.
+            assert_eq!(homes[0] == homes[1], are_same, "group {group}: {homes:?}");
+            let left = rig.ahead.left(rig.now);
+            let of_group = left.iter().filter(|leg| leg.index() as u64 / 2 == group);
+            assert_eq!(of_group.count(), usize::from(are_same));
+        }
+        assert!(!matches!(way(&rig, 2, 0), StreamWay::Homes(_)));
+    }
+}

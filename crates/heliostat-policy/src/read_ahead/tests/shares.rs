@@ -1,0 +1,150 @@
+//! Which legs have which streams, where these are fewer.
+
+use heliostat_types::{Duration, Extent, LegSet, OpKind};
+
+use super::{KIB, MIB, Rig, op};
+use crate::api::OpView;
+use crate::read_ahead::StreamWay;
+
+/// From one stream to the next.
+const FAR: u64 = 100_000 * MIB;
+
+/// So many streams are read at once for a while, beside random reads of which so many wait; the
+/// legs of each.
+fn legs_of(rig: &mut Rig, streams: u64, random: u64) -> Vec<LegSet> {
+    let mut legs = vec![LegSet::EMPTY; usize::try_from(streams).unwrap()];
+    // As much as the legs read meanwhile.
+    let bytes = (rig.legs.len() as u64 / streams).max(1) * MIB;
+    for step in 0..400 {
+        for stream in 0..streams {
+            rig.read_on(stream * FAR + step * bytes, bytes);
+        }
+        if step == 300 {
+            legs.fill(LegSet::EMPTY);
+        }
+        for leg in 0..rig.legs.len() {
+            let Some(&(_, extent)) = rig.sent.iter().find(|sent| sent.0 == leg) else {
+                continue;
+            };
+            let stream = usize::try_from(extent.offset() / FAR).unwrap();
+            legs[stream].insert(rig.legs[leg].leg);
+            rig.answer(leg, Duration::from_ms(2));
+        }
+        rig.pass(random, Duration::from_ms(if random > 0 { 20 } else { 0 }));
+    }
+    for (stream, legs) in (0..streams).zip(&mut legs) {
+        if let StreamWay::Homes(homes) = rig.way(stream * FAR + 400 * bytes) {
+            *legs = legs.union(homes);
+        }
+    }
+    legs
+}
+
+#[test]
+fn disks_are_shared_out_among_fewer_streams() {
+    for (disks, streams, each, both) in [
+        (3, 1, 3, 0),
+        (4, 2, 2, 0),
+        (8, 2, 4, 0),
+        (8, 4, 2, 0),
+        (8, 7, 1, 0),
+        (5, 4, 1, 0),
+        (5, 2, 3, 1),
+    ] {
+        let mut rig = Rig::new(&vec![true; disks]);
+        let legs = legs_of(&mut rig, streams, 0);
+        let counts: Vec<usize> = legs.iter().map(|legs| legs.iter().count()).collect();
+        assert_eq!(counts, vec![each; counts.len()], "{disks} {streams}");
+        let all = legs
+            .iter()
+            .fold(LegSet::EMPTY, |all, legs| all.union(*legs));
+        let sum: usize = counts.iter().sum();
+        assert_eq!(
+            sum - all.iter().count(),
+            both,
+            "{disks}, {streams}: {legs:?}"
+        );
+    }
+}
+
+#[test]
+fn beside_random_reads_a_stream_on_flash_leaves_legs_to_them() {
+    for (turning, random, own) in [
+        (vec![false, false], 8, 1),
+        (vec![false, false, false], 4, 1),
+        (vec![true, false], 8, 1),
+        (vec![true, true, false], 8, 2),
+    ] {
+        let mut rig = Rig::new(&turning);
+        let all = legs_of(&mut rig, 1, 0)[0];
+        assert_eq!(all.iter().count(), turning.len(), "nobody else reads");
+        let legs = legs_of(&mut rig, 1, random)[0];
+        assert_eq!(legs.iter().count(), own, "{turning:?}");
+        let left = rig.ahead.left(rig.now);
+        assert!(left.intersection(legs).is_empty(), "{left:?} {legs:?}");
+        let mut disks = turning.iter().zip(&rig.legs).filter(|(turns, _)| **turns);
+        assert!(
+            disks.all(|(_, view)| legs.contains(view.leg)),
+            "{turning:?}"
+        );
+        rig.now += Duration::from_secs(10);
+        let all = legs_of(&mut rig, 1, 0)[0];
+        assert_eq!(all.iter().count(), turning.len(), "nobody else any more");
+    }
+}
+
+/// What is planned and not asked for takes no memory: who counts it as if it did plans more than
+/// there is room for, and what comes late in a stream takes the place of what is wanted first.
+#[test]
+fn no_more_is_planned_than_there_is_memory_for() {
+    const MEMORY: u64 = 24 * MIB;
+    let mut rig = Rig::new(&[true; 6]);
+    for step in 0..2000 {
+        let next = (step + 1) * 128 * KIB;
+        let ahead = |rig: &Rig| -> u64 {
+            let behind = rig
+                .asked
+                .iter()
+                .map(|extent| extent.end().saturating_sub(next));
+            behind.map(|bytes| bytes.min(MIB)).sum()
+        };
+        rig.room_bytes = MEMORY.saturating_sub(ahead(&rig));
+        rig.read(step * 128 * KIB, 128 * KIB);
+        let last = rig.asked.iter().map(|extent| extent.end()).max();
+        // And one stretch more, which is as long as all of them are then.
+        let most = next + MEMORY + 4 * MIB;
+        assert!(last.unwrap_or(0) <= most, "at {step}");
+        if step % 4 == 3
+            && let Some(&(leg, _)) = rig.sent.first()
+        {
+            rig.answer(leg, Duration::from_ms(5));
+        }
+    }
+}
+
+#[test]
+fn beside_writes_disks_have_nothing_read_ahead() {
+    for (every, is_read_ahead) in [(4, false), (40, true)] {
+        let mut rig = Rig::new(&[true; 3]);
+        for step in 0..200 {
+            rig.read(step * 128 * KIB, 128 * KIB);
+            for leg in 0..3 {
+                let kind = if step % every == 0 {
+                    OpKind::Write
+                } else {
+                    OpKind::Read
+                };
+                let other = Extent::new((9000 + step) * MIB, 4 * KIB);
+                let op = OpView {
+                    kind,
+                    ..op(leg, other)
+                };
+                rig.ahead.on_dispatch(rig.now, &op, None);
+            }
+            if step == 100 {
+                rig.all_ends_at_once();
+            }
+        }
+        assert_eq!(!rig.sent.is_empty(), is_read_ahead, "each {every}th");
+    }
+}
