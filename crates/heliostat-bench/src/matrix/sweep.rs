@@ -29,7 +29,8 @@ pub use report::write_sweep;
 pub use words::{constant_line, sweep_head, sweep_summary};
 
 /// What is played where nobody names cells: one and more of each kind of load, array and fault that
-/// has rules of its own.
+/// has rules of its own, none of them long. Not `hdd+ssd/64k-d16`: one of a thousand of its reads
+/// is left to the disk, and whether the p99.9 is such a one is chance.
 const CELLS: &[&str] = &[
     "3hdd/4k-d1",
     "3hdd/4k-d4",
@@ -38,7 +39,7 @@ const CELLS: &[&str] = &[
     "3hdd/mix70-d16",
     "2hdd/8streams",
     "2hdd/8streams+random",
-    "hdd+ssd/64k-d16",
+    "2hdd+ssd/64k-d16",
     "hdd+ssd/mix70-d1",
     "hdd+ssd/1stream",
     "2hdd+ssd/4k-d32",

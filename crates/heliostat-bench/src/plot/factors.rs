@@ -7,7 +7,9 @@ use super::frame::{WIDTH, shortened};
 
 /// Room at the left, for the numbers of the vertical axis.
 const LEFT: i32 = 44;
-const COLUMNS: i32 = 5;
+/// At the right, for half of a number.
+const RIGHT: i32 = 8;
+const COLUMNS: i32 = 4;
 /// Between two plots.
 const GAP: i32 = 14;
 /// Height of a plot, and of its name above it.
@@ -45,7 +47,7 @@ pub fn factors(plots: &[FactorLines<'_>]) -> String {
     let axes = Axes {
         factors: Axis::linear(-spread, spread),
         ratios: Axis::linear(RATIO.0, RATIO.1),
-        width: (WIDTH - LEFT - GAP * (COLUMNS - 1)) / COLUMNS,
+        width: (WIDTH - LEFT - RIGHT - GAP * (COLUMNS - 1)) / COLUMNS,
         count,
     };
     draw(WIDTH, TOP + rows * (NAME + HEIGHT) + BOTTOM, |canvas| {

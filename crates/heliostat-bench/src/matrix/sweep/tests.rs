@@ -88,7 +88,7 @@ fn means_worst_cells_and_tails_are_those_of_the_figures() {
     assert_eq!(
         constant_line(&one, &sweep),
         "choice.BAND                      1.05  1.000  0.900  \
-         0.500 x0.5 3hdd/4k-d1               3.000 x0.5 2nvme/4k-d1"
+         0.500 x0.5 3hdd/4k-d1                   3.000 x0.5 2nvme/4k-d1"
     );
 }
 

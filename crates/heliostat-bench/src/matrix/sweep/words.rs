@@ -8,7 +8,7 @@ use super::{Point, Sweep, Swept, SweptConstant};
 const NAME: usize = 28;
 const VALUE: usize = 9;
 const RATIO: usize = 7;
-const CELL: usize = 36;
+const CELL: usize = 40;
 
 /// What stands above [`constant_line`]s.
 #[must_use]

@@ -38,8 +38,8 @@ constants! { "leg":
     LOAD_PER_BYTE_TURNING: f32 = number(1.0 / 1_048_576.0);
 
     /// What a leg is taken for that was never read: an ordinary disk, an ordinary SATA drive.
-    UNKNOWN_NS_TURNING: f32 = number(12e6);
-    UNKNOWN_NS_FLASH: f32 = number(1e5);
+    UNKNOWN_NS_TURNING: f32 = ns(12e6);
+    UNKNOWN_NS_FLASH: f32 = ns(1e5);
     /// A disk's streams are taken for so many times as fast as its random reads before it had one.
     UNKNOWN_STREAM: f32 = times(16.0);
     /// From one write to eight reads on, of some dozens.
