@@ -155,10 +155,10 @@ enum Way {
 }
 
 impl Way {
-    fn of(stream: Option<Stream>, leg: LegId) -> Self {
+    fn of(stream: Option<Stream>, leg: LegId, address: u64) -> Self {
         match stream {
-            Some(stream) if stream.is_run_on(leg) => Self::None,
-            Some(stream) if stream.leg == leg => Self::Unknown,
+            Some(stream) if stream.is_run_on(leg, address) => Self::None,
+            Some(stream) if stream.is_at(leg, address) => Self::Unknown,
             _ => Self::Any,
         }
     }
@@ -231,13 +231,13 @@ impl ReadPolicy for Adaptive {
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
-            way: Way::of(stream, view.leg),
+            way: Way::of(stream, view.leg, view.address),
             stream_way,
         });
         if stream.is_some() {
-            self.streams.go_on(now, extent, view.leg);
+            self.streams.go_on(now, extent, view.leg, view.address);
         } else {
-            self.streams.note_end(extent, view.leg);
+            self.streams.note_end(extent, view.leg, view.address);
         }
         ReadPlan::Leg(view.leg)
     }
@@ -308,8 +308,8 @@ impl ReadPolicy for Adaptive {
             let way = planned.map(|planned| planned.stream_way);
             self.ahead.on_dispatch(now, op, way);
         }
-        let way = planned.map_or(Way::Any, |planned| planned.way);
         let leg = &mut self.legs[op.leg.index()];
+        let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
             leg.read_dispatched(now, op.extent, way);
         }

@@ -143,9 +143,11 @@ impl<'a> Choice<'a> {
         let size = Size::of(extent.len());
         let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
-            let continues = stream.is_some_and(|stream| stream.is_run_on(view.leg));
             let leg = &mut legs[view.leg.index()];
             leg.see(view);
+            let is_run_on = |stream: &Stream| stream.is_run_on(view.leg, view.address);
+            let is_run_on = stream.is_some_and(is_run_on);
+            let continues = is_run_on || leg.ends_at(view.address);
             leg.pass_over();
             *forecast = leg.forecast(now, size, continues, settings.health);
             disks += usize::from(forecast.turns);
@@ -191,6 +193,11 @@ impl<'a> Choice<'a> {
         &self.legs[self.views[place].leg.index()]
     }
 
+    /// Whether a stream was read last on the leg at this place, right before this read.
+    fn is_at(&self, stream: &Stream, at: usize) -> bool {
+        stream.is_at(self.views[at].leg, self.views[at].address)
+    }
+
     fn places(&self) -> std::ops::Range<usize> {
         0..self.forecasts.len()
     }
@@ -204,8 +211,19 @@ impl<'a> Choice<'a> {
             |at: &usize| legs.contains(self.views[*at].leg) && self.forecasts[*at].is_well;
         let cost = |at: &usize| self.forecasts[*at].cost;
         let best = self.places().filter(is_home);
-        let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)));
-        best.map(|place| self.by(HOME, place))
+        let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)))?;
+        if self.forecasts[best].turns
+            && let Some(run) = self.places().find(|at| self.has_run(*at))
+        {
+            return Some(self.by(STREAM_STAYS, run));
+        }
+        Some(self.by(HOME, best))
+    }
+
+    /// Whether the disk at this place has read this stream alone for a while: to go on there costs
+    /// nobody anything, to go elsewhere costs a seek.
+    fn has_run(&self, at: usize) -> bool {
+        self.forecasts[at].is_well && self.leg(at).is_run_to(self.views[at].address)
     }
 
     /// What has decided for this place.
@@ -233,7 +251,7 @@ impl<'a> Choice<'a> {
         }
         if let Some(stream) = self.stream
             && self.settings.locality
-            && let Some(home) = self.places().find(|at| self.views[*at].leg == stream.leg)
+            && let Some(home) = self.places().find(|at| self.is_at(stream, *at))
             && self.disks > 0
             && !self.forecasts[home].holds_up
         {
@@ -392,11 +410,10 @@ impl<'a> Choice<'a> {
             forecast.cost <= limit && forecast.in_flight <= most
         };
         let places = || self.places().filter(may);
-        let is_home = |at: &usize, stream: &Stream| self.views[*at].leg == stream.leg;
         let by_offset = || modulo(self.extent.offset() / STRIPE_BYTES, self.views.len());
         let home = self.stream;
         let place = home
-            .and_then(|stream| places().find(|at| is_home(at, stream)))
+            .and_then(|stream| places().find(|at| self.is_at(stream, *at)))
             .or_else(|| (least == 0).then(by_offset).filter(may))
             .unwrap_or_else(|| self.longest_unread(places(), best));
         self.by(if place == best { LEAST } else { EQUAL }, place)
@@ -547,7 +564,7 @@ impl<'a> Choice<'a> {
         let slope = if count > 0.0 { slope } else { 1.0 };
         let mut place = best;
         let mut lowest = f32::INFINITY;
-        let mut idle_since = Instant::MAX;
+        let mut first = (u64::MAX, Instant::MAX);
         for at in idle.iter() {
             let leg = self.leg(at);
             let ratio = leg.arm().ratio_to(base, slope).unwrap_or(1.0);
@@ -555,10 +572,12 @@ impl<'a> Choice<'a> {
             let scale = if is_alike { 1.0 } else { ratio };
             let way = scale * (base + slope * leg.way_root(self.views[at].address));
             let tie = WAY_TIE.get() * base;
-            if way < lowest - tie || way < lowest + tie && leg.progress_at() < idle_since {
+            // The further out, the faster; and whoever stays there has no way the next time.
+            let rank = (self.views[at].address, leg.progress_at());
+            if way < lowest - tie || way < lowest + tie && rank < first {
                 lowest = way;
                 place = at;
-                idle_since = leg.progress_at();
+                first = rank;
             }
         }
         place

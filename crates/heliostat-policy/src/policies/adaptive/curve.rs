@@ -51,6 +51,15 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// All of it so many times as short.
+    pub(super) fn shortened(self, times: f32) -> Self {
+        Self {
+            time: self.time / times,
+            added: self.added / times,
+            idle: self.idle / times,
+        }
+    }
+
     /// Which share of a further read is gained in throughput: 1 where reads take no longer with
     /// it, 0 where they only wait longer.
     pub(super) fn gain(&self) -> f32 {

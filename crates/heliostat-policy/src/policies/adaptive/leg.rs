@@ -10,6 +10,7 @@ use super::arm::{Arm, root_of};
 use super::curve::{Curve, Point};
 use super::health::Health;
 use super::late::Late;
+use super::streams::is_past_seek;
 use crate::api::{Belief, LegView};
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
@@ -30,6 +31,9 @@ constants! { "leg":
     SMALL_BYTES: u64 = bytes(16 << 10);
     MIDDLE_BYTES: u64 = bytes(96 << 10);
     LARGE_BYTES: u64 = bytes(512 << 10);
+    /// A read that begins so near behind the last one goes on with it: a drive reads ahead, and has
+    /// no other way than to wait until the bytes in between have passed.
+    NEAR_BYTES: u64 = bytes(1 << 20);
     /// Of fewer reads the mean is chance.
     SLOWNESS_READS: f32 = number(32.0);
     /// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a
@@ -203,6 +207,8 @@ pub(super) struct Leg {
     /// Of the operations of late, which share changed something.
     writes: f32,
     last_end: u64,
+    /// Bytes of reads, each of which went on where what was sent before it ended.
+    run_bytes: u64,
     /// When it last answered, or got something while idle.
     progress_at: Instant,
     last_read_at: Instant,
@@ -229,6 +235,7 @@ impl Default for Leg {
             bytes_in_flight: 0,
             writes: 0.0,
             last_end: 0,
+            run_bytes: 0,
             progress_at: Instant::ZERO,
             last_read_at: Instant::ZERO,
             last_answer_at: Instant::ZERO,
@@ -326,6 +333,32 @@ impl Leg {
     /// The root of the way that an idle arm has to go.
     pub(super) fn way_root(&self, address: u64) -> f32 {
         root_of(self.last_end.abs_diff(address))
+    }
+
+    /// Whether a read at `address` goes on where what was sent last ends, which is where the arm
+    /// will be.
+    pub(super) fn ends_at(&self, address: u64) -> bool {
+        self.turns
+            && self.run_bytes > 0
+            && address >= self.last_end
+            && address - self.last_end <= NEAR_BYTES.get()
+    }
+
+    /// Whether so much was read right before `address`, and nothing else meanwhile, that the arm is
+    /// there.
+    pub(super) fn is_run_to(&self, address: u64) -> bool {
+        self.ends_at(address) && is_past_seek(self.run_bytes)
+    }
+
+    /// What is known of the way to a read that is sent now, of which its stream says `way`.
+    pub(super) fn way(&self, address: u64, way: Way) -> Way {
+        if way == Way::None || !self.ends_at(address) {
+            way
+        } else if self.in_flight == 0 || self.is_run_to(address) {
+            Way::None
+        } else {
+            Way::Unknown
+        }
     }
 
     /// How far the arm has to go from where it will be anyway.
@@ -440,7 +473,11 @@ impl Leg {
                 holds_up: false,
             };
         };
-        let known = curve.point(self.load());
+        let mut known = curve.point(self.load());
+        if continues && self.turns && usize::from(self.like[size.curve(true)]) < SIZES {
+            // Only random reads are known of it.
+            known = known.shortened(UNKNOWN_STREAM.get());
+        }
         let mut cost = known.time;
         if !self.turns && self.stall_ns > 0.0 {
             cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX.get());
@@ -582,6 +619,13 @@ impl Leg {
         }
         self.in_flight = self.in_flight.saturating_add(1);
         self.bytes_in_flight = self.bytes_in_flight.saturating_add(extent.len());
+        let goes_on = is_read && self.ends_at(extent.offset());
+        let before = if goes_on { self.run_bytes } else { 0 };
+        self.run_bytes = if is_read {
+            before.saturating_add(extent.len())
+        } else {
+            0
+        };
         self.last_end = extent.end();
     }
 
@@ -621,7 +665,12 @@ impl Leg {
                 // What is learned from a slow leg would become what it is known for.
                 return;
             }
-            time_ns = time_ns.min(LEARNED_RATIO_MAX.get() * followed.predicted_ns);
+            let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
+            if self.turns && usize::from(followed.curve) < SIZES {
+                // A seek, where others were answered from the drive's cache.
+                longest = longest.max(UNKNOWN_NS_TURNING.get());
+            }
+            time_ns = time_ns.min(longest);
         }
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();

@@ -26,23 +26,35 @@ pub(super) struct Stream {
     next: u64,
     /// Where its last read went.
     pub(super) leg: LegId,
+    /// Where that ended there. In a RAID10 the next one may begin elsewhere on the same leg.
+    leg_end: u64,
     /// Bytes that it has read there without a break; 0 before the second read.
     pub(super) run_bytes: u64,
     read_at: Instant,
 }
 
 impl Stream {
-    /// Whether the arm of `leg` is where this stream is.
-    pub(super) fn is_run_on(&self, leg: LegId) -> bool {
-        self.leg == leg && self.run_bytes >= CONTINUES_BYTES.get()
+    /// Whether it was on this leg that it was read last, right before this address.
+    pub(super) fn is_at(&self, leg: LegId, address: u64) -> bool {
+        self.leg == leg && self.leg_end == address
     }
+
+    /// Whether the arm of `leg` is where this stream is.
+    pub(super) fn is_run_on(&self, leg: LegId, address: u64) -> bool {
+        self.is_at(leg, address) && is_past_seek(self.run_bytes)
+    }
+}
+
+/// Whether the arm is where so many bytes were read one behind the other.
+pub(super) fn is_past_seek(run_bytes: u64) -> bool {
+    run_bytes >= CONTINUES_BYTES.get()
 }
 
 #[derive(Debug)]
 pub(super) struct Streams {
     /// Ends of reads that went on from nothing, by a hash of theirs. They have a table of their
     /// own, so that random reads drive no stream out.
-    ends: Vec<(u64, LegId)>,
+    ends: Vec<(u64, LegId, u64)>,
     streams: Vec<Stream>,
     /// The streams by where they go on.
     index: StreamIndex,
@@ -51,7 +63,7 @@ pub(super) struct Streams {
 impl Default for Streams {
     fn default() -> Self {
         Self {
-            ends: vec![(u64::MAX, LegId::new(0)); ENDS],
+            ends: vec![(u64::MAX, LegId::new(0), 0); ENDS],
             streams: Vec::with_capacity(STREAMS),
             index: StreamIndex::new(),
         }
@@ -71,10 +83,11 @@ impl Streams {
     pub(super) fn find(&self, offset: u64) -> Option<Stream> {
         let known = self.place(offset).map(|at| self.streams[at]);
         known.or_else(|| {
-            let (next, leg) = self.ends[place_of(offset)];
+            let (next, leg, leg_end) = self.ends[place_of(offset)];
             (next == offset).then_some(Stream {
                 next,
                 leg,
+                leg_end,
                 run_bytes: 0,
                 read_at: Instant::ZERO,
             })
@@ -96,19 +109,21 @@ impl Streams {
         }
     }
 
-    /// A read that goes on with nothing goes to `leg`.
-    pub(super) fn note_end(&mut self, extent: Extent, leg: LegId) {
-        self.ends[place_of(extent.end())] = (extent.end(), leg);
+    /// A read that goes on with nothing goes to `leg`, to what is at `address` there.
+    pub(super) fn note_end(&mut self, extent: Extent, leg: LegId, address: u64) {
+        let leg_end = address.saturating_add(extent.len());
+        self.ends[place_of(extent.end())] = (extent.end(), leg, leg_end);
     }
 
-    /// A read that goes on with what was found goes to `leg`.
-    pub(super) fn go_on(&mut self, now: Instant, extent: Extent, leg: LegId) {
+    /// A read that goes on with what was found goes to `leg`, to what is at `address` there.
+    pub(super) fn go_on(&mut self, now: Instant, extent: Extent, leg: LegId, address: u64) {
         let offset = extent.offset();
+        let leg_end = address.saturating_add(extent.len());
         if let Some(at) = self.place(offset) {
             self.index.remove(offset, at);
             self.index.insert(extent.end(), at);
             let stream = &mut self.streams[at];
-            let before = if stream.leg == leg {
+            let before = if stream.is_at(leg, address) {
                 stream.run_bytes
             } else {
                 0
@@ -116,6 +131,7 @@ impl Streams {
             *stream = Stream {
                 next: extent.end(),
                 leg,
+                leg_end,
                 run_bytes: before.saturating_add(extent.len()),
                 read_at: now,
             };
@@ -123,6 +139,7 @@ impl Streams {
             self.begin(Stream {
                 next: extent.end(),
                 leg,
+                leg_end,
                 run_bytes: extent.len(),
                 read_at: now,
             });

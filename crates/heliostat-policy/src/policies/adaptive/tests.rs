@@ -6,6 +6,7 @@ use crate::testing::{Bench, op};
 mod aside;
 mod late;
 mod learned;
+mod near;
 mod reasons;
 
 const KIB: u64 = 1 << 10;
@@ -520,9 +521,9 @@ fn of_disks_that_differ_the_one_whose_throughput_grows_most_is_sent() {
     assert_eq!(rig.bench.pick(0), 0);
     rig.send(0, 0);
     // 16 ms are less than 22, but leg 0 does 39 more a second then, and leg 1 45.
-    assert_eq!(rig.bench.pick(MIB), 1);
+    assert_eq!(rig.bench.pick(99 * MIB), 1);
     rig.bench.set("adaptive:spill_times=1");
-    assert_eq!(rig.bench.pick(MIB), 0);
+    assert_eq!(rig.bench.pick(99 * MIB), 0);
 }
 
 #[test]
@@ -560,9 +561,9 @@ fn a_disk_that_writes_wait_for_is_not_read() {
         rig.send(leg, (4 - 3 * leg as u64) * place);
         rig.bench.legs[leg].writes_in_flight = 1;
     }
-    assert_eq!(rig.bench.pick(place + MIB), 1, "its arm is there");
+    assert_eq!(rig.bench.pick(place + 2 * MIB), 1, "its arm is there");
     rig.bench.legs[1].writes_in_flight = 3;
-    assert_eq!(rig.bench.pick(place + MIB), 0);
+    assert_eq!(rig.bench.pick(place + 2 * MIB), 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::testing::Mirror;
 
 impl Rig {
     /// A client asks for this; says which leg has it.
-    fn ask(&mut self, offset: u64, len: u64) -> usize {
+    pub(super) fn ask(&mut self, offset: u64, len: u64) -> usize {
         let leg = self.bench.pick_of(offset, len);
         self.send_of(leg, offset, len);
         let request = ReadRequest {

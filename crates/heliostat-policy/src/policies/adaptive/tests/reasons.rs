@@ -97,7 +97,7 @@ fn a_disk_is_nearest_only_among_others() {
         "the other takes twice as long"
     );
     rig.send(0, 0);
-    assert_eq!(rig.why(MIB), (1, "adds most throughput"));
+    assert_eq!(rig.why(99 * MIB), (1, "adds most throughput"));
 
     let mut rig = Rig::disks(3);
     for (leg, place) in [(0, 10), (1, 50), (2, 90)] {

@@ -1,0 +1,116 @@
+//! Reads that go on where the arm of a disk stands.
+
+use heliostat_types::{Extent, Instant, LegId};
+
+use super::super::streams::Streams;
+use super::{KIB, MIB, Rig};
+
+impl Rig {
+    /// A read of 64 KiB is asked for and served: a seek, unless it goes on near where its leg was
+    /// read.
+    fn read_near(&mut self, offset: u64) -> usize {
+        let ends = [0, 1].map(|leg| self.bench.legs[leg].last_sent_end);
+        let leg = self.ask(offset, 64 * KIB);
+        let end = ends[leg].unwrap_or(0);
+        let root_permille = offset.abs_diff(end).isqrt() * 1_000 / 31_623;
+        let is_near = (end..=end + MIB).contains(&offset);
+        self.answer(
+            leg,
+            if is_near {
+                300
+            } else {
+                10_000 + root_permille / 2
+            },
+        );
+        leg
+    }
+
+    /// What is predicted of a read on one of the legs.
+    fn cost_us(&mut self, offset: u64, len: u64, leg: usize) -> u64 {
+        self.bench.pick_of(offset, len);
+        let belief = self.bench.policy.belief(leg).unwrap();
+        belief.cost.as_ns() / 1_000
+    }
+
+    /// 200 files of so many pieces of 64 KiB, one after the other: which legs have read them.
+    fn read_files(&mut self, pieces: u64) -> Vec<Vec<usize>> {
+        let mut files = Vec::new();
+        for number in 1..200 {
+            let file = number * 37 % 100 * 1_000_000_000;
+            let read = |piece| self.read_near(file + piece * 64 * KIB);
+            files.push((0..pieces).map(read).collect());
+        }
+        files
+    }
+}
+
+#[test]
+fn all_pieces_of_a_file_are_read_by_the_disk_that_has_read_the_first() {
+    let mut rig = Rig::disks(2);
+    // Of 512 KiB, and of 2 MiB, where a stream is known as one.
+    for pieces in [8, 32] {
+        let files = rig.read_files(pieces);
+        for pieces in &files[2..] {
+            assert!(pieces.iter().all(|leg| *leg == pieces[0]), "{pieces:?}");
+        }
+        let firsts = files.iter().filter(|pieces| pieces[0] == 0).count();
+        assert!((10..190).contains(&firsts), "both have files: {firsts}");
+    }
+}
+
+#[test]
+fn pieces_of_files_do_not_teach_what_a_seek_takes() {
+    let mut rig = Rig::disks(2);
+    rig.read_files(8);
+    for leg in 0..2 {
+        let cost_us = rig.cost_us(50_500_000_000, 64 * KIB, leg);
+        assert!((9_000..14_000).contains(&cost_us), "{cost_us}");
+    }
+}
+
+#[test]
+fn readers_of_each_fourth_piece_have_an_arm_each() {
+    let mut rig = Rig::disks(2);
+    let mut legs = Vec::new();
+    for piece in 0..400 {
+        legs.push([0, 60].map(|region| rig.read_near((region << 30) + piece * 256 * KIB)));
+    }
+    for pair in &legs[10..] {
+        assert_eq!(*pair, legs[10]);
+    }
+    assert_ne!(legs[10][0], legs[10][1]);
+    for leg in 0..2 {
+        let cost_us = rig.cost_us(30 << 30, 64 * KIB, leg);
+        assert!((9_000..14_000).contains(&cost_us), "a seek is a seek");
+    }
+}
+
+#[test]
+fn seeks_count_in_full_where_most_reads_come_from_the_cache_of_a_drive() {
+    let mut rig = Rig::new("adaptive", 2);
+    for leg in 0..2 {
+        rig.bench.legs[leg].rotational = true;
+        rig.bench.pick(0);
+        for number in 0..400 {
+            let us = if number % 10 == 0 { 12_000 } else { 200 };
+            rig.serve(leg, number * 7919 % 4001 * 999 * MIB, us);
+        }
+    }
+    let cost_us = rig.cost_us(50 << 30, 4 * KIB, 0);
+    assert!((1_000..1_800).contains(&cost_us), "{cost_us}");
+}
+
+#[test]
+fn a_stream_that_goes_on_elsewhere_on_its_leg_is_a_seek() {
+    let (leg, now) = (LegId::new(0), Instant::ZERO);
+    let mut streams = Streams::default();
+    streams.note_end(Extent::new(0, MIB), leg, 0);
+    streams.go_on(now, Extent::new(MIB, MIB), leg, MIB);
+    streams.go_on(now, Extent::new(2 * MIB, MIB), leg, 2 * MIB);
+    let stream = streams.find(3 * MIB).unwrap();
+    assert!(stream.is_run_on(leg, 3 * MIB));
+    assert!(!stream.is_run_on(leg, 3 << 40));
+    streams.go_on(now, Extent::new(3 * MIB, 128 * KIB), leg, 3 << 40);
+    let stream = streams.find(3 * MIB + 128 * KIB).unwrap();
+    assert!(!stream.is_run_on(leg, (3 << 40) + 128 * KIB), "one read");
+}
