@@ -19,6 +19,8 @@ constants! { "curve":
     /// learned at one depth corrects all others.
     LESS: f32 = times(0.9);
     MORE: f32 = times(2.0);
+    /// No leg is known to take longer than that: others give up on a disk before.
+    LONGEST_NS: f32 = number(1e11);
 }
 
 /// Times in ns.
@@ -114,6 +116,14 @@ impl Curve {
         for count in &mut self.count {
             *count = count.min(DOUBTED.get());
         }
+    }
+
+    /// All of it takes `times` as long from now on, about.
+    pub(super) fn stretch(&mut self, times: f32) {
+        for mean in &mut self.mean {
+            *mean = (*mean * times).min(LONGEST_NS.get());
+        }
+        self.doubt();
     }
 
     /// What is kept of it over a restart.

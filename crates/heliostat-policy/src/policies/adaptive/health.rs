@@ -21,6 +21,11 @@ constants! { "health":
     PATIENCE_NS: u64 = ns(250_000_000);
     PATIENCE_MAX_TIMES: u64 = count(8);
     PATIENCE_MAX_NS: u64 = ns(2_000_000_000);
+    /// A leg that was slow for half a minute, by so many answers and not one in time, is as it is
+    /// now: what was known of it was of another time, or wrong. Neighbours and cleaning are over by
+    /// then.
+    LASTS: Duration = time(Duration::from_secs(30));
+    LASTS_ANSWERS: u32 = count(16);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,9 @@ pub(super) struct Health {
     round_from: Instant,
     patience: Duration,
     forgiven_at: Instant,
+    /// When the first of the rounds was, and how many answers have not been in time since.
+    slow_since: Instant,
+    answers: u32,
 }
 
 impl Default for Health {
@@ -43,6 +51,8 @@ impl Default for Health {
             round_from: Instant::ZERO,
             patience: Duration::ZERO,
             forgiven_at: Instant::ZERO,
+            slow_since: Instant::ZERO,
+            answers: 0,
         }
     }
 }
@@ -67,6 +77,18 @@ impl Health {
         self.forgiven_at
     }
 
+    /// Whether the leg has been slow for so long that it is as it is now.
+    pub(super) fn has_lasted(&self, now: Instant) -> bool {
+        let lasts = now.saturating_since(self.slow_since);
+        !self.is_well() && self.answers >= LASTS_ANSWERS.get() && lasts >= LASTS.get()
+    }
+
+    /// An answer of a slow leg that was neither slow nor in time.
+    pub(super) fn note_between(&mut self, ratio: f32) {
+        self.factor = self.factor.min(ratio);
+        self.answers = self.answers.saturating_add(1);
+    }
+
     /// An answer came in time. Says how many times as long as predicted the one took that was
     /// late just before, where it was a single one: a stall.
     pub(super) fn note_in_time(&mut self) -> Option<f32> {
@@ -84,6 +106,10 @@ impl Health {
             return;
         }
         let time_ns = now.saturating_since(began).as_ns();
+        if self.rounds == 0 {
+            self.slow_since = now;
+        }
+        self.answers = self.answers.saturating_add(1);
         self.rounds = self.rounds.saturating_add(1);
         self.factor = if self.rounds == 1 {
             ratio

@@ -658,6 +658,9 @@ impl Leg {
         if followed.predicted_ns > 0.0 {
             let was_well = self.health.is_well();
             self.judge(now, &followed, time_ns);
+            if self.health.has_lasted(now) {
+                self.believe_slow();
+            }
             if was_well {
                 self.late.learn(time_ns / followed.predicted_ns);
             }
@@ -688,12 +691,24 @@ impl Leg {
         }
     }
 
+    /// What the leg does is what it can: known from now on, and not held against it any more. That
+    /// it is well again is learned as of any leg that is read now and then.
+    fn believe_slow(&mut self) {
+        let times = self.health.factor();
+        for curve in &mut self.curves {
+            curve.stretch(times);
+        }
+        self.health = Health::default();
+    }
+
     /// Whether an answer came in time.
     fn judge(&mut self, now: Instant, followed: &Followed, time_ns: f32) {
         let (ratio, began, slow) = if self.turns {
             let gap = ns(now.saturating_since(self.progress_at));
             let index = usize::from(followed.curve) % SIZES;
             let random_ns = self.curve(index).map_or(0.0, |curve| curve.idle());
+            // What was learned as random may have come from the drive's cache: a seek is a seek.
+            let random_ns = random_ns.max(UNKNOWN_NS_TURNING.get());
             let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE.get());
             (gap / usual, self.progress_at, SLOW_TURNING.get())
         } else {
@@ -708,6 +723,7 @@ impl Leg {
             return;
         }
         if !self.health.is_well() && ratio > WELL.get() {
+            self.health.note_between(ratio);
             return;
         }
         let stall = self.health.note_in_time();

@@ -1,6 +1,6 @@
 //! Reads that go on where the arm of a disk stands.
 
-use heliostat_types::{Extent, Instant, LegId};
+use heliostat_types::{Duration, Extent, Instant, LegId};
 
 use super::super::streams::Streams;
 use super::{KIB, MIB, Rig};
@@ -98,6 +98,57 @@ fn seeks_count_in_full_where_most_reads_come_from_the_cache_of_a_drive() {
     }
     let cost_us = rig.cost_us(50 << 30, 4 * KIB, 0);
     assert!((1_000..1_800).contains(&cost_us), "{cost_us}");
+}
+
+#[test]
+fn a_seek_after_reads_from_the_cache_of_a_drive_is_not_slow() {
+    let mut rig = Rig::new("adaptive", 2);
+    for leg in 0..2 {
+        rig.bench.legs[leg].rotational = true;
+        rig.bench.pick(0);
+        rig.serve(leg, 0, 300);
+    }
+    // They meet busy disks, so that nothing is known of the way.
+    for number in 1..100 {
+        for leg in 0..2 {
+            rig.send(leg, number * 999 * MIB);
+            rig.send(leg, number * 777 * MIB);
+            rig.answer(leg, 300);
+            rig.answer(leg, 300);
+        }
+    }
+    for number in 0..4 {
+        rig.serve(0, number * 12_345 * MIB, 12_000);
+    }
+    rig.bench.pick(100_000 * MIB);
+    assert!(!rig.bench.policy.belief(0).unwrap().is_slow);
+}
+
+#[test]
+fn a_leg_that_stays_slow_is_known_for_what_it_does() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 200]);
+    let is_slow = |rig: &mut Rig| {
+        rig.bench.pick(0);
+        rig.bench.policy.belief(0).unwrap().is_slow
+    };
+    for second in 0..29 {
+        rig.serve(0, second * 999 * MIB, 350);
+        rig.bench.now += Duration::from_secs(1);
+        assert!(second < 1 || is_slow(&mut rig), "second {second}");
+    }
+    for number in 0..4 {
+        rig.serve(0, number * 999 * MIB, 350);
+        rig.bench.now += Duration::from_secs(1);
+    }
+    assert!(!is_slow(&mut rig));
+    let cost = rig.bench.policy.belief(0).unwrap().cost;
+    assert!((340_000..360_000).contains(&cost.as_ns()), "{cost:?}");
+    // And when it is fast again, some answers show it.
+    for number in 0..20 {
+        rig.serve(0, number * 999 * MIB, 100);
+    }
+    assert_eq!(rig.bench.pick(0), 0);
 }
 
 #[test]
