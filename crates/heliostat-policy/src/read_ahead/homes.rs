@@ -90,7 +90,7 @@ impl ReadAhead {
         let flash: LegSet = flash.map(|helper| helper.leg).collect();
         let was = self.left;
         self.left = LegSet::EMPTY;
-        if !self.is_beside_random() || streams >= count {
+        if !self.is_beside_random() || streams >= count || count < 2 {
             return;
         }
         let flash_count = flash.iter().count();

@@ -93,6 +93,21 @@ fn beside_random_reads_a_stream_on_flash_leaves_legs_to_them() {
     }
 }
 
+/// What was read ahead may end when the stream is over, and another leg has gone meanwhile.
+#[test]
+fn the_last_leg_is_left_to_nobody() {
+    let mut rig = Rig::new(&[false, false]);
+    rig.read_on(0, 16 * MIB);
+    let leg = rig.sent[0].0;
+    rig.legs = vec![rig.legs[leg]];
+    rig.sent = vec![(0, rig.sent[0].1)];
+    for _ in 0..100 {
+        rig.pass(8, Duration::from_ms(20));
+    }
+    rig.answer(0, Duration::from_ms(2));
+    assert!(rig.ahead.left(rig.now).is_empty());
+}
+
 /// What is planned and not asked for takes no memory: who counts it as if it did plans more than
 /// there is room for, and what comes late in a stream takes the place of what is wanted first.
 #[test]
