@@ -1,4 +1,5 @@
-//! Which legs read which stream, where there are as many streams as legs or more.
+//! Which legs read which stream, where several streams share the legs out, among each other or
+//! with random reads.
 
 use heliostat_types::{Instant, LegId, LegSet};
 

@@ -142,13 +142,13 @@ pub(super) struct Lane {
 /// What one stream is to have read ahead of it.
 pub(super) struct Plan<'a> {
     pub(super) stream: &'a mut Stream,
-    /// Of all streams.
+    /// How many streams there are.
     pub(super) count: usize,
     pub(super) layout: &'a dyn Layout,
     pub(super) room_bytes: u64,
     /// Memory that nothing is in yet.
     pub(super) free_bytes: u64,
-    /// Of all streams.
+    /// How many stretches were planned, of all streams.
     pub(super) planned: &'a mut u64,
     /// The stretch that each leg is to begin first.
     pub(super) oldest: [u64; LEGS_MAX],
