@@ -21,7 +21,7 @@ use heliostat_format::{
 };
 use heliostat_policy::{LegView, ReadPlan, ReadPolicy, ReadRequest};
 use heliostat_types::{
-    ClientId, Duration, Extent, Instant, LegSet, Prng, RandomStream, RequestId, StreamId,
+    ClientId, Duration, Extent, FlowId, Instant, LegSet, Prng, RandomStream, RequestId, StreamId,
 };
 
 #[derive(Debug)]
@@ -166,6 +166,7 @@ impl Run {
             let request = Request {
                 id: RequestId(u64::from(n)),
                 client: ClientId(0),
+                flow: FlowId(0),
                 stream: StreamId(0),
                 kind,
             };

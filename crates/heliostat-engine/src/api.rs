@@ -3,8 +3,8 @@
 use heliostat_format::{BadBlocks, Superblock};
 use heliostat_policy::{PolicySpec, ReadPolicy};
 use heliostat_types::{
-    ClientId, Duration, ErrorKind, Extent, LegId, LegOpId, LegSet, OpKind, RequestId, StatusRun,
-    StreamId,
+    ClientId, Duration, ErrorKind, Extent, FlowId, LegId, LegOpId, LegSet, OpKind, RequestId,
+    StatusRun, StreamId,
 };
 use stdx::histogram::Histogram;
 
@@ -172,6 +172,8 @@ pub struct Request {
     pub id: RequestId,
     /// Who asks.
     pub client: ClientId,
+    /// On whose account.
+    pub flow: FlowId,
     /// On which of its connections.
     pub stream: StreamId,
     /// For what.

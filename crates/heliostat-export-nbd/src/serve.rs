@@ -296,7 +296,7 @@ impl NbdExport {
         });
         let index = as_token(place);
         let identity = Identity {
-            client: context.client_id(key),
+            peer: context.join(key),
             stream: StreamId(self.next_stream),
             index,
         };
@@ -355,6 +355,7 @@ impl NbdExport {
                 if let Some(reason) = connection.violation() {
                     context.log(format!("NBD: a connection was closed: {reason}"));
                 }
+                context.leave(connection.peer());
                 self.connections[place] = None;
                 self.has_ended |= self.stdio == Some(*index);
                 self.is_touched[place] = false;

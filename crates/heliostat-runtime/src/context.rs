@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use heliostat_engine::{BufferId, BufferSlice, RequestKind, WriteBuffer};
-use heliostat_types::{ClientId, Extent, Instant, StreamId};
+use heliostat_types::{Extent, Instant, StreamId};
 
 use crate::core::Core;
-use crate::export::{ArrayInfo, ClientKey, Interest};
+use crate::export::{ArrayInfo, ClientKey, Interest, Peer};
 use crate::source::Source;
 
 /// The loop, as seen from one export during one call.
@@ -42,10 +42,15 @@ impl Context<'_> {
         self.core.log.line(line);
     }
 
-    /// The number of a client; the same key has the same number until tens of thousands of others
-    /// have come.
-    pub fn client_id(&mut self, key: ClientKey) -> ClientId {
-        self.core.client_id(self.export, key)
+    /// A connection begins: who its client is. The same key is the same client until tens of
+    /// thousands of others have come.
+    pub fn join(&mut self, key: ClientKey) -> Peer {
+        self.core.join(self.export, key)
+    }
+
+    /// A connection has ended that [`Context::join`] was called for; nothing of it is in flight.
+    pub fn leave(&mut self, peer: Peer) {
+        self.core.flows.leave(peer.flow);
     }
 
     /// Hands a request in. [`crate::Export::on_complete`] will be called with `tag`, never from
@@ -53,8 +58,8 @@ impl Context<'_> {
     ///
     /// # Panics
     /// Where `tag` is 2^56 or more.
-    pub fn submit(&mut self, tag: u64, client: ClientId, stream: StreamId, kind: RequestKind) {
-        self.core.submit(self.export, tag, client, stream, kind);
+    pub fn submit(&mut self, tag: u64, peer: Peer, stream: StreamId, kind: RequestKind) {
+        self.core.submit(self.export, tag, peer, stream, kind);
     }
 
     /// A buffer for a write, or `None` while memory is short.

@@ -21,7 +21,8 @@ use heliostat_types::{
 use crate::clock::Clock;
 use crate::events;
 use crate::explain::Access;
-use crate::export::{ArrayInfo, ClientKey, Interest};
+use crate::export::{ArrayInfo, ClientKey, Interest, Peer};
+use crate::flows::{self, Flows};
 use crate::keeper::Keeper;
 use crate::learned::Learned;
 use crate::log::Log;
@@ -76,6 +77,7 @@ pub(crate) struct Core {
     leg_names: Vec<String>,
     clients: BTreeMap<(usize, ClientKey), ClientId>,
     next_client: u64,
+    pub(crate) flows: Flows,
     completions: VecDeque<Completion>,
     done: Vec<LegDone>,
     /// Operations were submitted that the kernel was not told of yet.
@@ -129,6 +131,7 @@ impl Core {
             leg_names: parts.leg_names,
             clients: BTreeMap::new(),
             next_client: 0,
+            flows: Flows::new(),
             completions: VecDeque::new(),
             done: Vec::new(),
             is_kick_due: false,
@@ -285,7 +288,7 @@ impl Core {
         &mut self,
         export: usize,
         tag: u64,
-        client: ClientId,
+        peer: Peer,
         stream: StreamId,
         kind: RequestKind,
     ) {
@@ -300,7 +303,8 @@ impl Core {
         }
         self.input(Input::Request(Request {
             id,
-            client,
+            client: peer.client,
+            flow: peer.flow,
             stream,
             kind,
         }));
@@ -313,6 +317,7 @@ impl Core {
         self.input(Input::Request(Request {
             id: LAST_FLUSH,
             client: ClientId(u64::MAX),
+            flow: flows::SHARED,
             stream: StreamId(u64::MAX),
             kind: RequestKind::Flush,
         }));
@@ -397,16 +402,18 @@ impl Core {
         std::mem::take(&mut self.was_memory_freed)
     }
 
-    /// The number of a client.
-    pub(crate) fn client_id(&mut self, export: usize, key: ClientKey) -> ClientId {
+    /// A connection of this client begins.
+    pub(crate) fn join(&mut self, export: usize, key: ClientKey) -> Peer {
+        let flow = self.flows.join(export, &key);
         if self.clients.len() >= CLIENTS_MAX {
             self.clients.clear();
         }
         let next = &mut self.next_client;
-        *self.clients.entry((export, key)).or_insert_with(|| {
+        let client = *self.clients.entry((export, key)).or_insert_with(|| {
             *next += 1;
             ClientId(*next - 1)
-        })
+        });
+        Peer { client, flow }
     }
 
     /// A buffer for a write.

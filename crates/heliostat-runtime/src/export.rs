@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use heliostat_engine::Answer;
-use heliostat_types::{ErrorKind, Instant};
+use heliostat_types::{ClientId, ErrorKind, FlowId, Instant};
 
 use crate::context::Context;
 
@@ -46,6 +46,15 @@ pub enum ClientKey {
     Process(u32),
     /// A peer address, over TCP; its connections share it.
     Address(std::net::IpAddr),
+}
+
+/// Who the loop takes a connection's client for.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The client.
+    pub client: ClientId,
+    /// The account that its requests are done on.
+    pub flow: FlowId,
 }
 
 /// The array as exports show it.

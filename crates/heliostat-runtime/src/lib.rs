@@ -19,6 +19,7 @@ mod durable;
 mod events;
 mod explain;
 mod export;
+mod flows;
 mod found;
 mod grow;
 mod host_config;
@@ -86,7 +87,7 @@ pub use work::{EndedWork, ScrubRun};
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
 pub use heliostat_leg::LegSpec;
 
-pub use export::{ArrayInfo, ClientKey, Export, Interest, Ready};
+pub use export::{ArrayInfo, ClientKey, Export, Interest, Peer, Ready};
 
 /// Why an array cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -74,9 +74,9 @@ impl TestExport {
     }
 
     fn submit(&mut self, context: &mut Context<'_>, kind: RequestKind) {
-        let client = context.client_id(ClientKey::Process(1));
+        let peer = context.join(ClientKey::Process(1));
         self.in_flight += 1;
-        context.submit(self.in_flight, client, StreamId(0), kind);
+        context.submit(self.in_flight, peer, StreamId(0), kind);
     }
 
     fn carry_out(&mut self, context: &mut Context<'_>, job: Job) {

@@ -2,7 +2,8 @@
 
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
 use heliostat_types::{
-    Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES, StreamId,
+    Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES,
+    StreamId,
 };
 use heliostat_workload::{Ask, Step};
 
@@ -213,6 +214,7 @@ impl Simulation {
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
             client,
+            flow: FlowId(u32::try_from(client.0).expect("there are few clients")),
             stream: StreamId(client.0),
             kind,
         }));

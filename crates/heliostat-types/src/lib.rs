@@ -15,5 +15,5 @@ pub use error::{BlockError, ErrorKind};
 pub use extent::{Extent, SECTOR_BYTES};
 pub use leg::{LEGS_MAX, LegId, LegSet, LegSetIter};
 pub use prng::{Prng, RandomStream};
-pub use request::{ClientId, LegOpId, OpKind, RequestId, StatusRun, StreamId};
+pub use request::{ClientId, FlowId, LegOpId, OpKind, RequestId, StatusRun, StreamId};
 pub use time::{Duration, Instant};

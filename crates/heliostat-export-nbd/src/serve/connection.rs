@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use heliostat_runtime::{Answer, Context, Interest, RequestKind, WriteBuffer};
-use heliostat_types::{ClientId, ErrorKind, Instant, StreamId};
+use heliostat_runtime::{Answer, Context, Interest, Peer, RequestKind, WriteBuffer};
+use heliostat_types::{ErrorKind, Instant, StreamId};
 
 use super::Shared;
 use super::budget::charge;
@@ -38,7 +38,7 @@ impl Wires {
 /// Who a connection's requests are submitted as.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
-    pub(super) client: ClientId,
+    pub(super) peer: Peer,
     pub(super) stream: StreamId,
     /// The connection's index: the upper half of the tags of its requests.
     pub(super) index: u32,
@@ -220,6 +220,11 @@ impl Connection {
     pub(super) fn is_drained(&self) -> bool {
         let is_waiting = self.parked.as_ref().is_some_and(Parked::is_whole);
         self.submitted == 0 && !is_waiting && (self.is_broken || self.output.is_empty())
+    }
+
+    /// Who its client is.
+    pub(super) const fn peer(&self) -> Peer {
+        self.identity.peer
     }
 
     /// Whether it is over and nothing of it is left.
@@ -448,12 +453,12 @@ impl Connection {
         self.len_bytes[usize::try_from(tag.0).expect("it is small")] = len_bytes;
         self.submitted += 1;
         let Identity {
-            client,
+            peer,
             stream,
             index,
         } = self.identity;
         let tag = u64::from(index) << 32 | u64::from(tag.0);
-        context.submit(tag, client, stream, kind);
+        context.submit(tag, peer, stream, kind);
         true
     }
 }

@@ -1,7 +1,7 @@
 //! What clients do.
 
 use heliostat_engine::{Input, Request, RequestKind};
-use heliostat_types::{ClientId, Extent, Prng, RequestId, StreamId};
+use heliostat_types::{ClientId, Extent, FlowId, Prng, RequestId, StreamId};
 
 use super::{Allocated, Asked, Held, Wanted, World};
 use crate::fill::{Fill, index};
@@ -25,6 +25,7 @@ impl World {
         self.input(Input::Request(Request {
             id: RequestId(id),
             client: ClientId(client),
+            flow: FlowId(u32::try_from(client).expect("there are three")),
             stream: StreamId(client),
             kind,
         }));
