@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_leg::{Arena, ArenaRange, IoChoice, LegError, LegHub, LegIo, LegSpec};
+use heliostat_leg::{Arena, ArenaRange, IoChoice, LegError, LegHub, LegIo, LegMemory, LegSpec};
 use heliostat_types::{Extent, Instant, LegId, LegOpId, OpKind, Prng, RandomStream};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -62,10 +62,10 @@ fn measure(spec: &LegSpec, choice: IoChoice, depth: u64) -> Result<Rate, LegErro
             op,
             kind: OpKind::Read,
             extent: Extent::new(prng.below(blocks) * BLOCK_BYTES, BLOCK_BYTES),
-            memory: Some(ArenaRange {
+            memory: Some(LegMemory::One(ArenaRange {
                 offset_bytes: slot * block,
                 len_bytes: block,
-            }),
+            })),
             fua: false,
             may_trim: false,
             failfast: false,

@@ -2,10 +2,10 @@
 
 use heliostat_types::{ErrorKind, Extent, LegId, LegOpId, OpKind, StatusRun};
 
-use crate::arena::ArenaRange;
+use crate::arena::LegMemory;
 
 /// One operation for one leg.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LegIo {
     /// Echoed.
     pub op: LegOpId,
@@ -13,8 +13,9 @@ pub struct LegIo {
     pub kind: OpKind,
     /// Which bytes of the leg's data, aligned to its logical block.
     pub extent: Extent,
-    /// Source or destination in the arena, 512-byte aligned or better; `None` where no bytes move.
-    pub memory: Option<ArenaRange>,
+    /// Source or destination in the arena, as long as the extent, 512-byte aligned or better;
+    /// `None` where no bytes move.
+    pub memory: Option<LegMemory>,
     /// Complete only when durable.
     pub fua: bool,
     /// For write-zeroes: storage may be given back.
@@ -46,6 +47,7 @@ pub enum LegOutcome {
     /// It moved fewer bytes than asked, or the leg became smaller: the leg is not to be trusted.
     Short,
     /// Not, and what the leg answered before may be gone, or it is not the leg any more that it
-    /// was: it is not to be trusted. Told once of a leg; what it is asked later only fails.
+    /// was: it is not to be trusted. Told once of a leg, or of each of those that were done as one;
+    /// what it is asked later only fails.
     Lost,
 }

@@ -7,6 +7,7 @@
 //! referenced by each leg operation that uses it until that operation was reaped, and is handed
 //! out anew only when the last reference is gone. The arena itself knows nothing of buffers.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::error::LegError;
@@ -19,6 +20,77 @@ pub struct ArenaRange {
     pub offset_bytes: usize,
     /// How many.
     pub len_bytes: usize,
+}
+
+/// Where in the arena the bytes of an operation lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LegMemory {
+    /// In a row.
+    One(ArenaRange),
+    /// In several ranges, one after the other: of operations that are done as one.
+    Many(Arc<[ArenaRange]>),
+}
+
+impl LegMemory {
+    /// The ranges, in order.
+    #[must_use]
+    pub fn ranges(&self) -> &[ArenaRange] {
+        match self {
+            Self::One(range) => std::slice::from_ref(range),
+            Self::Many(ranges) => ranges,
+        }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.ranges().iter().map(|range| range.len_bytes).sum()
+    }
+
+    /// As much as lies in a row from byte `from_bytes` on, and `len_bytes` at most.
+    pub(crate) fn row(&self, mut from_bytes: usize, len_bytes: usize) -> ArenaRange {
+        let mut ranges = self.ranges().iter();
+        let range = ranges.find(|range| {
+            let is_there = from_bytes < range.len_bytes;
+            from_bytes -= if is_there { 0 } else { range.len_bytes };
+            is_there
+        });
+        let range = range.expect("what is asked for lies inside");
+        ArenaRange {
+            offset_bytes: range.offset_bytes + from_bytes,
+            len_bytes: len_bytes.min(range.len_bytes - from_bytes),
+        }
+    }
+
+    /// The rows of the `len_bytes` from byte `from_bytes` on.
+    pub(crate) fn rows(
+        &self,
+        from_bytes: usize,
+        len_bytes: usize,
+    ) -> impl Iterator<Item = ArenaRange> {
+        let (mut at, end) = (from_bytes, from_bytes + len_bytes);
+        iter::from_fn(move || {
+            let row = (at < end).then(|| self.row(at, end - at))?;
+            at += row.len_bytes;
+            Some(row)
+        })
+    }
+
+    /// The `len_bytes` from byte `from_bytes` on.
+    pub(crate) fn part(&self, from_bytes: usize, len_bytes: usize) -> Self {
+        let row = self.row(from_bytes, len_bytes);
+        if row.len_bytes == len_bytes {
+            Self::One(row)
+        } else {
+            Self::Many(self.rows(from_bytes, len_bytes).collect())
+        }
+    }
+}
+
+impl From<ArenaRange> for LegMemory {
+    fn from(range: ArenaRange) -> Self {
+        Self::One(range)
+    }
 }
 
 /// The memory that all buffers lie in.

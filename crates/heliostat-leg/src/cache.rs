@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard};
 use heliostat_types::{ErrorKind, Extent, OpKind, Prng, RandomStream, StatusRun};
 
 use crate::api::{LegIo, LegOutcome};
-use crate::arena::Arena;
+use crate::arena::{Arena, ArenaRange, LegMemory};
 use crate::file::LegFile;
 use crate::progress::{Progress, Step};
 use crate::spec::CacheSpec;
@@ -141,7 +141,7 @@ impl CachedFile {
     }
 
     /// Carries out an operation, however long it takes.
-    pub(crate) fn perform(&self, arena: &Arena, io: LegIo) -> LegOutcome {
+    pub(crate) fn perform(&self, arena: &Arena, io: &LegIo) -> LegOutcome {
         self.with(|cache| {
             if io.kind == OpKind::BlockStatus {
                 return Ok(cache.status(&self.file, io.extent));
@@ -149,17 +149,20 @@ impl CachedFile {
             if io.kind != OpKind::Read && !self.may_write() {
                 return Ok(LegOutcome::Short);
             }
-            let step = match Progress::new(io, self.file.abilities) {
-                Ok(progress) => progress.step(),
+            let progress = match Progress::new(io, self.file.abilities) {
+                Ok(progress) => progress,
                 Err(kind) => return Ok(LegOutcome::Failed(kind)),
             };
-            match step {
+            match progress.step() {
                 Step::Read { memory, .. } => {
-                    cache.read(&self.file, io.extent, arena.slice_mut(memory))?;
+                    for (part, range) in parts_of(io.extent, memory) {
+                        cache.read(&self.file, part, arena.slice_mut(range))?;
+                    }
                 }
                 Step::Write { memory, .. } => {
-                    let source = Source::Bytes(arena.slice(memory));
-                    cache.put(&self.file, io.extent, source)?;
+                    for (part, range) in parts_of(io.extent, memory) {
+                        cache.put(&self.file, part, Source::Bytes(arena.slice(range)))?;
+                    }
                 }
                 Step::Zero { punch, .. } => {
                     cache.put(&self.file, io.extent, Source::Zeros { punch })?;
@@ -245,6 +248,17 @@ impl CachedFile {
             .filter(|extent| extent.end() <= self.file.size_bytes)
             .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
+}
+
+/// Which bytes of an extent lie in which range.
+fn parts_of(extent: Extent, memory: &LegMemory) -> impl Iterator<Item = (Extent, ArenaRange)> {
+    let mut rest = extent;
+    memory.ranges().iter().map(move |&range| {
+        let len_bytes = u64::try_from(range.len_bytes).expect("lengths in memory fit 64 bits");
+        let (part, after) = rest.split_at(len_bytes);
+        rest = after;
+        (part, range)
+    })
 }
 
 impl WriteCache {

@@ -12,7 +12,10 @@ use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fdatasync, open, seek,
     statx,
 };
-use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
+use rustix::io::{
+    Errno, IoSlice, IoSliceMut, ReadWriteFlags, pread, preadv, pwrite, pwritev, pwritev2,
+    retry_on_intr,
+};
 
 use crate::api::{LegIo, LegOutcome};
 use crate::arena::Arena;
@@ -137,7 +140,7 @@ impl LegFile {
     }
 
     /// Carries out an operation, however long it takes.
-    pub(crate) fn perform(&self, arena: &Arena, io: LegIo) -> LegOutcome {
+    pub(crate) fn perform(&self, arena: &Arena, io: &LegIo) -> LegOutcome {
         if io.kind == OpKind::BlockStatus {
             return self.status(io.extent);
         }
@@ -157,27 +160,30 @@ impl LegFile {
     }
 
     /// Makes one call to the kernel.
-    fn call(&self, step: Step, arena: &Arena) -> Result<usize, Errno> {
+    fn call(&self, step: Step<'_>, arena: &Arena) -> Result<usize, Errno> {
         match step {
             Step::Read {
                 offset_bytes,
                 memory,
-            } => pread(&self.fd, arena.slice_mut(memory), offset_bytes),
+            } => {
+                let ranges = memory.ranges().iter();
+                let slices = ranges.map(|range| IoSliceMut::new(arena.slice_mut(*range)));
+                preadv(&self.fd, &mut slices.collect::<Vec<_>>(), offset_bytes)
+            }
             Step::Write {
                 offset_bytes,
                 memory,
-                durable: false,
-            } => pwrite(&self.fd, arena.slice(memory), offset_bytes),
-            Step::Write {
-                offset_bytes,
-                memory,
-                durable: true,
-            } => pwritev2(
-                &self.fd,
-                &[IoSlice::new(arena.slice(memory))],
-                offset_bytes,
-                ReadWriteFlags::DSYNC,
-            ),
+                durable,
+            } => {
+                let ranges = memory.ranges().iter();
+                let slices = ranges.map(|range| IoSlice::new(arena.slice(*range)));
+                let slices: Vec<IoSlice<'_>> = slices.collect();
+                if durable {
+                    pwritev2(&self.fd, &slices, offset_bytes, ReadWriteFlags::DSYNC)
+                } else {
+                    pwritev(&self.fd, &slices, offset_bytes)
+                }
+            }
             Step::Sync => fdatasync(&self.fd).map(|()| 0),
             Step::Zero {
                 offset_bytes,

@@ -1,14 +1,15 @@
 //! All legs of one array behind one face: operations go in, completions come out, nothing blocks.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use heliostat_types::{Duration, ErrorKind, Instant, LegId, OpKind};
+use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, OpKind};
 use rustix::io::Errno;
 
 use crate::api::{LegDone, LegIo, LegOutcome};
-use crate::arena::Arena;
+use crate::arena::{Arena, LegMemory};
 use crate::cache::CachedFile;
 use crate::delay::DelayLine;
 use crate::error::LegError;
@@ -47,6 +48,8 @@ pub struct LegHub {
     /// Ended, not yet reaped.
     ready: Vec<LegDone>,
     outstanding_count: usize,
+    /// What is done as one, by the first of them: the others.
+    joined: BTreeMap<LegOpId, Box<[LegOpId]>>,
 }
 
 /// One leg: how long it takes, and who moves its bytes.
@@ -164,6 +167,7 @@ impl LegHub {
             backend,
             ready: Vec::new(),
             outstanding_count: 0,
+            joined: BTreeMap::new(),
         })
     }
 
@@ -211,12 +215,44 @@ impl LegHub {
             ..
         } = &mut self.legs[leg.index()];
         if io.extent.end() > *size_bytes || !io.extent.is_aligned(*block_bytes) {
-            self.fail(leg, io, ErrorKind::InvalidInput);
+            self.fail(leg, &io, ErrorKind::InvalidInput);
         } else if let Some(delay) = delay {
             delay.submit(now, io);
         } else {
             self.begin(leg, io);
         }
+    }
+
+    /// Hands in reads or writes of which each goes on where the one before it ends, to be done as
+    /// one. Each is reported, in this order, and as it went with all of them: where that failed,
+    /// any of them may be done and none must.
+    ///
+    /// # Panics
+    /// Where there is no such leg, or they are not of one kind and in a row.
+    pub fn submit_joined(&mut self, now: Instant, leg: LegId, ios: &[LegIo]) {
+        let (first, rest) = ios.split_first().expect("something is handed in");
+        let mut end = first.extent.offset();
+        let mut ranges = Vec::with_capacity(ios.len());
+        for io in ios {
+            let is_next = io.extent.offset() == end;
+            assert!(
+                is_next && io.kind == first.kind && io.fua == first.fua,
+                "what is done as one is alike and in a row"
+            );
+            end = io.extent.end();
+            ranges.extend(io.memory.iter().flat_map(LegMemory::ranges));
+        }
+        if !rest.is_empty() {
+            let rest = rest.iter().map(|io| io.op).collect();
+            self.joined.insert(first.op, rest);
+            self.outstanding_count += ios.len() - 1;
+        }
+        let whole = LegIo {
+            extent: Extent::from_range(first.extent.offset(), end),
+            memory: Some(LegMemory::Many(ranges.into())),
+            ..first.clone()
+        };
+        self.submit(now, leg, whole);
     }
 
     /// Tells the kernel of everything submitted since the last call. Call it once per turn.
@@ -270,8 +306,22 @@ impl LegHub {
                 cached.write_back_due(now);
             }
         }
-        self.outstanding_count -= self.ready.len();
-        done.append(&mut self.ready);
+        let before = done.len();
+        if self.joined.is_empty() {
+            done.append(&mut self.ready);
+        } else {
+            for ended in self.ready.drain(..) {
+                let rest = self.joined.remove(&ended.op).unwrap_or_default();
+                let with_others = rest.iter().map(|&op| LegDone {
+                    op,
+                    ..ended.clone()
+                });
+                let rest: Vec<LegDone> = with_others.collect();
+                done.push(ended);
+                done.extend(rest);
+            }
+        }
+        self.outstanding_count -= done.len() - before;
     }
 
     /// Whether [`LegHub::reap`] has something to do, without asking the kernel; it may find that
@@ -346,12 +396,12 @@ impl LegHub {
             match delay.poll(now) {
                 None => return,
                 Some((io, Ok(()))) => self.begin(leg, io),
-                Some((io, Err(kind))) => self.fail(leg, io, kind),
+                Some((io, Err(kind))) => self.fail(leg, &io, kind),
             }
         }
     }
 
-    fn fail(&mut self, leg: LegId, io: LegIo, kind: ErrorKind) {
+    fn fail(&mut self, leg: LegId, io: &LegIo, kind: ErrorKind) {
         self.ready.push(LegDone {
             leg,
             op: io.op,
@@ -369,7 +419,7 @@ impl LegHub {
             }),
             // io_uring has no call that looks for holes.
             (Mover::File(_), Some(ring)) if io.kind != OpKind::BlockStatus => {
-                ring.submit(leg, io, &mut self.ready);
+                ring.submit(leg, &io, &mut self.ready);
             }
             (Mover::File(workers), _) => workers.submit(io),
             (Mover::Cached(cached), _) => cached.workers.submit(io),

@@ -27,7 +27,7 @@ mod superblock;
 mod workers;
 
 pub use api::{LegDone, LegIo, LegOutcome};
-pub use arena::{Arena, ArenaRange};
+pub use arena::{Arena, ArenaRange, LegMemory};
 pub use error::LegError;
 pub use hub::{IoChoice, LegHub};
 pub use leg::{DataRuns, LegInfo, OpenedLeg};

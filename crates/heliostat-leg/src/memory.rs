@@ -60,9 +60,18 @@ impl MemoryStore {
         let Some((offset, len)) = self.place(io.extent) else {
             return LegOutcome::Failed(ErrorKind::InvalidInput);
         };
-        match (io.kind, io.memory) {
-            (OpKind::Read, Some(memory)) => self.read(offset, arena.slice_mut(memory)),
-            (OpKind::Write, Some(memory)) => self.write(offset, arena.slice(memory)),
+        match (io.kind, &io.memory) {
+            (OpKind::Read | OpKind::Write, Some(memory)) => {
+                let mut at = offset;
+                for &range in memory.ranges() {
+                    if io.kind == OpKind::Read {
+                        self.read(at, arena.slice_mut(range));
+                    } else {
+                        self.write(at, arena.slice(range));
+                    }
+                    at += range.len_bytes;
+                }
+            }
             (OpKind::Trim | OpKind::WriteZeroes, _) => self.zero(offset, len),
             (OpKind::Flush, _) => {}
             (OpKind::BlockStatus, _) => {

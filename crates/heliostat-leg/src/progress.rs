@@ -5,7 +5,7 @@ use heliostat_types::{ErrorKind, Extent, OpKind, SECTOR_BYTES};
 use rustix::io::Errno;
 
 use crate::api::{LegIo, LegOutcome};
-use crate::arena::ArenaRange;
+use crate::arena::LegMemory;
 
 /// How often a call may be made again after an interruption or a partial transfer. Kernels
 /// continue by themselves where they can; what is still incomplete after this is broken.
@@ -22,20 +22,20 @@ pub(crate) struct Abilities {
 
 /// One call to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Step<'a> {
     /// Fill memory from the leg.
     Read {
         /// From where.
         offset_bytes: u64,
         /// To where.
-        memory: ArenaRange,
+        memory: &'a LegMemory,
     },
     /// Store memory on the leg.
     Write {
         /// To where.
         offset_bytes: u64,
         /// From where.
-        memory: ArenaRange,
+        memory: &'a LegMemory,
         /// End only when it is durable.
         durable: bool,
     },
@@ -53,18 +53,20 @@ pub(crate) enum Step {
 }
 
 /// How far an operation has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Progress {
-    io: LegIo,
+    kind: OpKind,
+    extent: Extent,
+    fua: bool,
     stage: Stage,
     repeats_left: u8,
 }
 
 /// What is being done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Stage {
     /// Bytes are moved; these are left.
-    Transfer { extent: Extent, memory: ArenaRange },
+    Transfer { extent: Extent, memory: LegMemory },
     /// Zeros are made.
     Zero { punch: bool },
     /// Everything is made durable.
@@ -76,11 +78,11 @@ impl Progress {
     ///
     /// # Panics
     /// For block status, which is no single call: `LegFile::perform` answers that.
-    pub(crate) fn new(io: LegIo, abilities: Abilities) -> Result<Self, ErrorKind> {
+    pub(crate) fn new(io: &LegIo, abilities: Abilities) -> Result<Self, ErrorKind> {
         let stage = match io.kind {
             OpKind::Read | OpKind::Write => {
-                let memory = io.memory.ok_or(ErrorKind::InvalidInput)?;
-                if u64::try_from(memory.len_bytes) != Ok(io.extent.len()) {
+                let memory = io.memory.clone().ok_or(ErrorKind::InvalidInput)?;
+                if u64::try_from(memory.len_bytes()) != Ok(io.extent.len()) {
                     return Err(ErrorKind::InvalidInput);
                 }
                 Stage::Transfer {
@@ -98,29 +100,31 @@ impl Progress {
             OpKind::BlockStatus => unreachable!("block status is answered elsewhere"),
         };
         Ok(Self {
-            io,
+            kind: io.kind,
+            extent: io.extent,
+            fua: io.fua,
             stage,
             repeats_left: REPEATS_MAX,
         })
     }
 
     /// The call to make now.
-    pub(crate) fn step(&self) -> Step {
-        match self.stage {
+    pub(crate) fn step(&self) -> Step<'_> {
+        match &self.stage {
             Stage::Sync => Step::Sync,
             Stage::Zero { punch } => Step::Zero {
-                offset_bytes: self.io.extent.offset(),
-                len_bytes: self.io.extent.len(),
-                punch,
+                offset_bytes: self.extent.offset(),
+                len_bytes: self.extent.len(),
+                punch: *punch,
             },
-            Stage::Transfer { extent, memory } if self.io.kind == OpKind::Read => Step::Read {
+            Stage::Transfer { extent, memory } if self.kind == OpKind::Read => Step::Read {
                 offset_bytes: extent.offset(),
                 memory,
             },
             Stage::Transfer { extent, memory } => Step::Write {
                 offset_bytes: extent.offset(),
                 memory,
-                durable: self.io.fua,
+                durable: self.fua,
             },
         }
     }
@@ -145,11 +149,9 @@ impl Progress {
                 return Some(LegOutcome::Failed(kind));
             }
         };
-        match self.stage {
-            Stage::Transfer { extent, memory } => {
-                self.on_transfer(moved_bytes, extent, memory, is_whole)
-            }
-            Stage::Zero { .. } if self.io.fua => {
+        match &self.stage {
+            Stage::Transfer { .. } => self.on_transfer(moved_bytes, is_whole),
+            Stage::Zero { .. } if self.fua => {
                 self.stage = Stage::Sync;
                 None
             }
@@ -162,11 +164,13 @@ impl Progress {
     fn on_transfer(
         &mut self,
         moved_bytes: usize,
-        extent: Extent,
-        memory: ArenaRange,
         is_whole: impl FnOnce() -> bool,
     ) -> Option<LegOutcome> {
-        if moved_bytes >= memory.len_bytes {
+        let Stage::Transfer { extent, memory } = &mut self.stage else {
+            unreachable!("bytes are being moved");
+        };
+        let len_bytes = memory.len_bytes();
+        if moved_bytes >= len_bytes {
             return Some(LegOutcome::Done);
         }
         // Nothing moved is the end of a file; a part that is no whole sector ends where the file
@@ -178,13 +182,8 @@ impl Progress {
             return Some(LegOutcome::Short);
         }
         self.repeats_left -= 1;
-        self.stage = Stage::Transfer {
-            extent: extent.split_at(moved).1,
-            memory: ArenaRange {
-                offset_bytes: memory.offset_bytes + moved_bytes,
-                len_bytes: memory.len_bytes - moved_bytes,
-            },
-        };
+        *extent = extent.split_at(moved).1;
+        *memory = memory.part(moved_bytes, len_bytes - moved_bytes);
         None
     }
 }
@@ -196,22 +195,26 @@ mod tests {
 
     use super::{Abilities, Progress, REPEATS_MAX, Step};
     use crate::api::{LegIo, LegOutcome};
-    use crate::arena::ArenaRange;
+    use crate::arena::{ArenaRange, LegMemory};
 
     const ABLE: Abilities = Abilities {
         punches_holes: true,
         zeroes_ranges: true,
     };
 
+    fn row(offset_bytes: usize, len_bytes: usize) -> LegMemory {
+        LegMemory::One(ArenaRange {
+            offset_bytes,
+            len_bytes,
+        })
+    }
+
     fn io(kind: OpKind) -> LegIo {
         LegIo {
             op: LegOpId(1),
             kind,
             extent: Extent::new(8192, 4096),
-            memory: Some(ArenaRange {
-                offset_bytes: 512,
-                len_bytes: 4096,
-            }),
+            memory: Some(row(512, 4096)),
             fua: false,
             may_trim: false,
             failfast: false,
@@ -220,14 +223,11 @@ mod tests {
 
     #[test]
     fn a_partial_transfer_is_continued_where_it_stopped() {
-        let mut read = Progress::new(io(OpKind::Read), ABLE).unwrap();
+        let mut read = Progress::new(&io(OpKind::Read), ABLE).unwrap();
         assert_eq!(read.advance(Ok(1024), || true), None);
         let rest = Step::Read {
             offset_bytes: 9216,
-            memory: ArenaRange {
-                offset_bytes: 1536,
-                len_bytes: 3072,
-            },
+            memory: &row(1536, 3072),
         };
         assert_eq!(read.step(), rest);
         assert_eq!(
@@ -237,24 +237,55 @@ mod tests {
     }
 
     #[test]
+    fn a_partial_transfer_goes_on_in_the_range_where_it_stopped() {
+        let ranges = [row(0, 1024), row(8192, 2048), row(4096, 1024)];
+        let rows =
+            |rows: &[LegMemory]| LegMemory::Many(rows.iter().map(|row| row.ranges()[0]).collect());
+        let write = LegIo {
+            memory: Some(rows(&ranges)),
+            ..io(OpKind::Write)
+        };
+        let mut write = Progress::new(&write, ABLE).unwrap();
+        for (moved_bytes, left, offset_bytes) in [
+            (
+                512,
+                rows(&[row(512, 512), row(8192, 2048), row(4096, 1024)]),
+                8704,
+            ),
+            (512, rows(&[row(8192, 2048), row(4096, 1024)]), 9216),
+            (2560, row(4608, 512), 11776),
+        ] {
+            assert_eq!(write.advance(Ok(moved_bytes), || true), None);
+            let rest = Step::Write {
+                offset_bytes,
+                memory: &left,
+                durable: false,
+            };
+            assert_eq!(write.step(), rest);
+        }
+        let ended = write.advance(Ok(512), || unreachable!());
+        assert_eq!(ended, Some(LegOutcome::Done));
+    }
+
+    #[test]
     fn a_leg_that_ends_early_is_short() {
         for (moved_bytes, whole) in [(0, true), (100, true), (1024, false)] {
-            let mut read = Progress::new(io(OpKind::Read), ABLE).unwrap();
+            let mut read = Progress::new(&io(OpKind::Read), ABLE).unwrap();
             assert_eq!(
                 read.advance(Ok(moved_bytes), || whole),
                 Some(LegOutcome::Short)
             );
         }
-        let mut flush = Progress::new(io(OpKind::Flush), ABLE).unwrap();
+        let mut flush = Progress::new(&io(OpKind::Flush), ABLE).unwrap();
         assert_eq!(flush.advance(Ok(0), || false), Some(LegOutcome::Short));
-        let mut write = Progress::new(io(OpKind::Write), ABLE).unwrap();
+        let mut write = Progress::new(&io(OpKind::Write), ABLE).unwrap();
         let full = Err(Errno::NOSPC);
         assert_eq!(write.advance(full, || false), Some(LegOutcome::Short));
     }
 
     #[test]
     fn interruptions_end_some_time() {
-        let mut write = Progress::new(io(OpKind::Write), ABLE).unwrap();
+        let mut write = Progress::new(&io(OpKind::Write), ABLE).unwrap();
         for _ in 0..REPEATS_MAX {
             assert_eq!(write.advance(Err(Errno::INTR), || true), None);
         }
@@ -268,7 +299,7 @@ mod tests {
             fua: true,
             ..io(OpKind::WriteZeroes)
         };
-        let mut zeroes = Progress::new(fua, ABLE).unwrap();
+        let mut zeroes = Progress::new(&fua, ABLE).unwrap();
         assert!(matches!(zeroes.step(), Step::Zero { punch: false, .. }));
         assert_eq!(zeroes.advance(Ok(0), || true), None);
         assert_eq!(zeroes.step(), Step::Sync);
@@ -278,8 +309,8 @@ mod tests {
             fua: true,
             ..io(OpKind::Write)
         };
-        let step = Progress::new(write, ABLE).unwrap().step();
-        assert!(matches!(step, Step::Write { durable: true, .. }));
+        let write = Progress::new(&write, ABLE).unwrap();
+        assert!(matches!(write.step(), Step::Write { durable: true, .. }));
     }
 
     #[test]
@@ -293,10 +324,14 @@ mod tests {
                 may_trim,
                 ..io(kind)
             };
-            Progress::new(io, abilities).map(|progress| progress.step())
+            let progress = Progress::new(&io, abilities)?;
+            let Step::Zero { punch, .. } = progress.step() else {
+                panic!("zeros are made");
+            };
+            Ok(punch)
         };
-        let punch = |step| matches!(step, Ok(Step::Zero { punch: true, .. }));
-        let keep = |step| matches!(step, Ok(Step::Zero { punch: false, .. }));
+        let punch = |form| form == Ok(true);
+        let keep = |form| form == Ok(false);
         assert!(punch(form(OpKind::WriteZeroes, true, true, true)));
         assert!(keep(form(OpKind::WriteZeroes, false, true, true)));
         assert!(keep(form(OpKind::WriteZeroes, true, false, true)));

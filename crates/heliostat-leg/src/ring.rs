@@ -7,12 +7,12 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use heliostat_types::{LEGS_MAX, LegId, LegSet};
+use heliostat_types::{LEGS_MAX, LegId, LegOpId, LegSet, OpKind};
 use io_uring::{EnterFlags, IoUring, Probe, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 
 use crate::api::{LegDone, LegIo, LegOutcome};
-use crate::arena::{Arena, ArenaRange};
+use crate::arena::{Arena, ArenaRange, LegMemory};
 use crate::file::{LegFile, zero_flags};
 use crate::progress::{Progress, Step};
 use crate::workers::WORKERS_PER_LEG_MAX;
@@ -82,12 +82,32 @@ impl RingFile {
 }
 
 /// One operation that has not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Flight {
     leg: LegId,
-    io: LegIo,
+    op: LegOpId,
+    kind: OpKind,
     progress: Progress,
+    /// Where the kernel finds the ranges of memory that is not in one row. Only what builds the
+    /// entry changes them, and the kernel reads them at the latest when it takes that; still they
+    /// stay as long as the operation.
+    vectors: Vec<Vector>,
 }
+
+/// One range of memory, as the kernel's `struct iovec` has it, but without a pointer that would
+/// tie the ring to a thread.
+#[derive(Debug)]
+#[repr(C)]
+struct Vector {
+    address: usize,
+    len_bytes: usize,
+}
+
+const _: () = assert!(
+    size_of::<Vector>() == size_of::<libc::iovec>()
+        && mem::offset_of!(Vector, address) == mem::offset_of!(libc::iovec, iov_base)
+        && mem::offset_of!(Vector, len_bytes) == mem::offset_of!(libc::iovec, iov_len)
+);
 
 impl Ring {
     /// A ring for these files, each the leg of its index.
@@ -178,11 +198,17 @@ impl Ring {
     }
 
     /// Hands in an operation for the next [`Ring::kick`]; `done` gets it where it fails at once.
-    pub(crate) fn submit(&mut self, leg: LegId, io: LegIo, done: &mut Vec<LegDone>) {
+    pub(crate) fn submit(&mut self, leg: LegId, io: &LegIo, done: &mut Vec<LegDone>) {
         let file = &self.file(leg).file;
         match Progress::new(io, file.abilities) {
             Ok(progress) => {
-                let key = self.flights.insert(Flight { leg, io, progress });
+                let key = self.flights.insert(Flight {
+                    leg,
+                    op: io.op,
+                    kind: io.kind,
+                    progress,
+                    vectors: Vec::new(),
+                });
                 self.pending.push(key);
             }
             Err(kind) => done.push(LegDone {
@@ -247,7 +273,7 @@ impl Ring {
         let flight = self.flights.remove(key);
         done.push(LegDone {
             leg: flight.leg,
-            op: flight.io.op,
+            op: flight.op,
             outcome,
         });
     }
@@ -263,7 +289,7 @@ impl Ring {
     fn has_shrunk(&self, key: u32, sizes: &mut SizesSeen) -> bool {
         let flight = self.flights.flight(key);
         let file = &self.file(flight.leg).file;
-        if !flight.io.kind.is_mutating() || !file.grows_when_written() {
+        if !flight.kind.is_mutating() || !file.grows_when_written() {
             return false;
         }
         if !sizes.looked_at.contains(flight.leg) {
@@ -277,12 +303,29 @@ impl Ring {
 
     /// Puts the next call of an operation into the queue; false where that is full.
     fn push(&mut self, key: u32) -> bool {
+        self.set_vectors(key);
         let entry = self.entry(key);
         // SAFETY: memory in the entry lies in the arena, which `self` keeps alive and `drop`
-        // leaks while anything is in flight; by the arena's rule nobody else touches the range
-        // before the completion is reaped. The file is registered, so the kernel holds it by
-        // itself.
+        // leaks while anything is in flight; by the arena's rule nobody else touches the ranges
+        // before the completion is reaped. A list of ranges stays with its flight. The file is
+        // registered, so the kernel holds it by itself.
         unsafe { self.ring.submission().push(&entry) }.is_ok()
+    }
+
+    /// Lists the ranges of memory that does not lie in a row.
+    fn set_vectors(&mut self, key: u32) {
+        let flight = self.flights.flight_mut(key);
+        let (Step::Read { memory, .. } | Step::Write { memory, .. }) = flight.progress.step()
+        else {
+            return;
+        };
+        if let LegMemory::Many(ranges) = memory {
+            let vectors = ranges.iter().map(|&range| Vector {
+                address: self.arena.address(range).expose_provenance(),
+                len_bytes: range.len_bytes,
+            });
+            flight.vectors = vectors.collect();
+        }
     }
 
     fn entry(&self, key: u32) -> squeue::Entry {
@@ -293,16 +336,7 @@ impl Ring {
                 offset_bytes,
                 memory,
             } => {
-                let (address, len) = self.place(memory);
-                let entry = if self.arena_registered {
-                    opcode::ReadFixed::new(*slot, address, len, ARENA_SLOT)
-                        .offset(offset_bytes)
-                        .build()
-                } else {
-                    opcode::Read::new(*slot, address, len)
-                        .offset(offset_bytes)
-                        .build()
-                };
+                let entry = self.read_entry(flight, *slot, offset_bytes, memory);
                 entry.flags(transfer_flags(file, memory))
             }
             Step::Write {
@@ -310,19 +344,8 @@ impl Ring {
                 memory,
                 durable,
             } => {
-                let (address, len) = self.place(memory);
                 let rw_flags = if durable { libc::RWF_DSYNC } else { 0 };
-                let entry = if self.arena_registered {
-                    opcode::WriteFixed::new(*slot, address, len, ARENA_SLOT)
-                        .offset(offset_bytes)
-                        .rw_flags(rw_flags)
-                        .build()
-                } else {
-                    opcode::Write::new(*slot, address, len)
-                        .offset(offset_bytes)
-                        .rw_flags(rw_flags)
-                        .build()
-                };
+                let entry = self.write_entry(flight, *slot, (offset_bytes, rw_flags), memory);
                 entry.flags(transfer_flags(file, memory))
             }
             Step::Sync => opcode::Fsync::new(*slot)
@@ -338,6 +361,50 @@ impl Ring {
                 .build(),
         };
         entry.user_data(u64::from(key))
+    }
+
+    fn read_entry(
+        &self,
+        flight: &Flight,
+        slot: types::Fixed,
+        offset_bytes: u64,
+        memory: &LegMemory,
+    ) -> squeue::Entry {
+        let LegMemory::One(range) = memory else {
+            let (vectors, count) = flight.vectors();
+            let read = opcode::Readv::new(slot, vectors, count);
+            return read.offset(offset_bytes).build();
+        };
+        let (address, len) = self.place(*range);
+        if self.arena_registered {
+            let read = opcode::ReadFixed::new(slot, address, len, ARENA_SLOT);
+            read.offset(offset_bytes).build()
+        } else {
+            let read = opcode::Read::new(slot, address, len);
+            read.offset(offset_bytes).build()
+        }
+    }
+
+    fn write_entry(
+        &self,
+        flight: &Flight,
+        slot: types::Fixed,
+        (offset_bytes, rw_flags): (u64, i32),
+        memory: &LegMemory,
+    ) -> squeue::Entry {
+        let LegMemory::One(range) = memory else {
+            let (vectors, count) = flight.vectors();
+            let write = opcode::Writev::new(slot, vectors, count);
+            return write.offset(offset_bytes).rw_flags(rw_flags).build();
+        };
+        let (address, len) = self.place(*range);
+        if self.arena_registered {
+            let write = opcode::WriteFixed::new(slot, address, len, ARENA_SLOT);
+            write.offset(offset_bytes).rw_flags(rw_flags).build()
+        } else {
+            let write = opcode::Write::new(slot, address, len);
+            write.offset(offset_bytes).rw_flags(rw_flags).build()
+        }
     }
 
     /// Address and length of a range of the arena, as the kernel wants them.
@@ -369,6 +436,14 @@ impl Ring {
                 Err(errno) => panic!("io_uring_enter with what was set up: {errno:?}"),
             }
         }
+    }
+}
+
+impl Flight {
+    /// The list of ranges as the kernel wants it.
+    fn vectors(&self) -> (*const libc::iovec, u32) {
+        let count = u32::try_from(self.vectors.len()).expect("few operations are done as one");
+        (self.vectors.as_ptr().cast(), count)
     }
 }
 
@@ -478,6 +553,8 @@ fn check_operations(ring: &IoUring) -> io::Result<()> {
         opcode::Write::CODE,
         opcode::ReadFixed::CODE,
         opcode::WriteFixed::CODE,
+        opcode::Readv::CODE,
+        opcode::Writev::CODE,
         opcode::Fsync::CODE,
         opcode::Fallocate::CODE,
     ];
@@ -508,8 +585,8 @@ fn register_arena(ring: &IoUring, arena: &Arena) -> bool {
 }
 
 /// Who makes a transfer: the caller of the kernel, or a thread of the kernel.
-fn transfer_flags(file: &LegFile, memory: ArenaRange) -> squeue::Flags {
-    let is_long_copy = !file.direct && memory.len_bytes >= ASYNC_COPY_MIN_BYTES;
+fn transfer_flags(file: &LegFile, memory: &LegMemory) -> squeue::Flags {
+    let is_long_copy = !file.direct && memory.len_bytes() >= ASYNC_COPY_MIN_BYTES;
     if is_long_copy || !file.takes_at_once {
         squeue::Flags::ASYNC
     } else {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
-use heliostat_types::{ErrorKind, LegId};
+use heliostat_types::{ErrorKind, LegId, LegOpId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::api::{LegDone, LegIo, LegOutcome};
@@ -34,7 +34,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    fn perform(&self, arena: &Arena, io: LegIo) -> LegOutcome {
+    fn perform(&self, arena: &Arena, io: &LegIo) -> LegOutcome {
         match self {
             Self::File(file) => file.perform(arena, io),
             Self::Cached(cached) => cached.perform(arena, io),
@@ -52,7 +52,7 @@ impl Target {
 }
 
 /// What a thread is to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Task {
     /// Carry out an operation and report it.
     Io(LegIo),
@@ -201,7 +201,7 @@ impl Workers {
                 for task in mem::take(&mut locked(&self.shared.queue).waiting) {
                     if let Task::Io(io) = task {
                         let outcome = LegOutcome::Failed(ErrorKind::NoMemory);
-                        self.shared.report(io, outcome);
+                        self.shared.report(io.op, outcome);
                     }
                 }
             }
@@ -231,7 +231,7 @@ impl Shared {
     fn work(&self) {
         while let Some(task) = self.next() {
             let done = match (task, &self.target) {
-                (Task::Io(io), target) => Some((io, target.perform(&self.arena, io))),
+                (Task::Io(io), target) => Some((io.op, target.perform(&self.arena, &io))),
                 (Task::WriteBack, Target::Cached(cached)) => {
                     cached.write_back();
                     None
@@ -240,8 +240,8 @@ impl Shared {
             };
             // First, so that whoever has everything reported finds nobody busy.
             locked(&self.queue).busy_count -= 1;
-            if let Some((io, outcome)) = done {
-                self.report(io, outcome);
+            if let Some((op, outcome)) = done {
+                self.report(op, outcome);
             }
         }
     }
@@ -264,10 +264,10 @@ impl Shared {
         }
     }
 
-    fn report(&self, io: LegIo, outcome: LegOutcome) {
+    fn report(&self, op: LegOpId, outcome: LegOutcome) {
         self.mailbox.put(LegDone {
             leg: self.leg,
-            op: io.op,
+            op,
             outcome,
         });
     }

@@ -255,7 +255,9 @@ impl Core {
     }
 
     fn dispatch(&mut self, op: LegOp) {
-        let memory = op.memory.map(|slice| arena_range(&self.engine, slice));
+        let memory = op
+            .memory
+            .map(|slice| arena_range(&self.engine, slice).into());
         let io = LegIo {
             op: op.id,
             kind: op.kind,

@@ -35,7 +35,7 @@ fn io(kind: OpKind, extent: Extent) -> LegIo {
         op: LegOpId(0),
         kind,
         extent,
-        memory: matches!(kind, OpKind::Read | OpKind::Write).then(|| range(0, extent)),
+        memory: matches!(kind, OpKind::Read | OpKind::Write).then(|| range(0, extent).into()),
         fua: false,
         may_trim: true,
         failfast: false,
@@ -120,7 +120,7 @@ impl Subject {
     }
 
     fn perform(&self, io: LegIo) {
-        let outcome = self.cached.perform(&self.arena, io);
+        let outcome = self.cached.perform(&self.arena, &io);
         assert_eq!(outcome, LegOutcome::Done, "{io:?}");
     }
 
@@ -276,7 +276,7 @@ fn nothing_is_written_back_but_by_a_flush_or_a_moment() {
         let file = fs::read(&path).unwrap();
         file.iter().filter(|&&byte| byte == 7).count()
     };
-    cached.perform(&arena, io(OpKind::Write, extent));
+    cached.perform(&arena, &io(OpKind::Write, extent));
     assert_eq!(count(), 0);
     let mut moments = 0;
     while count() == 0 {
@@ -284,8 +284,8 @@ fn nothing_is_written_back_but_by_a_flush_or_a_moment() {
         moments += 1;
         assert!(moments < 1000);
     }
-    cached.perform(&arena, io(OpKind::Write, extent));
-    cached.perform(&arena, io(OpKind::Flush, Extent::default()));
+    cached.perform(&arena, &io(OpKind::Write, extent));
+    cached.perform(&arena, &io(OpKind::Flush, Extent::default()));
     assert_eq!(count(), 8192);
 }
 
@@ -295,10 +295,10 @@ fn what_is_cached_is_no_hole() {
     let cached = cached(&scratch.file("leg", SIZE), 1, 4096);
     let arena = Arena::new(1 << 20).unwrap();
     for at in [8192, 12_288, 40_960] {
-        cached.perform(&arena, io(OpKind::Write, Extent::new(at, 512)));
+        cached.perform(&arena, &io(OpKind::Write, Extent::new(at, 512)));
     }
     let asked = Extent::new(0, 65_536);
-    let outcome = cached.perform(&arena, io(OpKind::BlockStatus, asked));
+    let outcome = cached.perform(&arena, &io(OpKind::BlockStatus, asked));
     let LegOutcome::Status(runs) = outcome else {
         panic!("a status, not {outcome:?}");
     };
@@ -322,7 +322,7 @@ fn a_file_that_was_cut_off_does_not_grow_again() {
     let cached = cached(&path, 1, 512);
     let arena = Arena::new(1 << 20).unwrap();
     let extent = Extent::new(SIZE - 4096, 4096);
-    let perform = |kind| cached.perform(&arena, io(kind, extent));
+    let perform = |kind| cached.perform(&arena, &io(kind, extent));
     assert_eq!(perform(OpKind::Write), LegOutcome::Done);
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_len(SIZE / 2).unwrap();

@@ -17,7 +17,7 @@ use super::dial::{Dialled, Target};
 use super::dialer::{Dialer, News, Task, TaskKind};
 use super::witness::Witnesses;
 use crate::api::{LegIo, LegOutcome};
-use crate::arena::{Arena, ArenaRange};
+use crate::arena::{Arena, LegMemory};
 
 /// The longest piece of an operation that sends no bytes: its length has to fit 32 bits, and all
 /// pieces but the last are whole blocks.
@@ -284,9 +284,8 @@ impl NbdClient {
         }
         match io.kind {
             OpKind::Read | OpKind::Write => {
-                let len = io
-                    .memory
-                    .and_then(|memory| u64::try_from(memory.len_bytes).ok());
+                let memory = io.memory.as_ref();
+                let len = memory.and_then(|memory| u64::try_from(memory.len_bytes()).ok());
                 if len != Some(io.extent.len()) || io.extent.is_empty() {
                     return invalid;
                 }
@@ -327,14 +326,14 @@ impl NbdClient {
 
     /// Sends an operation over the connection that has the least to do.
     fn dispatch(&mut self, key: u64) {
-        let io = self.ops[&key].io;
-        let plan = self.plan(&io).expect("it was handed in");
+        let plan = self.plan(&self.ops[&key].io).expect("it was handed in");
         let connection = self.connections.iter_mut();
         let connection = connection
             .min_by_key(|connection| connection.in_flight())
             .expect("there is a connection");
         let op = self.ops.get_mut(&key).expect("it has not ended");
         op.connection = Some(connection.id);
+        let io = &op.io;
         let mut rest = io.extent;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(plan.piece_bytes_max));
@@ -355,7 +354,7 @@ impl NbdClient {
                         Asked::Done
                     }
                 },
-                memory: io.memory.map(|memory| part_of(memory, io.extent, piece)),
+                memory: (io.memory.as_ref()).map(|memory| part_of(memory, io.extent, piece)),
             });
             rest = after;
             // A status that leaves something out is allowed to, and a flush has no bytes.
@@ -429,7 +428,12 @@ impl NbdClient {
 
     /// Remembers some bytes of an operation that was carried out.
     fn remember(&mut self, io: &LegIo, arena: &Arena) {
-        let Some(memory) = io.memory else { return };
+        // Of operations that are done as one, the first says enough.
+        let memory = io
+            .memory
+            .as_ref()
+            .and_then(|memory| memory.ranges().first());
+        let Some(&memory) = memory else { return };
         if !self.witnesses.wants(io.kind) {
             return;
         }
@@ -660,12 +664,9 @@ pub(super) const fn data_run(len_bytes: u64) -> StatusRun {
 }
 
 /// The memory of a piece of an operation.
-fn part_of(memory: ArenaRange, whole: Extent, piece: Extent) -> ArenaRange {
+fn part_of(memory: &LegMemory, whole: Extent, piece: Extent) -> LegMemory {
     let index = |bytes| usize::try_from(bytes).expect("an operation fits memory");
-    ArenaRange {
-        offset_bytes: memory.offset_bytes + index(piece.offset() - whole.offset()),
-        len_bytes: index(piece.len()),
-    }
+    memory.part(index(piece.offset() - whole.offset()), index(piece.len()))
 }
 
 /// Watches for room to send where something waits for that, and for no longer.

@@ -12,7 +12,7 @@ use heliostat_types::StatusRun;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sockopt};
 
-use crate::arena::{Arena, ArenaRange};
+use crate::arena::{Arena, ArenaRange, LegMemory};
 
 /// How much is received at once besides data that goes where it belongs: dozens of replies.
 const INPUT_BYTES: usize = 64 << 10;
@@ -54,7 +54,7 @@ impl std::fmt::Display for Loss {
 pub(super) type Answer = (u64, Result<Vec<StatusRun>, u32>);
 
 /// What is to be asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Question {
     /// Whose it is; comes back with the answer.
     pub(super) owner: u64,
@@ -63,7 +63,7 @@ pub(super) struct Question {
     /// What its answer has.
     pub(super) asked: Asked,
     /// Bytes that follow it, or that it fetches.
-    pub(super) memory: Option<ArenaRange>,
+    pub(super) memory: Option<LegMemory>,
 }
 
 /// One connection in the phase of transmission.
@@ -77,19 +77,30 @@ pub(super) struct Connection {
     slots: Vec<Slot>,
     output: Output,
     input: Input,
-    /// Where the data goes that comes next.
-    place: ArenaRange,
+    /// Whose data comes next, by cookie, and from which of its bytes on.
+    place: (u64, usize),
     /// Whether the socket is watched for room to send.
     pub(super) is_blocked: bool,
 }
 
 /// What belongs to a request in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Slot {
     owner: u64,
-    memory: Option<ArenaRange>,
+    memory: Option<LegMemory>,
     /// How much had been sent in all when the last of its bytes was.
     sent_at: u64,
+}
+
+impl Slot {
+    /// The rows of a part of its memory.
+    ///
+    /// # Panics
+    /// Where it has no such part, which [`Replies`] makes sure of.
+    fn rows(&self, at: usize, len: usize) -> impl Iterator<Item = ArenaRange> {
+        let memory = self.memory.as_ref().expect("a READ has memory");
+        memory.rows(at, len)
+    }
 }
 
 impl Connection {
@@ -105,10 +116,7 @@ impl Connection {
                 start: 0,
                 end: 0,
             },
-            place: ArenaRange {
-                offset_bytes: 0,
-                len_bytes: 0,
-            },
+            place: (0, 0),
             is_blocked: false,
         }
     }
@@ -135,9 +143,11 @@ impl Connection {
         };
         self.output.push_head(header);
         if header.command == command::WRITE
-            && let Some(memory) = question.memory
+            && let Some(memory) = &question.memory
         {
-            self.output.push_payload(memory);
+            for &range in memory.ranges() {
+                self.output.push_payload(range);
+            }
         }
         let slot = Slot {
             owner: question.owner,
@@ -195,21 +205,23 @@ impl Connection {
     /// bytes, and how many there was room for.
     fn fill(&mut self, arena: &Arena) -> Result<(usize, usize), Errno> {
         let data_len = self.replies.payload_remaining();
-        let data = ArenaRange {
-            len_bytes: data_len,
-            ..self.place
-        };
-        let input = self.input.room();
-        let room = data_len + input.len();
-        let received = if data_len > 0 {
-            let mut slices = [
-                IoSliceMut::new(arena.slice_mut(data)),
-                IoSliceMut::new(input),
-            ];
-            rustix::io::readv(&self.fd, &mut slices)?
+        let received;
+        let room;
+        if data_len > 0 {
+            let (cookie, at) = self.place;
+            let rows = self.slots[Replies::index(cookie)].rows(at, data_len);
+            let input = self.input.room();
+            room = data_len + input.len();
+            let mut slices: Vec<IoSliceMut<'_>> = rows
+                .map(|row| IoSliceMut::new(arena.slice_mut(row)))
+                .chain([IoSliceMut::new(input)])
+                .collect();
+            received = rustix::io::readv(&self.fd, &mut slices)?;
         } else {
-            rustix::io::read(&self.fd, input)?
-        };
+            let input = self.input.room();
+            room = input.len();
+            received = rustix::io::read(&self.fd, input)?;
+        }
         let direct = received.min(data_len);
         self.advance_payload(direct);
         self.input.end += received - direct;
@@ -217,7 +229,7 @@ impl Connection {
     }
 
     fn advance_payload(&mut self, len: usize) {
-        self.place.offset_bytes += len;
+        self.place.1 += len;
         self.replies.advance_payload(len);
     }
 
@@ -230,14 +242,12 @@ impl Connection {
                 .len()
                 .min(self.replies.payload_remaining());
             if len > 0 {
-                let data = ArenaRange {
-                    len_bytes: len,
-                    ..self.place
-                };
-                arena
-                    .slice_mut(data)
-                    .copy_from_slice(&self.input.held()[..len]);
-                self.input.start += len;
+                let (cookie, at) = self.place;
+                for row in self.slots[Replies::index(cookie)].rows(at, len) {
+                    let bytes = &self.input.held()[..row.len_bytes];
+                    arena.slice_mut(row).copy_from_slice(bytes);
+                    self.input.start += row.len_bytes;
+                }
                 self.advance_payload(len);
             }
             if self.replies.payload_remaining() > 0 {
@@ -252,13 +262,15 @@ impl Connection {
                 ReplyEvent::NeedInput => return Ok(()),
                 ReplyEvent::Handled => {}
                 ReplyEvent::Data { cookie, at } => {
-                    self.place = self.part_of(cookie, at, self.replies.payload_remaining());
+                    self.place = (cookie, at);
                 }
                 ReplyEvent::Hole { cookie, at, len } => {
-                    arena.slice_mut(self.part_of(cookie, at, len)).fill(0);
+                    for row in self.slots[Replies::index(cookie)].rows(at, len) {
+                        arena.slice_mut(row).fill(0);
+                    }
                 }
                 ReplyEvent::Answered { cookie, result } => {
-                    let slot = self.slots[Replies::index(cookie)];
+                    let slot = &self.slots[Replies::index(cookie)];
                     if slot.sent_at > self.output.sent_bytes {
                         let early = ReplyError("an answer to what was not wholly sent");
                         return Err(Loss::Protocol(early));
@@ -266,21 +278,6 @@ impl Connection {
                     answers.push((slot.owner, result));
                 }
             }
-        }
-    }
-
-    /// A part of the memory of a request.
-    ///
-    /// # Panics
-    /// Where it has no such part, which [`Replies`] makes sure of.
-    fn part_of(&self, cookie: u64, at: usize, len: usize) -> ArenaRange {
-        let memory = self.slots[Replies::index(cookie)]
-            .memory
-            .expect("a READ has memory");
-        assert!(at + len <= memory.len_bytes, "data lies inside its READ");
-        ArenaRange {
-            offset_bytes: memory.offset_bytes + at,
-            len_bytes: len,
         }
     }
 

@@ -349,7 +349,7 @@ impl NbdStore {
             op: LegOpId(0),
             kind,
             extent,
-            memory: moves.then(|| place(extent, extent)),
+            memory: moves.then(|| place(extent, extent).into()),
             fua: false,
             may_trim: true,
             failfast: false,

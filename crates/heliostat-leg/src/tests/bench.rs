@@ -147,21 +147,48 @@ impl Bench {
         at: usize,
         change: impl FnOnce(&mut LegIo),
     ) -> LegOpId {
+        let mut io = self.io(kind, extent, at);
+        change(&mut io);
+        let op = io.op;
+        self.hub.submit(self.now, self.leg, io);
+        op
+    }
+
+    /// Hands in what is to be done as one: extents, each with where its memory begins.
+    pub(crate) fn submit_joined(
+        &mut self,
+        kind: OpKind,
+        parts: &[(Extent, usize)],
+        change: impl Fn(&mut LegIo),
+    ) -> Vec<(LegOpId, Extent, usize)> {
+        let ios: Vec<LegIo> = parts
+            .iter()
+            .map(|&(extent, at)| {
+                let mut io = self.io(kind, extent, at);
+                change(&mut io);
+                io
+            })
+            .collect();
+        self.hub.submit_joined(self.now, self.leg, &ios);
+        let ops = ios.iter().map(|io| io.op);
+        ops.zip(parts)
+            .map(|(op, &(extent, at))| (op, extent, at))
+            .collect()
+    }
+
+    fn io(&mut self, kind: OpKind, extent: Extent, at: usize) -> LegIo {
         let op = LegOpId(self.next_op);
         self.next_op += 1;
         let moves = matches!(kind, OpKind::Read | OpKind::Write);
-        let mut io = LegIo {
+        LegIo {
             op,
             kind,
             extent,
-            memory: moves.then(|| range(at, extent)),
+            memory: moves.then(|| range(at, extent).into()),
             fua: false,
             may_trim: true,
             failfast: false,
-        };
-        change(&mut io);
-        self.hub.submit(self.now, self.leg, io);
-        op
+        }
     }
 
     /// Drives the hub until everything submitted has ended.

@@ -1,5 +1,6 @@
 //! What every leg does alike: bytes come back as they were written.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use heliostat_nbd::codec::transmission;
@@ -7,7 +8,7 @@ use heliostat_types::{ErrorKind, Extent, LegOpId, OpKind, Prng, RandomStream};
 
 use super::bench::{Bench, LoopDevice, Scratch, open, open_path, range};
 use crate::nbd::tests::server::{ABLE, Nature, Server};
-use crate::{IoChoice, LegInfo, LegOutcome, OpenedLeg};
+use crate::{IoChoice, LegInfo, LegIo, LegOutcome, OpenedLeg};
 
 const SIZE: u64 = 8 << 20;
 
@@ -150,10 +151,18 @@ fn conforms(leg: OpenedLeg, choice: IoChoice, backend: &str) {
     subject.clear();
     subject.batches(60);
     subject.large();
+    subject.many();
     subject.durable();
     subject.status();
     subject.refuses();
     assert_eq!(subject.bench.hub.outstanding(), 0);
+}
+
+/// Operations that were begun: one, or several that are done as one.
+struct Begun {
+    kind: OpKind,
+    /// Of the leg, and where their memory begins.
+    parts: Vec<(LegOpId, Extent, usize)>,
 }
 
 /// A leg, and what it should hold.
@@ -185,17 +194,23 @@ impl Subject {
     fn batches(&mut self, count: u32) {
         for _ in 0..count {
             let batch: Vec<_> = (0..SLOTS).map(|slot| self.begin(slot)).collect();
-            let mut done = self.bench.finish();
-            assert_eq!(done.len(), batch.len());
-            done.sort_by_key(|done| done.op);
-            for ((op, kind, extent, at), done) in batch.into_iter().zip(done) {
-                assert_eq!(op, done.op);
-                self.end(kind, extent, at, done.outcome);
+            let done = self.bench.finish();
+            let count: usize = batch.iter().map(|begun| begun.parts.len()).sum();
+            assert_eq!(done.len(), count);
+            let mut outcomes: BTreeMap<LegOpId, LegOutcome> = done
+                .into_iter()
+                .map(|done| (done.op, done.outcome))
+                .collect();
+            for Begun { kind, parts } in batch {
+                for (op, extent, at) in parts {
+                    let outcome = outcomes.remove(&op).expect("each is reported");
+                    self.end(kind, extent, at, outcome);
+                }
             }
         }
     }
 
-    fn begin(&mut self, slot: u64) -> (LegOpId, OpKind, Extent, usize) {
+    fn begin(&mut self, slot: u64) -> Begun {
         let block = u64::from(self.info.logical_block_bytes);
         let slot_bytes = SIZE / SLOTS;
         let blocks = 1 + self.prng.below(32);
@@ -209,15 +224,44 @@ impl Subject {
             _ => OpKind::Read,
         };
         let (fua, may_trim) = (self.prng.below(4) == 0, self.prng.below(2) == 0);
-        let memory = self.bench.arena.slice_mut(range(at, extent));
+        // With room for parts that lie scattered.
+        let scattered = Extent::new(0, 2 * extent.len() + block);
+        let memory = self.bench.arena.slice_mut(range(at, scattered));
         for byte in memory.iter_mut() {
             *byte = self.prng.next_u64().to_le_bytes()[0];
         }
-        let op = self.bench.submit_with(kind, extent, at, |io| {
+        let change = |io: &mut LegIo| {
             io.fua = fua && kind.is_mutating();
             io.may_trim = may_trim;
-        });
-        (op, kind, extent, at)
+        };
+        if matches!(kind, OpKind::Read | OpKind::Write) && self.prng.below(2) == 0 {
+            let parts = self.cut(extent, at);
+            return Begun {
+                kind,
+                parts: self.bench.submit_joined(kind, &parts, change),
+            };
+        }
+        let op = self.bench.submit_with(kind, extent, at, change);
+        Begun {
+            kind,
+            parts: vec![(op, extent, at)],
+        }
+    }
+
+    /// Cuts an extent into parts that lie in memory in the reverse order, with gaps.
+    fn cut(&mut self, extent: Extent, at: usize) -> Vec<(Extent, usize)> {
+        let block = u64::from(self.info.logical_block_bytes);
+        let mut parts = Vec::new();
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let blocks = 1 + self.prng.below(rest.len() / block);
+            let (part, after) = rest.split_at(blocks * block);
+            let gap = place(Extent::new(0, block)).len();
+            let behind = place(Extent::new(0, after.len())).len();
+            parts.push((part, at + gap + 2 * behind));
+            rest = after;
+        }
+        parts
     }
 
     /// Compares what a read gave, or keeps what a change did.
@@ -248,6 +292,28 @@ impl Subject {
         self.bench.arena.slice_mut(range(0, whole)).fill(0xa5);
         assert_eq!(self.bench.run(OpKind::Write, whole), LegOutcome::Done);
         self.end(OpKind::Write, whole, 0, LegOutcome::Done);
+    }
+
+    /// As many as are ever done as one: each is reported, in order.
+    fn many(&mut self) {
+        let parts: Vec<_> = (0..128)
+            .map(|part| {
+                (
+                    Extent::new(part * 8192, 8192),
+                    place(Extent::new(part * 12288, 0)).start,
+                )
+            })
+            .collect();
+        for kind in [OpKind::Write, OpKind::Read] {
+            let begun = self.bench.submit_joined(kind, &parts, |_| {});
+            assert_eq!(self.bench.hub.outstanding(), parts.len());
+            let done = self.bench.finish();
+            let ops: Vec<LegOpId> = done.iter().map(|done| done.op).collect();
+            assert!(begun.iter().map(|(op, ..)| *op).eq(ops));
+            for ((_, extent, at), done) in begun.into_iter().zip(done) {
+                self.end(kind, extent, at, done.outcome);
+            }
+        }
     }
 
     fn durable(&mut self) {
@@ -308,6 +374,15 @@ impl Subject {
             self.bench.only_outcome(),
             LegOutcome::Failed(ErrorKind::InvalidInput)
         );
+        // What is done as one fails as one.
+        let parts = [
+            (Extent::new(SIZE - 4096, 4096), 0),
+            (Extent::new(SIZE, 4096), 4096),
+        ];
+        self.bench.submit_joined(OpKind::Read, &parts, |_| {});
+        for done in self.bench.finish() {
+            assert_eq!(done.outcome, LegOutcome::Failed(ErrorKind::InvalidInput));
+        }
     }
 }
 
