@@ -132,6 +132,7 @@ impl Run {
             write_behind: 0,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
+            scheduler: heliostat_scheduler::SchedulerSpec::None,
             accounting: true,
             legs: vec![leg; 3],
             metadata: has_metadata.then(metadata),

@@ -2,6 +2,7 @@
 
 use heliostat_format::{BadBlocks, Superblock};
 use heliostat_policy::{PolicySpec, ReadPolicy};
+use heliostat_scheduler::{FlowLimits, SchedulerSpec};
 use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, FlowId, LegId, LegOpId, LegSet, OpKind, RequestId,
     StatusRun, StreamId,
@@ -41,6 +42,8 @@ pub struct Config {
     pub hedges_permille: u64,
     /// Whether the plain counters and histograms of the legs are kept.
     pub accounting: bool,
+    /// In which order each leg gets what waits for it.
+    pub scheduler: SchedulerSpec,
     /// The legs in role order, as many as `map` has; or one more, in whose place a leg can be made
     /// that replaces another one. Without [`Metadata::replaced`] that one is missing.
     pub legs: Vec<LegConfig>,
@@ -355,6 +358,15 @@ pub enum Input {
     SetPolicy(Box<dyn ReadPolicy>),
     /// The policy that chooses goes on with what it has learned, under other tunables.
     ConfigurePolicy(PolicySpec),
+    /// From now on this scheduler decides what each leg gets next, of what waits already as well.
+    SetScheduler(SchedulerSpec),
+    /// What a flow may have of each leg from now on. It counts under schedulers that look at flows.
+    SetFlow {
+        /// Which.
+        flow: FlowId,
+        /// What.
+        limits: FlowLimits,
+    },
     /// Statistics begin anew, for one leg or all.
     ResetStats(Option<LegId>),
     /// The time of `Engine::next_deadline` has come.

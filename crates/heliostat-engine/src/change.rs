@@ -8,9 +8,9 @@
 //!
 //! All parts of a write share one buffer.
 
-use heliostat_types::{ErrorKind, Extent, OpKind, RequestId};
+use heliostat_types::{ErrorKind, Extent, FlowId, OpKind, RequestId};
 
-use crate::api::{Answer, LegConfig};
+use crate::api::{Answer, LegConfig, Request};
 use crate::buffer::{BufferId, BufferSlice, GRANULE_BYTES, WriteBuffer};
 use crate::engine::{Engine, Turn};
 use crate::write::Write;
@@ -25,6 +25,22 @@ pub(crate) struct Unsubmitted {
     extent: Extent,
     /// For the blocks at the edges.
     pub(crate) scratch: Option<BufferSlice>,
+}
+
+/// Who asks for something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    pub(crate) id: RequestId,
+    pub(crate) flow: FlowId,
+}
+
+impl Asker {
+    pub(crate) const fn of(request: &Request) -> Self {
+        Self {
+            id: request.id,
+            flow: request.flow,
+        }
+    }
 }
 
 /// What kind of change.
@@ -60,6 +76,8 @@ pub(crate) struct Edge {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) id: RequestId,
+    /// On whose account.
+    pub(crate) flow: FlowId,
     pub(crate) kind: ChangeKind,
     pub(crate) fua: bool,
     /// As the client asked.
@@ -120,7 +138,7 @@ impl Engine {
     pub(crate) fn begin_write(
         &mut self,
         turn: &mut Turn<'_>,
-        id: RequestId,
+        asker: Asker,
         extent: Extent,
         buffer: BufferId,
         fua: bool,
@@ -146,7 +164,7 @@ impl Engine {
         let change = Change {
             data: Some(data),
             edges,
-            ..Change::new(id, ChangeKind::Write, fua, extent, aligned)
+            ..Change::new(asker, ChangeKind::Write, fua, extent, aligned)
         };
         self.begin_change(turn, change);
     }
@@ -155,7 +173,7 @@ impl Engine {
     pub(crate) fn begin_write_zeroes(
         &mut self,
         turn: &mut Turn<'_>,
-        id: RequestId,
+        asker: Asker,
         extent: Extent,
         fua: bool,
         may_trim: bool,
@@ -167,7 +185,7 @@ impl Engine {
                 .legs
                 .all(|leg| is_fast(&leg.config) && !leg.write_zeroes_refused)
         {
-            self.complete(id, Err(ErrorKind::NotSupported));
+            self.complete(asker.id, Err(ErrorKind::NotSupported));
             return true;
         }
         let block = self.block_bytes();
@@ -197,7 +215,7 @@ impl Engine {
         let change = Change {
             data: memory,
             edges,
-            ..Change::new(id, kind, fua, extent, aligned)
+            ..Change::new(asker, kind, fua, extent, aligned)
         };
         self.begin_change(turn, change);
         true
@@ -207,7 +225,7 @@ impl Engine {
     pub(crate) fn begin_trim(
         &mut self,
         turn: &mut Turn<'_>,
-        id: RequestId,
+        asker: Asker,
         extent: Extent,
         fua: bool,
     ) {
@@ -216,9 +234,9 @@ impl Engine {
             .legs
             .all(|leg| leg.config.trim_reads_zeros && !leg.trim_refused);
         if aligned.is_empty() || !can_trim {
-            return self.complete(id, Ok(Answer::Done));
+            return self.complete(asker.id, Ok(Answer::Done));
         }
-        let change = Change::new(id, ChangeKind::Trim, fua, aligned, aligned);
+        let change = Change::new(asker, ChangeKind::Trim, fua, aligned, aligned);
         self.begin_change(turn, change);
     }
 
@@ -294,14 +312,15 @@ impl Engine {
 
 impl Change {
     const fn new(
-        id: RequestId,
+        asker: Asker,
         kind: ChangeKind,
         fua: bool,
         extent: Extent,
         aligned: Extent,
     ) -> Self {
         Self {
-            id,
+            id: asker.id,
+            flow: asker.flow,
             kind,
             fua,
             extent,

@@ -13,7 +13,7 @@ use crate::api::{
 use crate::background::Background;
 use crate::bad_blocks::BadLogs;
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
-use crate::change::{Change, Unsubmitted};
+use crate::change::{Asker, Change, Unsubmitted};
 use crate::divergence::Divergence;
 use crate::flush::FlushRounds;
 use crate::hedge::Hedges;
@@ -31,7 +31,8 @@ use crate::repair::Repair;
 use crate::slab::Slab;
 use crate::spares::Spares;
 use crate::status::Status;
-use crate::write::{Write, ZEROS_BYTES, zeros_slice};
+use crate::sweep::{ZEROS_BYTES, zeros_slice};
+use crate::write::Write;
 use crate::write_behind::Behind;
 
 /// The moment at which an input is handled, and the randomness that its decisions may draw on.
@@ -280,6 +281,8 @@ impl Engine {
                 self.policy.configure(&spec);
                 self.observes = self.policy.observes();
             }
+            Input::SetScheduler(spec) => self.set_scheduler(turn.now, &spec),
+            Input::SetFlow { flow, limits } => self.set_flow(turn.now, flow, limits),
             Input::ResetStats(leg) => self.reset_stats(leg),
             Input::DeadlineReached => self.deadline_reached(turn),
         }
@@ -289,6 +292,7 @@ impl Engine {
     /// The time has come that was told last.
     fn deadline_reached(&mut self, turn: &Turn<'_>) {
         self.check_silence(turn);
+        self.pump_due(turn.now);
         self.check_late(turn);
         self.check_prefetched(turn.now);
         self.check_clean(turn);
@@ -350,6 +354,7 @@ impl Engine {
             background,
             self.hedges.next_at(),
             self.prefetched.sweep_at(),
+            self.legs.next_turn(),
         ];
         all.into_iter().flatten().min()
     }
@@ -547,6 +552,7 @@ impl Engine {
             }
             return self.complete(request.id, result);
         }
+        let asker = Asker::of(&request);
         match request.kind {
             RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {
                 let asked = read_asked(&request);
@@ -564,9 +570,9 @@ impl Engine {
                 extent,
                 buffer,
                 fua,
-            } => self.begin_write(turn, request.id, extent, buffer, fua),
-            RequestKind::Trim { extent, fua } => self.begin_trim(turn, request.id, extent, fua),
-            RequestKind::BlockStatus { extent } => self.begin_status(turn, request.id, extent),
+            } => self.begin_write(turn, asker, extent, buffer, fua),
+            RequestKind::Trim { extent, fua } => self.begin_trim(turn, asker, extent, fua),
+            RequestKind::BlockStatus { extent } => self.begin_status(turn, asker, extent),
             RequestKind::Flush => unreachable!("a flush has gone its way above"),
         }
     }
@@ -580,7 +586,9 @@ impl Engine {
                 fua,
                 may_trim,
                 fast_only,
-            } => self.begin_write_zeroes(turn, request.id, extent, fua, may_trim, fast_only),
+            } => {
+                self.begin_write_zeroes(turn, Asker::of(request), extent, fua, may_trim, fast_only)
+            }
             RequestKind::Write { .. }
             | RequestKind::Flush
             | RequestKind::Trim { .. }

@@ -5,7 +5,7 @@
 //! before; of writes behind (see [`crate::write_behind`]) those that were answered before a flush
 //! are waited for first. Flushes that arrive while a round is on its way share the next one.
 
-use heliostat_types::{ErrorKind, LegId, LegSet, RequestId};
+use heliostat_types::{ErrorKind, FlowId, LegId, LegSet, RequestId};
 
 use crate::api::{Answer, FaultReason};
 use crate::engine::{Engine, Turn};
@@ -123,7 +123,7 @@ impl Engine {
         });
         self.flushes.active = Some(round);
         for leg in targets {
-            self.assign(turn, leg, NewOp::flush(OpOwner::Flush));
+            self.assign(turn, leg, NewOp::flush(OpOwner::Flush, FlowId::ARRAY));
         }
     }
 

@@ -268,6 +268,7 @@ impl Engine {
         }
         let new = NewOp {
             owner: OpOwner::Hedge(hedge),
+            flow: piece.flow,
             kind: OpKind::Read,
             extent: self.config.map.on_leg(leg, piece.extent),
             memory: Some(memory),

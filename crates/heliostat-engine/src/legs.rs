@@ -6,15 +6,18 @@
 //! reaped); every byte of the array keeps a leg in sync for ever. Extents here are on legs, not on
 //! the array.
 
-use heliostat_policy::{LegView, OpView};
-use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, OpKind};
+use heliostat_policy::LegView;
+use heliostat_scheduler::{Class, Device, Job, Scheduler};
+use heliostat_types::{
+    Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
+};
 
-use crate::api::{Config, Event, FaultReason, LegConfig, LegOp, LegState, LegStats, Output};
+use crate::api::{Config, Event, FaultReason, LegConfig, LegState, LegStats, Output};
 use crate::buffer::BufferSlice;
+use crate::dispatch::InFlight;
 use crate::engine::{Engine, Turn};
 use crate::flags::FlagsChange;
 use crate::map::Map;
-use crate::queue::LegQueue;
 use crate::read::LostPiece;
 
 /// Read errors within the last hours that a leg may have, as md's default.
@@ -83,6 +86,10 @@ pub(crate) struct Op {
     pub(crate) id: LegOpId,
     pub(crate) owner: OpOwner,
     pub(crate) leg: LegId,
+    /// On whose account.
+    pub(crate) flow: FlowId,
+    /// How much it matters.
+    pub(crate) class: Class,
     pub(crate) kind: OpKind,
     /// On the leg.
     pub(crate) extent: Extent,
@@ -99,6 +106,8 @@ pub(crate) struct Op {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewOp {
     pub(crate) owner: OpOwner,
+    /// On whose account.
+    pub(crate) flow: FlowId,
     pub(crate) kind: OpKind,
     /// On the leg.
     pub(crate) extent: Extent,
@@ -109,14 +118,40 @@ pub(crate) struct NewOp {
 
 impl NewOp {
     /// A flush.
-    pub(crate) const fn flush(owner: OpOwner) -> Self {
+    pub(crate) const fn flush(owner: OpOwner, flow: FlowId) -> Self {
         Self {
             owner,
+            flow,
             kind: OpKind::Flush,
             extent: Extent::new(0, 0),
             memory: None,
             fua: false,
             may_trim: false,
+        }
+    }
+
+    /// How much it matters. Reads ahead are nobody's until somebody waits for them.
+    pub(crate) const fn class(&self) -> Class {
+        match (self.owner, self.kind) {
+            (OpOwner::Metadata, _) | (_, OpKind::Flush) => Class::Urgent,
+            (OpOwner::Background(_) | OpOwner::Prefetch(_), _) => Class::Background,
+            _ if self.fua => Class::Urgent,
+            (_, OpKind::Read | OpKind::BlockStatus) => Class::Read,
+            (_, OpKind::Write | OpKind::Trim | OpKind::WriteZeroes) => Class::Write,
+        }
+    }
+}
+
+impl Op {
+    /// What a scheduler sees of the operation number `index`.
+    pub(crate) const fn job(&self, index: u32) -> Job {
+        Job {
+            op: index,
+            flow: self.flow,
+            kind: self.kind,
+            class: self.class,
+            extent: self.extent,
+            arrived: self.assigned,
         }
     }
 }
@@ -127,12 +162,13 @@ pub(crate) struct Leg {
     pub(crate) config: LegConfig,
     pub(crate) state: LegState,
     pub(crate) stats: LegStats,
-    queue: LegQueue,
-    in_device: u32,
+    /// What waits in front of it.
+    pub(crate) queue: Scheduler,
+    pub(crate) in_device: u32,
     /// Of the arena, what its operations in the device keep: each buffer once.
-    in_device_bytes: u64,
+    pub(crate) in_device_bytes: u64,
     /// When it last completed something, or got something after it had nothing.
-    last_progress: Instant,
+    pub(crate) last_progress: Instant,
     /// It answered that it cannot do it; so it is not asked again.
     pub(crate) write_zeroes_refused: bool,
     pub(crate) trim_refused: bool,
@@ -158,14 +194,18 @@ pub(crate) struct Legs {
     pub(crate) write_mostly: LegSet,
     /// What is being said of one of them.
     pub(crate) flags_change: Option<FlagsChange>,
-    leg_bytes_max: u64,
+    pub(crate) leg_bytes_max: u64,
     pub(crate) leg_timeout: Duration,
     pub(crate) accounting: bool,
 }
 
 impl Legs {
     pub(crate) fn new(config: &Config) -> Self {
-        let legs: Vec<Leg> = config.legs.iter().map(Leg::new).collect();
+        let legs: Vec<Leg> = config
+            .legs
+            .iter()
+            .map(|leg| Leg::new(leg, Scheduler::new(&config.scheduler, device_of(leg))))
+            .collect();
         let with = |wanted: fn(&Leg) -> bool| {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
             chosen.map(|(index, _)| LegId::new(index)).collect()
@@ -214,7 +254,7 @@ impl Legs {
     pub(crate) fn add(&mut self, leg: LegId, config: &LegConfig) {
         let slot = &mut self.legs[leg.index()];
         let stats = std::mem::take(&mut slot.stats);
-        *slot = Leg::new(config);
+        *slot = Leg::new(config, slot.queue.anew(device_of(config)));
         slot.stats = stats;
         slot.state = LegState::Rebuilding;
         let before = self.views[leg.index()];
@@ -250,7 +290,8 @@ impl Legs {
         let config = LegConfig::MISSING;
         let leg = LegId::new(self.legs.len());
         self.leg_bytes_max = self.leg_bytes_max * leg.index() as u64 / (leg.index() as u64 + 1);
-        self.legs.push(Leg::new(&config));
+        let queue = self.legs[0].queue.anew(device_of(&config));
+        self.legs.push(Leg::new(&config, queue));
         self.views.push(view_of(leg, &config));
     }
 
@@ -295,6 +336,12 @@ impl Legs {
             .min()
     }
 
+    /// When the first scheduler wants to be asked again.
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
+        let legs = self.legs.iter();
+        legs.filter_map(|leg| leg.queue.next_deadline()).min()
+    }
+
     /// When a leg will have been silent for too long.
     fn silent_at(&self, leg: LegId) -> Instant {
         self.legs[leg.index()].last_progress + self.timeout(leg)
@@ -326,12 +373,12 @@ fn expendable(map: &Map, in_sync: LegSet) -> LegSet {
 }
 
 impl Leg {
-    fn new(config: &LegConfig) -> Self {
+    fn new(config: &LegConfig, queue: Scheduler) -> Self {
         Self {
             config: *config,
             state: config.state,
             stats: LegStats::default(),
-            queue: LegQueue::default(),
+            queue,
             in_device: 0,
             in_device_bytes: 0,
             last_progress: Instant::ZERO,
@@ -387,146 +434,6 @@ impl Orphans {
 }
 
 impl Engine {
-    /// Hands an operation to a leg that is not out: to the device, or behind what waits for it.
-    pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
-        debug_assert!(
-            self.legs.in_sync.contains(leg)
-                || self.legs.rebuilding.contains(leg) && new.kind != OpKind::Read,
-            "only legs in sync are read, and those that are out get nothing"
-        );
-        if let Some(memory) = new.memory {
-            self.buffers.retain(memory.buffer);
-        }
-        let index = self.ops.insert(Op {
-            id: LegOpId(0),
-            owner: new.owner,
-            leg,
-            kind: new.kind,
-            extent: new.extent,
-            memory: new.memory,
-            fua: new.fua,
-            may_trim: new.may_trim,
-            assigned: turn.now,
-            dispatched: None,
-        });
-        self.ops_begun += 1;
-        // The low half finds the operation; the high half tells it from the last 2^32 others.
-        self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
-        self.legs.views[leg.index()].begin(new.kind, new.extent);
-        if self.observes.dispatch && self.legs.in_sync.contains(leg) {
-            let op = self.op_view(leg, new.kind, new.extent);
-            self.policy.on_dispatch(turn.now, &op);
-        }
-        self.legs.legs[leg.index()].queue.push(index);
-        self.pump(turn.now, leg);
-    }
-
-    /// What a policy is told of an operation.
-    fn op_view(&self, leg: LegId, kind: OpKind, extent: Extent) -> OpView {
-        let array_offset = self.config.map.array_address(leg, extent.offset());
-        OpView {
-            leg,
-            kind,
-            extent,
-            array_offset: array_offset.unwrap_or(0),
-        }
-    }
-
-    /// Gives the device what it has room for.
-    fn pump(&mut self, now: Instant, leg_id: LegId) {
-        let reads_fail_fast = self.legs.fails_fast(leg_id, OpKind::Read);
-        let writes_fail_fast = self.legs.fails_fast(leg_id, OpKind::Write);
-        let leg = &mut self.legs.legs[leg_id.index()];
-        while let Some(index) = leg.queue.peek() {
-            let op = &mut self.ops[index];
-            let bytes = self.buffers.bytes_to_hold(op.memory, leg_id);
-            // More of a buffer that the device has already costs nothing.
-            let has_memory = bytes == 0 || leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
-            let has_room = leg.in_device < leg.config.queue_depth && has_memory;
-            if !has_room && leg.in_device > 0 {
-                return;
-            }
-            leg.queue.pop();
-            op.dispatched = Some(now);
-            if leg.in_device == 0 {
-                leg.last_progress = now;
-            }
-            leg.in_device += 1;
-            leg.in_device_bytes += bytes;
-            self.buffers.begin_in_device(op.memory, leg_id);
-            let mut extent = op.extent;
-            let is_data = !extent.is_empty() && op.owner != OpOwner::Metadata;
-            if leg.config.data_offset_bytes > 0 && is_data {
-                extent = extent.moved(leg.config.data_offset_bytes);
-            }
-            self.outputs.push_back(Output::Dispatch(LegOp {
-                id: op.id,
-                leg: leg_id,
-                kind: op.kind,
-                extent,
-                memory: op.memory,
-                fua: op.fua,
-                may_trim: op.may_trim,
-                failfast: if op.kind == OpKind::Read {
-                    reads_fail_fast
-                } else {
-                    writes_fail_fast
-                },
-                is_hedge: matches!(op.owner, OpOwner::Hedge(_)),
-            }));
-        }
-    }
-
-    /// A device has completed an operation: it is taken off the books, its buffer given back, the
-    /// next one sent.
-    ///
-    /// # Panics
-    /// Where there is no such operation at a device: the shell reports each exactly once.
-    pub(crate) fn reap(
-        &mut self,
-        turn: &Turn<'_>,
-        id: LegOpId,
-        result: Result<(), ErrorKind>,
-    ) -> Op {
-        let index = u32::try_from(id.0 & u64::from(u32::MAX)).expect("the low half");
-        let known = self.ops.get(index).is_some_and(|op| op.id == id);
-        assert!(known, "a completion names an operation in flight: {id:?}");
-        let op = self.ops.remove(index);
-        let dispatched = op
-            .dispatched
-            .expect("only what a device has can be completed");
-        let service_time = turn.now.saturating_since(dispatched);
-        let bytes = self.buffers.end_in_device(op.memory, op.leg);
-        let leg = &mut self.legs.legs[op.leg.index()];
-        leg.in_device -= 1;
-        leg.in_device_bytes -= bytes;
-        leg.last_progress = turn.now;
-        self.legs.views[op.leg.index()].end(op.kind, op.extent);
-        if self.legs.accounting {
-            // That a leg cannot do a thing is no failure of it.
-            let failed = result.is_err_and(|kind| kind != ErrorKind::NotSupported);
-            leg.stats.count(&op, service_time, failed);
-            if op.kind == OpKind::Read {
-                let view = &mut self.legs.views[op.leg.index()];
-                view.reads_completed += 1;
-                view.read_wait += service_time;
-            }
-        }
-        if self.observes.complete && self.legs.in_sync.contains(op.leg) {
-            let view = self.op_view(op.leg, op.kind, op.extent);
-            self.policy
-                .on_complete(turn.now, &view, service_time, result.is_ok());
-        }
-        if let Some(memory) = op.memory {
-            self.release_buffer(memory.buffer);
-        }
-        if self.background.is_working() {
-            self.background.op_ended(turn.now, &op);
-        }
-        self.pump(turn.now, op.leg);
-        op
-    }
-
     /// A leg has failed a read. Faults it where it has done so too often.
     pub(crate) fn note_read_error(&mut self, turn: &Turn<'_>, leg: LegId, kind: ErrorKind) {
         if self.fault_at_first_error(turn, leg, kind) {
@@ -714,6 +621,14 @@ impl Engine {
     }
 }
 
+/// What a scheduler knows of a leg.
+const fn device_of(config: &LegConfig) -> Device {
+    Device {
+        rotational: config.rotational,
+        queue_depth: config.queue_depth,
+    }
+}
+
 /// What the policy sees of a leg that has nothing in hand.
 fn view_of(leg: LegId, config: &LegConfig) -> LegView {
     LegView {
@@ -730,70 +645,5 @@ fn view_of(leg: LegId, config: &LegConfig) -> LegView {
         optimal_io_bytes: config.optimal_io_bytes,
         reads_completed: 0,
         read_wait: Duration::ZERO,
-    }
-}
-
-/// Keeps a view up to date.
-trait InFlight {
-    fn begin(&mut self, kind: OpKind, extent: Extent);
-    fn end(&mut self, kind: OpKind, extent: Extent);
-}
-
-impl InFlight for LegView {
-    fn begin(&mut self, kind: OpKind, extent: Extent) {
-        match kind {
-            OpKind::Read => {
-                self.reads_in_flight += 1;
-                self.read_bytes_in_flight += extent.len();
-                self.last_sent_end = Some(extent.end());
-            }
-            OpKind::Write => {
-                self.writes_in_flight += 1;
-                self.write_bytes_in_flight += extent.len();
-                self.last_sent_end = Some(extent.end());
-            }
-            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight += 1,
-            OpKind::BlockStatus => {}
-        }
-    }
-
-    fn end(&mut self, kind: OpKind, extent: Extent) {
-        match kind {
-            OpKind::Read => {
-                self.reads_in_flight -= 1;
-                self.read_bytes_in_flight -= extent.len();
-            }
-            OpKind::Write => {
-                self.writes_in_flight -= 1;
-                self.write_bytes_in_flight -= extent.len();
-            }
-            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight -= 1,
-            OpKind::BlockStatus => {}
-        }
-    }
-}
-
-impl LegStats {
-    fn count(&mut self, op: &Op, service_time: Duration, failed: bool) {
-        match op.kind {
-            OpKind::Read => {
-                self.reads += 1;
-                self.read_bytes += op.extent.len();
-                self.read_service_ns.record(service_time.as_ns());
-                self.read_errors += u64::from(failed);
-            }
-            OpKind::Write => {
-                self.writes += 1;
-                self.write_bytes += op.extent.len();
-                self.write_service_ns.record(service_time.as_ns());
-                self.write_errors += u64::from(failed);
-            }
-            OpKind::Flush => {
-                self.flushes += 1;
-                self.write_errors += u64::from(failed);
-            }
-            OpKind::Trim | OpKind::WriteZeroes => self.write_errors += u64::from(failed),
-            OpKind::BlockStatus => {}
-        }
     }
 }

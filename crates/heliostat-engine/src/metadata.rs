@@ -35,7 +35,9 @@
 use std::collections::VecDeque;
 
 use heliostat_format::{BadBlocks, BitmapBits, BitmapState, Role, Superblock};
-use heliostat_types::{Duration, ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, SECTOR_BYTES};
+use heliostat_types::{
+    Duration, ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind, SECTOR_BYTES,
+};
 
 use crate::api::{ArrayRecord, FaultReason, Output};
 use crate::background::{Missed, Saved};
@@ -480,7 +482,7 @@ impl Engine {
             Some(Step::Flush) => {
                 for leg in targets {
                     self.commit().outstanding[leg.index()] += 1;
-                    self.assign(turn, leg, NewOp::flush(OpOwner::Metadata));
+                    self.assign(turn, leg, NewOp::flush(OpOwner::Metadata, FlowId::ARRAY));
                 }
                 true
             }
@@ -609,6 +611,7 @@ impl Engine {
         self.commit().outstanding[leg.index()] += 1;
         let new = NewOp {
             owner: OpOwner::Metadata,
+            flow: FlowId::ARRAY,
             kind: OpKind::Write,
             extent,
             memory: Some(memory),
@@ -647,7 +650,7 @@ impl Engine {
         let is_last_write = op.kind == OpKind::Write && commit.outstanding[leg.index()] == 1;
         if is_last_write && !has_fua && commit.failed[leg.index()].is_none() {
             commit.outstanding[leg.index()] += 1;
-            self.assign(turn, leg, NewOp::flush(OpOwner::Metadata));
+            self.assign(turn, leg, NewOp::flush(OpOwner::Metadata, FlowId::ARRAY));
         }
         self.metadata_op_ended(turn, leg);
     }

@@ -10,7 +10,7 @@
 //!
 //! It runs under a lock of its own, in the memory of the read.
 
-use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
+use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{Event, FaultReason, Output};
 use crate::buffer::BufferSlice;
@@ -183,6 +183,7 @@ impl Engine {
     ) {
         let new = NewOp {
             owner: OpOwner::Moved(at),
+            flow: FlowId::ARRAY,
             kind,
             extent: self.config.map.on_leg(leg, self.moved[at].extent),
             memory: Some(memory),

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use heliostat_policy::{Prefetch, ReadRequest};
-use heliostat_types::{Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind};
+use heliostat_types::{Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind};
 
 use crate::api::{Answer, Config, Output, Request};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
@@ -252,6 +252,7 @@ impl Engine {
         *sweep_at = sweep_at.or(Some(turn.now + KEPT_FOR));
         let new = NewOp {
             owner: OpOwner::Prefetch(run),
+            flow: FlowId::ARRAY,
             kind: OpKind::Read,
             extent: self.config.map.on_leg(leg, extent),
             memory: Some(memory),

@@ -8,7 +8,9 @@
 //! anew in another buffer, an edge in other scratch, and a repair is given up.
 
 use heliostat_policy::{Piece as PlanPiece, ReadPlan};
-use heliostat_types::{ClientId, ErrorKind, Extent, LegId, LegSet, OpKind, RequestId, StreamId};
+use heliostat_types::{
+    ClientId, ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, RequestId, StreamId,
+};
 
 use crate::api::{Answer, Event, Output, Request};
 use crate::buffer::BufferSlice;
@@ -22,6 +24,7 @@ use crate::locks::Pin;
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) id: RequestId,
+    pub(crate) flow: FlowId,
     client: ClientId,
     stream: StreamId,
     /// As the client asked.
@@ -50,6 +53,8 @@ pub(crate) enum PieceOwner {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) owner: PieceOwner,
+    /// On whose account.
+    pub(crate) flow: FlowId,
     pub(crate) client: ClientId,
     pub(crate) stream: StreamId,
     /// Of the array; in one chunk.
@@ -81,6 +86,7 @@ impl Piece {
     ) -> Self {
         Self {
             owner,
+            flow: FlowId::ARRAY,
             client: ClientId::default(),
             stream: StreamId::default(),
             extent,
@@ -151,6 +157,7 @@ impl Engine {
     ) -> u32 {
         self.reads.insert(Read {
             id: request.id,
+            flow: request.flow,
             client: request.client,
             stream: request.stream,
             extent,
@@ -205,6 +212,7 @@ impl Engine {
         read.outstanding += 1;
         let holders = self.config.map.holders(part.offset());
         let piece = Piece {
+            flow: read.flow,
             client: read.client,
             stream: read.stream,
             ..Piece::new(PieceOwner::Read(index), part, holders, memory)
@@ -476,6 +484,7 @@ impl Engine {
         let piece = &self.pieces[index];
         let new = NewOp {
             owner: OpOwner::Piece(index),
+            flow: piece.flow,
             kind: OpKind::Read,
             extent: self.config.map.on_leg(leg, piece.extent),
             memory: Some(piece.memory),

@@ -7,7 +7,7 @@
 //! What cannot be written or read back is narrowed down to blocks, and these are bad blocks of the
 //! leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
 
-use heliostat_types::{ErrorKind, Extent, LegId, LegSet, OpKind, SECTOR_BYTES};
+use heliostat_types::{ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, SECTOR_BYTES};
 
 use crate::api::{Event, FaultReason, Output};
 use crate::bad_blocks::{halves, is_too_much};
@@ -125,6 +125,7 @@ impl Engine {
         let at = part.offset() - repair.extent.offset();
         let new = NewOp {
             owner: OpOwner::Repair(index),
+            flow: FlowId::ARRAY,
             kind,
             extent: self.config.map.on_leg(leg, part),
             memory: Some(repair.memory.part(at, part.len())),

@@ -7,6 +7,7 @@
 use heliostat_types::{ErrorKind, Extent, OpKind, RequestId, StatusRun};
 
 use crate::api::Answer;
+use crate::change::Asker;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
 
@@ -33,7 +34,7 @@ pub(crate) struct Status {
 
 impl Engine {
     /// Asks all legs.
-    pub(crate) fn begin_status(&mut self, turn: &Turn<'_>, id: RequestId, extent: Extent) {
+    pub(crate) fn begin_status(&mut self, turn: &Turn<'_>, asker: Asker, extent: Extent) {
         let parts = self
             .config
             .map
@@ -42,7 +43,7 @@ impl Engine {
         let aligned = Extent::from_range(parts[0].offset(), parts[parts.len() - 1].end());
         let tainted = self.locks.held(aligned).map(|(_, extent)| extent).collect();
         let index = self.statuses.insert(Status {
-            id,
+            id: asker.id,
             extent: extent.intersection(aligned).expect("it is asked for"),
             aligned,
             outstanding: 0,
@@ -59,6 +60,7 @@ impl Engine {
                         status: index,
                         part,
                     },
+                    flow: asker.flow,
                     kind: OpKind::BlockStatus,
                     extent: self.config.map.on_leg(leg, extent),
                     memory: None,

@@ -12,11 +12,11 @@
 //! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
 //! read into other memory, because a leg that fell silent may still write there later.
 
-use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind, RequestId};
+use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind, RequestId};
 
 use crate::api::{Answer, FaultReason};
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
-use crate::change::{Change, ChangeKind, Edge, scratch_of, whole};
+use crate::change::{Change, ChangeKind, Edge, scratch_of};
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, Op, OpOwner};
@@ -24,11 +24,6 @@ use crate::locks::LockOwner;
 use crate::needed::Needed;
 use crate::read::{Piece, PieceOwner};
 use crate::write_behind::Lead;
-
-/// A leg trims or zeroes at most this much at a time, so that a long one is not taken for silence.
-const SWEEP_MAX_BYTES: u64 = 64 << 20;
-/// Zeros are written in pieces of this size to legs that cannot zero by themselves.
-pub(crate) const ZEROS_BYTES: u64 = 1 << 20;
 
 /// Who waits for a write.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +38,8 @@ pub(crate) enum WriteOwner {
 #[derive(Debug)]
 pub(crate) struct Write {
     owner: WriteOwner,
+    /// On whose account.
+    pub(crate) flow: FlowId,
     pub(crate) kind: ChangeKind,
     pub(crate) fua: bool,
     /// As the client asked.
@@ -114,6 +111,7 @@ impl Engine {
         for edge in edges.into_iter().flatten() {
             let owner = PieceOwner::Edge(index);
             let piece = self.insert_piece(Piece {
+                flow: self.writes[index].flow,
                 own_lock,
                 ..Piece::new(owner, edge.block, holders, edge.scratch)
             });
@@ -265,6 +263,7 @@ impl Engine {
         self.writes[index].outstanding += 1;
         let new = NewOp {
             owner: OpOwner::Write(index),
+            flow: self.writes[index].flow,
             kind: OpKind::Write,
             extent: self.config.map.on_leg(leg, extent),
             memory: Some(data),
@@ -272,58 +271,6 @@ impl Engine {
             may_trim: false,
         };
         self.assign(turn, leg, new);
-    }
-
-    /// Zeroes or trims the first part of what is left of `extent` of the leg: in this way,
-    /// or in the next best one that the leg has not refused.
-    fn sweep(&mut self, turn: &Turn<'_>, index: u32, leg: LegId, extent: Extent, way: OpKind) {
-        let write = &self.writes[index];
-        let slot = &self.legs.legs[leg.index()];
-        let can_trim = slot.config.trim_reads_zeros && !slot.trim_refused;
-        let way = match way {
-            OpKind::Trim if can_trim => OpKind::Trim,
-            OpKind::Trim | OpKind::WriteZeroes if !slot.write_zeroes_refused => OpKind::WriteZeroes,
-            OpKind::Trim
-            | OpKind::WriteZeroes
-            | OpKind::Write
-            | OpKind::Read
-            | OpKind::Flush
-            | OpKind::BlockStatus => OpKind::Write,
-        };
-        let may_trim = write.kind != ChangeKind::WriteZeroes { may_trim: false };
-        let fua = write.fua && slot.config.fua;
-        let limit = if way == OpKind::Write {
-            ZEROS_BYTES
-        } else {
-            SWEEP_MAX_BYTES
-        };
-        let step = extent.split_at(extent.len().min(limit)).0;
-        let memory = (way == OpKind::Write).then(|| self.zeros().part(0, step.len()));
-        let new = NewOp {
-            owner: OpOwner::Sweep {
-                write: index,
-                end: extent.end(),
-                way,
-            },
-            kind: way,
-            extent: step,
-            memory,
-            fua,
-            may_trim,
-        };
-        self.assign(turn, leg, new);
-    }
-
-    /// The zeros that legs are sent which cannot zero by themselves.
-    fn zeros(&mut self) -> BufferSlice {
-        if let Some(zeros) = self.zeros {
-            return zeros;
-        }
-        let at = self.zeros_reserved;
-        self.outputs
-            .push_back(crate::Output::Buffer(BufferStep::Zero { at }));
-        self.zeros = Some(at);
-        at
     }
 
     /// A leg has answered one operation of a change.
@@ -370,7 +317,11 @@ impl Engine {
         }
         let is_durable = !self.writes[index].fua || op.fua || op.kind == OpKind::Flush;
         if !is_durable {
-            self.assign(turn, op.leg, NewOp::flush(OpOwner::WriteFlush(index)));
+            self.assign(
+                turn,
+                op.leg,
+                NewOp::flush(OpOwner::WriteFlush(index), op.flow),
+            );
         }
         !is_durable
     }
@@ -403,6 +354,7 @@ impl Engine {
                 slot.config.fua = false;
                 let new = NewOp {
                     owner: op.owner,
+                    flow: op.flow,
                     kind: op.kind,
                     extent: op.extent,
                     memory: op.memory,
@@ -699,6 +651,7 @@ impl Write {
     pub(crate) const fn whole(change: &Change) -> Self {
         Self {
             owner: WriteOwner::Client(change.id),
+            flow: change.flow,
             kind: change.kind,
             fua: change.fua,
             extent: change.extent,
@@ -790,9 +743,4 @@ impl Write {
     fn is_full(&self, leg: LegId) -> bool {
         self.reason(leg) == FaultReason::WriteFailed(ErrorKind::NoSpace)
     }
-}
-
-/// Where the zeros lie that legs are sent which cannot zero by themselves.
-pub(crate) fn zeros_slice(buffer: BufferId) -> BufferSlice {
-    whole(buffer, ZEROS_BYTES)
 }

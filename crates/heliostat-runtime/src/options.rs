@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use heliostat_engine::Config;
 use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_policy::{ArrayInfo, DEFAULT_POLICY, PolicySpec};
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, LEGS_MAX};
 use stdx::units::format_size;
 
@@ -32,6 +33,8 @@ pub struct ArrayOptions {
     pub uuid: Option<String>,
     /// The read policy, as the user wrote it; the default where nothing was written.
     pub policy: Option<String>,
+    /// In which order a leg gets what waits for it.
+    pub scheduler: SchedulerSpec,
     /// Between which bounds background work goes, where not between the default ones.
     pub rates: RateChange,
     /// Whether what is set live is kept for the next start.
@@ -62,6 +65,7 @@ impl ArrayOptions {
             takes_back: true,
             uuid: None,
             policy: None,
+            scheduler: SchedulerSpec::None,
             rates: RateChange::default(),
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,

@@ -677,6 +677,7 @@ fn build(
         write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,
+        scheduler: options.scheduler,
         legs: leg_configs(&prepared),
         metadata: prepared
             .described

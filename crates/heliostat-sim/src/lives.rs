@@ -6,6 +6,7 @@
 
 use heliostat_engine::{Config, CopyOrder, Layout, LegFlags, Raid10};
 use heliostat_model::{FailedKind, drive};
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, Prng, RandomStream};
 use heliostat_workload::{FromMeasuring, Job, Rw};
 
@@ -15,7 +16,9 @@ use crate::leg_spec::{LegSpec, Part};
 use crate::metadata::MetadataSpec;
 use crate::scenario::{ArraySpec, Scenario};
 use crate::sim_policy::SimPolicy;
-use crate::smoke::{draw_write_behind, pick, random_leg, random_policy, seeds_of, small};
+use crate::smoke::{
+    draw_scheduler, draw_write_behind, pick, random_leg, random_policy, seeds_of, small,
+};
 use crate::trial::Trial;
 
 /// The seeds of the list that this crate keeps, which once showed a bug.
@@ -49,6 +52,7 @@ impl Trial {
         let prng = &mut RandomStream::new(seed, "life", 0);
         let (mut array, copies) = random_array(prng);
         draw_write_behind(seed, &mut array);
+        draw_scheduler(seed, &mut array);
         let mut bursts = Vec::new();
         let mut at = Duration::ZERO;
         for _ in 0..1 + prng.below(3) {
@@ -283,6 +287,7 @@ fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
         memory_bytes: Config::MEMORY_MIN_BYTES,
         leg_timeout: LEG_TIMEOUT,
         write_behind: 0,
+        scheduler: SchedulerSpec::None,
         hbas: Vec::new(),
         trims: false,
         metadata: Some(MetadataSpec {
@@ -418,6 +423,7 @@ mod tests {
     };
     use crate::life::Seen;
     use crate::simulation::Simulation;
+    use crate::smoke::FIRST_WITH_SCHEDULERS;
 
     #[test]
     fn random_lives_make_sense() {
@@ -435,6 +441,7 @@ mod tests {
         for seed in seeds
             .chain(0..60)
             .chain(FIRST_WITH_HARM..FIRST_WITH_HARM + 60)
+            .chain(FIRST_WITH_SCHEDULERS..FIRST_WITH_SCHEDULERS + 60)
         {
             match Trial::life(seed).play(seed % 10 == 0) {
                 Ok(result) => {

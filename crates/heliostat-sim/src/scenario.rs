@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use heliostat_engine::{Layout, Map};
 use heliostat_model::drive;
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId};
 use heliostat_workload::{Job, OpenTrace};
 use stdx::units::exact_size;
@@ -86,6 +87,8 @@ pub struct ArraySpec {
     pub leg_timeout: Duration,
     /// Of a mirror of all legs, how many writes write-mostly legs may be behind; 0: none.
     pub write_behind: u32,
+    /// In which order each leg gets what waits for it.
+    pub scheduler: SchedulerSpec,
     /// Host adapters that legs name.
     pub hbas: Vec<HbaSpec>,
     /// The metadata that its legs carry; `None`: they hold data and nothing else.
@@ -232,6 +235,7 @@ impl ArraySpec {
             memory_bytes: heliostat_engine::Config::MEMORY_DEFAULT_BYTES,
             leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
             write_behind: 0,
+            scheduler: SchedulerSpec::None,
             hbas: Vec::new(),
             metadata: None,
             trims: false,

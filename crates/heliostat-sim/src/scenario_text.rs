@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use heliostat_engine::Layout;
 use heliostat_model::{CacheParams, DRIVES, ModelParams, drive};
+use heliostat_scheduler::SchedulerSpec;
 use stdx::units::{exact_rate, exact_size, exact_time};
 
 use crate::leg_spec::{LegSpec, Part};
@@ -79,6 +80,9 @@ impl ArraySpec {
         keys.push(("leg_timeout", exact_time(self.leg_timeout.as_ns())));
         if self.write_behind > 0 {
             keys.push(("write_behind", self.write_behind.to_string()));
+        }
+        if self.scheduler != SchedulerSpec::None {
+            keys.push(("scheduler", self.scheduler.to_string()));
         }
         add_table(text, "[array]", keys);
         let policy = format!("policies = [{}]\n", quoted(&policy.to_string()));

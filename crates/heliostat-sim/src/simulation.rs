@@ -718,6 +718,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         write_behind: array.write_behind,
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,
+        scheduler: array.scheduler,
         // Where there are devices that are no legs, one of them can replace a leg.
         legs: specs
             .zip(legs.iter().map(|leg| &array.legs[leg.device]))

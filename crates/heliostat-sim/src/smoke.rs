@@ -6,6 +6,7 @@
 use heliostat_engine::{CopyOrder, Layout, Raid10};
 use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
+use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
 use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream, SECTOR_BYTES};
 use heliostat_workload::{Job, Rw};
 
@@ -91,6 +92,7 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
             failing = some_of(more, failing, copies - 1);
         }
         draw_write_behind(seed, &mut array);
+        draw_scheduler(seed, &mut array);
         for job in &mut jobs {
             job.offset_bytes += (array.size_bytes - size_bytes) * more.below(2);
         }
@@ -132,6 +134,8 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
 /// Scenarios of the seeds below have the faults that there were when the first bugs were found, so
 /// that these seeds go on showing them.
 const FIRST_WITH_ALL_FAULTS: u64 = 1_000;
+/// The same.
+pub(crate) const FIRST_WITH_SCHEDULERS: u64 = 1_795_423_600_000;
 
 /// Long enough for some thousand requests and for a silent leg to be faulted.
 pub(crate) const LENGTH: Duration = Duration::from_ms(100);
@@ -186,6 +190,16 @@ pub(crate) fn draw_write_behind(seed: u64, array: &mut ArraySpec) {
     let is_mirror = array.layout == Layout::Mirror && array.copies == 0;
     if is_mirror && array.legs.iter().any(|leg| leg.write_mostly) {
         array.write_behind = pick(prng, &[0, 1, 8, 256]);
+    }
+}
+
+/// Puts any scheduler in front of the legs.
+pub(crate) fn draw_scheduler(seed: u64, array: &mut ArraySpec) {
+    if seed >= FIRST_WITH_SCHEDULERS {
+        let prng = &mut RandomStream::new(seed, "scheduler", 0);
+        let (name, _) = pick(prng, &SCHEDULERS);
+        let spec = SchedulerSpec::parse(name);
+        array.scheduler = spec.expect("it is one of those that there are");
     }
 }
 
@@ -355,7 +369,7 @@ fn random_power_cuts(prng: &mut dyn Prng) -> Vec<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WITH_ALL_FAULTS, kept_seeds, smoke};
+    use super::{FIRST_WITH_ALL_FAULTS, FIRST_WITH_SCHEDULERS, kept_seeds, smoke};
 
     fn play_all(seeds: impl IntoIterator<Item = u64>) -> u64 {
         match smoke(seeds) {
@@ -374,5 +388,7 @@ mod tests {
         assert!(play_all(0..50) > 5_000);
         let with_all_faults = FIRST_WITH_ALL_FAULTS..FIRST_WITH_ALL_FAULTS + 50;
         assert!(play_all(with_all_faults) > 5_000);
+        let with_schedulers = FIRST_WITH_SCHEDULERS..FIRST_WITH_SCHEDULERS + 60;
+        assert!(play_all(with_schedulers) > 5_000);
     }
 }

@@ -5,11 +5,17 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// On whose account a request is done: a client of the whole array, or all clients of one part of it
-/// together. Schedulers share the legs out among these, and statistics are kept for each. The shell
-/// hands out small numbers and uses them again, so that they can index a table.
+/// On whose account a request is done: a client of the whole array, or all clients of one part of
+/// it together. Schedulers share the legs out among these, and statistics are kept for each. The
+/// shell hands out small numbers and uses them again, so that they can index a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
+
+impl FlowId {
+    /// The array itself: its metadata, resync, rebuild and scrub. No client has it, and it indexes
+    /// no table.
+    pub const ARRAY: Self = Self(u32::MAX);
+}
 
 /// One connection of a client, or one job of a workload: requests of one stream arrive in an order
 /// that may mean something (a sequential reader), those of different streams do not.

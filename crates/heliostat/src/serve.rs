@@ -12,6 +12,7 @@ use heliostat_runtime::{
     ArrayOptions, Export, Places, Progress, RateChange, Registered, Server, Signals, Trust,
     UsageError,
 };
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use stdx::units::{format_size, parse_size, parse_time_ns};
@@ -42,9 +43,9 @@ pub(crate) struct ServeArgs {
     /// How legs are chosen for reads; see 'heliostat policies' [default: adaptive].
     #[arg(long, value_name = "NAME[:VALUE]", value_parser = parse_policy)]
     policy: Option<String>,
-    /// In which order a leg gets what waits for it.
-    #[arg(long, value_enum, default_value_t = Scheduler::None)]
-    scheduler: Scheduler,
+    /// In which order a leg gets what waits for it: none, deadline.
+    #[arg(long, value_name = "NAME[:KEY=VALUE]", default_value_t = SchedulerSpec::None)]
+    scheduler: SchedulerSpec,
     /// Memory for requests; when it is spent, clients wait.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     memory: u64,
@@ -81,13 +82,6 @@ pub(crate) struct ServeArgs {
     no_io_uring: bool,
     #[command(flatten)]
     control: ControlArgs,
-}
-
-/// What stands in front of each leg.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Scheduler {
-    /// First come, first served.
-    None,
 }
 
 /// The legs, and which array they must be of where that was named.
@@ -179,6 +173,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         takes_back: !args.no_re_add,
         uuid: array.map(|array| array.uuid),
         policy: args.policy,
+        scheduler: args.scheduler,
         rates: RateChange {
             min_bytes_per_s: args.resync_min,
             max_bytes_per_s: args.resync_max,

@@ -29,6 +29,7 @@ const fn row(name: &'static str, kind: Kind, may_use: &'static [&'static str]) -
 
 const TYPES: &str = "heliostat-types";
 const POLICY: &str = "heliostat-policy";
+const SCHEDULER: &str = "heliostat-scheduler";
 const FORMAT: &str = "heliostat-format";
 const ENGINE: &str = "heliostat-engine";
 const MODEL: &str = "heliostat-model";
@@ -52,19 +53,24 @@ const TABLE: &[Row] = &[
     row(STDX, Kind::Pure, &[]),
     row(TYPES, Kind::Pure, &[]),
     row(POLICY, Kind::Pure, &[TYPES]),
+    row(SCHEDULER, Kind::Pure, &[TYPES]),
     row(FORMAT, Kind::Pure, &[TYPES]),
-    row(ENGINE, Kind::Pure, &[TYPES, POLICY, FORMAT]),
+    row(ENGINE, Kind::Pure, &[TYPES, POLICY, SCHEDULER, FORMAT]),
     row(MODEL, Kind::Pure, &[TYPES]),
     row(WORKLOAD, Kind::Pure, &[TYPES]),
     row(NBD, Kind::Pure, &[TYPES]),
     row(
         SIM,
         Kind::Pure,
-        &[TYPES, POLICY, FORMAT, ENGINE, MODEL, WORKLOAD],
+        &[TYPES, POLICY, SCHEDULER, FORMAT, ENGINE, MODEL, WORKLOAD],
     ),
     row(LEG, Kind::Shell, &[TYPES, FORMAT, MODEL, NBD]),
     // The policy crate for its registry: policies are shown, parsed and switched live.
-    row(RUNTIME, Kind::Shell, &[TYPES, POLICY, FORMAT, ENGINE, LEG]),
+    row(
+        RUNTIME,
+        Kind::Shell,
+        &[TYPES, POLICY, SCHEDULER, FORMAT, ENGINE, LEG],
+    ),
     // Drives heliostat from outside only.
     row("xtask", Kind::Shell, &[]),
 ];

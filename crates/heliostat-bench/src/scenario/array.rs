@@ -1,6 +1,7 @@
 //! The section `[array]`: what serves.
 
 use heliostat_engine::{Layout, Map, Raid10};
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
@@ -265,13 +266,9 @@ fn set(
             let writes = writes.map_err(|error| section.error(entry, error))?;
             array.write_behind = u32::try_from(writes).expect("within the bounds just checked");
         }
-        "scheduler" if ["deadline", "fair"].contains(&text.as_str()) => {
-            return Err(wrong(format!(
-                "this version has no '{text}' yet, only none"
-            )));
-        }
-        "scheduler" if text != "none" => {
-            return Err(wrong(format!("'{text}' is not none, deadline or fair")));
+        "scheduler" => {
+            let spec = SchedulerSpec::parse(&text);
+            array.scheduler = spec.map_err(|error| wrong(error.to_string()))?;
         }
         "scheduler_on" if !["leg", "array"].contains(&text.as_str()) => {
             return Err(wrong(format!("'{text}' is neither leg nor array")));

@@ -8,7 +8,7 @@
 //! than lies below the first of them: Linux reads a leg that is being rebuilt below where that had
 //! come, and clients have heard what others say.
 
-use heliostat_types::{Duration, ErrorKind, Instant, LegId};
+use heliostat_types::{Duration, ErrorKind, FlowId, Instant, LegId};
 
 use crate::api::FaultReason;
 use crate::background::{Missed, Saved};
@@ -57,7 +57,11 @@ impl Engine {
             let is_late = turn.now.saturating_since(rebuild.saved_at) >= AFTER;
             if is_far || is_late || is_at_rest {
                 rebuild.saving = Some(up_to);
-                self.assign(turn, leg, NewOp::flush(OpOwner::Checkpoint(leg)));
+                self.assign(
+                    turn,
+                    leg,
+                    NewOp::flush(OpOwner::Checkpoint(leg), FlowId::ARRAY),
+                );
             }
         }
     }

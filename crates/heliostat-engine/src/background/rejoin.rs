@@ -7,7 +7,7 @@
 //! legs in sync may differ, when the one is lost that it may have been copied from.
 
 use heliostat_format::{BadBlocks, Superblock};
-use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet};
+use heliostat_types::{ErrorKind, Extent, FlowId, Instant, LegId, LegSet};
 
 use super::{Background, BackgroundEnd, BackgroundKind};
 use crate::api::{Event, FaultReason, LegConfig, Output};
@@ -401,7 +401,7 @@ impl Engine {
                 && !rebuild.is_busy()
             {
                 rebuild.joining = Joining::Flushing;
-                self.assign(turn, leg, NewOp::flush(OpOwner::Rejoin(leg)));
+                self.assign(turn, leg, NewOp::flush(OpOwner::Rejoin(leg), FlowId::ARRAY));
             }
         }
         let rebuilds = || self.background.rebuilds.iter().flatten();

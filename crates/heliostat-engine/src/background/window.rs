@@ -6,7 +6,7 @@
 //! legs are asked, and only then a leg is blamed. A leg that falls silent with a read in hand may
 //! write into the window's memory at any time: the window is given up and begun anew.
 
-use heliostat_types::{ErrorKind, Extent, LEGS_MAX, LegId, LegSet, OpKind};
+use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind};
 
 use super::{Background, BackgroundKind, Before, LEAF_BYTES};
 use crate::api::{Event, FaultReason, Output};
@@ -253,6 +253,7 @@ impl Engine {
         self.background.at_leg[leg.index()] += 1;
         let new = NewOp {
             owner: OpOwner::Background(index),
+            flow: FlowId::ARRAY,
             kind,
             extent: self.config.map.on_leg(leg, extent),
             memory: Some(memory),

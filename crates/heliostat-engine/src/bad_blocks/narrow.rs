@@ -81,6 +81,7 @@ impl Engine {
         let at = extent.offset() - op.extent.offset();
         let new = NewOp {
             owner: OpOwner::Narrow(index),
+            flow: op.flow,
             kind: OpKind::Write,
             extent,
             memory: op.memory.map(|memory| memory.part(at, extent.len())),

@@ -17,7 +17,7 @@ use heliostat_types::{
 
 use crate::fill::index;
 use crate::world::{Log, Outcome, World, story};
-use setup::{policy, random_setup};
+use setup::{policy, random_setup, scheduler};
 
 /// How often legs go wrong, per 1000 chances.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,6 +151,8 @@ const SMALLER_SEEDS: u64 = 300;
 struct Run {
     world: World,
     dice: RandomStream,
+    /// Apart, so that runs are what they were before there were schedulers.
+    scheduler_dice: RandomStream,
     odds: Odds,
     size: Size,
     hot: Extent,
@@ -167,6 +169,8 @@ impl Run {
         let mut setup = random_setup(seed, odds, size, &mut dice);
         let is_unclean = odds.unclean > 0 && dice.below(100) < odds.unclean;
         setup.record.dirty |= is_unclean;
+        let mut scheduler_dice = RandomStream::new(seed, "schedulers", 0);
+        setup.scheduler = scheduler(&mut scheduler_dice);
         let block = u64::from(setup.block_bytes);
         let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));
@@ -192,6 +196,7 @@ impl Run {
             full: false,
             large: size.large,
             dice,
+            scheduler_dice,
         }
     }
 
@@ -348,6 +353,8 @@ impl Run {
             0 => {
                 let policy = policy(&mut self.dice, false, self.odds);
                 self.world.set_policy(policy);
+                let scheduler = scheduler(&mut self.scheduler_dice);
+                self.world.set_scheduler(scheduler);
             }
             1 => {
                 let tick = self.world.tick;

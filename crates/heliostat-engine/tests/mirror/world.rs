@@ -17,6 +17,7 @@ use heliostat_engine::{
     LegConfig, LegOp, LegState, Map, Metadata, Output, Spare, SpareId, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{
     Duration, ErrorKind, Extent, Instant, LegId, LegSet, OpKind, Prng, RandomStream, StatusRun,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) clean_delay: Duration,
     pub(crate) write_behind: u32,
     pub(crate) hedges_permille: u64,
+    pub(crate) scheduler: SchedulerSpec,
     pub(crate) accounting: bool,
     pub(crate) legs: Vec<LegConfig>,
     pub(crate) fill: Fill,
@@ -85,6 +87,7 @@ impl Setup {
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             write_behind: 0,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
+            scheduler: SchedulerSpec::None,
             accounting: true,
             legs: vec![LEG; count],
             fill: Fill::Pattern(0),
@@ -299,6 +302,7 @@ fn new_engine(
         clean_delay: setup.clean_delay,
         write_behind: setup.write_behind,
         hedges_permille: setup.hedges_permille,
+        scheduler: setup.scheduler,
         accounting: setup.accounting,
         legs: setup.legs.clone(),
         metadata,
@@ -497,6 +501,7 @@ impl World {
         });
         let range = op.memory.map(|slice| self.engine.buffers().resolve(slice));
         self.judge_dispatch(&op, range.as_ref());
+        self.judge_bits(&op);
         self.may_fail_over(&op);
         self.mutated |= op.kind.is_mutating() && !self.is_metadata(&op);
         let mut snapshot = Vec::new();
@@ -678,6 +683,12 @@ impl World {
         self.input(Input::Persisted {
             generation: record.generation,
         });
+    }
+
+    pub(crate) fn set_scheduler(&mut self, spec: SchedulerSpec) {
+        self.say(|| format!("scheduler {spec}"));
+        self.setup.scheduler = spec;
+        self.input(Input::SetScheduler(spec));
     }
 
     pub(crate) fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {

@@ -227,6 +227,28 @@ impl World {
         has_heir && self.good().contains(leg)
     }
 
+    /// Bytes of a leg that is read are about to change, in whatever order: their bits are durable
+    /// by then on all legs that are read, but for those that have failed something.
+    pub(crate) fn judge_bits(&self, op: &LegOp) {
+        let changes = op.kind.is_mutating() && !self.is_metadata(op);
+        if !changes || self.setup.meta.is_none() || !self.legs[op.leg.index()].is_in_sync() {
+            return;
+        }
+        for (number, reading) in self.readings().iter().enumerate() {
+            let leg = &self.legs[number];
+            let bits = reading.as_ref().and_then(|found| found.bitmap.as_ref());
+            let Some(bits) = bits.filter(|_| leg.is_in_sync() && leg.failures.is_empty()) else {
+                continue;
+            };
+            let chunk = u64::from(bits.super_block().chunk_bytes);
+            let mut chunks = op.extent.offset() / chunk..op.extent.end().div_ceil(chunk);
+            let all = chunks.all(|at| bits.get(at));
+            self.check(all, || {
+                format!("{op:?} before its bits are on leg {number}")
+            });
+        }
+    }
+
     /// Metadata is about to change on a leg.
     pub(crate) fn judge_metadata_write(&self, op: &LegOp, bytes: &[u8]) {
         let at = op.extent.offset() - self.setup.size_bytes;

@@ -4,6 +4,7 @@ use heliostat_engine::{
     ArrayRecord, Config, CopyOrder, Layout, LegConfig, LegState, Map, Place, Raid10,
 };
 use heliostat_policy::ReadPolicy;
+use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
 use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream};
 
 use super::{Odds, Size};
@@ -30,6 +31,12 @@ pub(super) fn policy(
         2 => Box::new(Random::new(from_the_start)),
         _ => Box::new(Split),
     }
+}
+
+/// Any scheduler there is, as it is untuned.
+pub(super) fn scheduler(dice: &mut RandomStream) -> SchedulerSpec {
+    let (name, _) = SCHEDULERS[index(dice.below(SCHEDULERS.len() as u64))];
+    SchedulerSpec::parse(name).expect("it is one of those that there are")
 }
 
 fn random_leg(dice: &mut RandomStream) -> LegConfig {
@@ -107,6 +114,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
         leg_timeout,
         clean_delay: Duration::from_us([100, 2_000, 200_000][index(dice.below(3))]),
         write_behind,
+        scheduler: SchedulerSpec::None,
         hedges_permille: [30, 1000][usize::from(odds.hedges)],
         accounting: dice.below(2) == 0,
         legs,

@@ -1,0 +1,252 @@
+//! The way of an operation to a leg and back: into the stage in front of it, from there to the
+//! device when its scheduler says so and the device has room, and off the books when it has ended.
+//!
+//! Operations that wait in front of a leg at one moment may go in any order, as those in a device
+//! may: whatever has to come after another one is assigned when that has completed.
+
+use heliostat_policy::{LegView, OpView};
+use heliostat_scheduler::{FlowLimits, SchedulerSpec};
+use heliostat_types::{
+    Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
+};
+
+use crate::api::{LegOp, LegStats, Output};
+use crate::engine::{Engine, Turn};
+use crate::legs::{NewOp, Op, OpOwner};
+
+impl Engine {
+    /// Hands an operation to a leg that is not out: to the device, or behind what waits for it.
+    pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
+        debug_assert!(
+            self.legs.in_sync.contains(leg)
+                || self.legs.rebuilding.contains(leg) && new.kind != OpKind::Read,
+            "only legs in sync are read, and those that are out get nothing"
+        );
+        if let Some(memory) = new.memory {
+            self.buffers.retain(memory.buffer);
+        }
+        let index = self.ops.insert(Op {
+            id: LegOpId(0),
+            owner: new.owner,
+            leg,
+            flow: new.flow,
+            class: new.class(),
+            kind: new.kind,
+            extent: new.extent,
+            memory: new.memory,
+            fua: new.fua,
+            may_trim: new.may_trim,
+            assigned: turn.now,
+            dispatched: None,
+        });
+        self.ops_begun += 1;
+        // The low half finds the operation; the high half tells it from the last 2^32 others.
+        self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
+        self.legs.views[leg.index()].begin(new.kind, new.extent);
+        if self.observes.dispatch && self.legs.in_sync.contains(leg) {
+            let op = self.op_view(leg, new.kind, new.extent);
+            self.policy.on_dispatch(turn.now, &op);
+        }
+        let job = self.ops[index].job(index);
+        self.legs.legs[leg.index()].queue.insert(turn.now, job);
+        self.pump(turn.now, leg);
+    }
+
+    /// What a policy is told of an operation.
+    fn op_view(&self, leg: LegId, kind: OpKind, extent: Extent) -> OpView {
+        let array_offset = self.config.map.array_address(leg, extent.offset());
+        OpView {
+            leg,
+            kind,
+            extent,
+            array_offset: array_offset.unwrap_or(0),
+        }
+    }
+
+    /// Gives the device what it has room for.
+    fn pump(&mut self, now: Instant, leg_id: LegId) {
+        let reads_fail_fast = self.legs.fails_fast(leg_id, OpKind::Read);
+        let writes_fail_fast = self.legs.fails_fast(leg_id, OpKind::Write);
+        let leg = &mut self.legs.legs[leg_id.index()];
+        while let Some(job) = leg.queue.next(now) {
+            let op = &mut self.ops[job.op];
+            let bytes = self.buffers.bytes_to_hold(op.memory, leg_id);
+            // More of a buffer that the device has already costs nothing.
+            let has_memory = bytes == 0 || leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
+            let has_room = leg.in_device < leg.config.queue_depth && has_memory;
+            if !has_room && leg.in_device > 0 {
+                return;
+            }
+            leg.queue.take(now);
+            op.dispatched = Some(now);
+            if leg.in_device == 0 {
+                leg.last_progress = now;
+            }
+            leg.in_device += 1;
+            leg.in_device_bytes += bytes;
+            self.buffers.begin_in_device(op.memory, leg_id);
+            let mut extent = op.extent;
+            let is_data = !extent.is_empty() && op.owner != OpOwner::Metadata;
+            if leg.config.data_offset_bytes > 0 && is_data {
+                extent = extent.moved(leg.config.data_offset_bytes);
+            }
+            self.outputs.push_back(Output::Dispatch(LegOp {
+                id: op.id,
+                leg: leg_id,
+                kind: op.kind,
+                extent,
+                memory: op.memory,
+                fua: op.fua,
+                may_trim: op.may_trim,
+                failfast: if op.kind == OpKind::Read {
+                    reads_fail_fast
+                } else {
+                    writes_fail_fast
+                },
+                is_hedge: matches!(op.owner, OpOwner::Hedge(_)),
+            }));
+        }
+    }
+
+    /// A device has completed an operation: it is taken off the books, its buffer given back, the
+    /// next one sent.
+    ///
+    /// # Panics
+    /// Where there is no such operation at a device: the shell reports each exactly once.
+    pub(crate) fn reap(
+        &mut self,
+        turn: &Turn<'_>,
+        id: LegOpId,
+        result: Result<(), ErrorKind>,
+    ) -> Op {
+        let index = u32::try_from(id.0 & u64::from(u32::MAX)).expect("the low half");
+        let known = self.ops.get(index).is_some_and(|op| op.id == id);
+        assert!(known, "a completion names an operation in flight: {id:?}");
+        let op = self.ops.remove(index);
+        let dispatched = op
+            .dispatched
+            .expect("only what a device has can be completed");
+        let service_time = turn.now.saturating_since(dispatched);
+        let bytes = self.buffers.end_in_device(op.memory, op.leg);
+        let leg = &mut self.legs.legs[op.leg.index()];
+        leg.in_device -= 1;
+        leg.in_device_bytes -= bytes;
+        leg.last_progress = turn.now;
+        leg.queue.completed(turn.now, &op.job(index), dispatched);
+        self.legs.views[op.leg.index()].end(op.kind, op.extent);
+        if self.legs.accounting {
+            // That a leg cannot do a thing is no failure of it.
+            let failed = result.is_err_and(|kind| kind != ErrorKind::NotSupported);
+            leg.stats.count(&op, service_time, failed);
+            if op.kind == OpKind::Read {
+                let view = &mut self.legs.views[op.leg.index()];
+                view.reads_completed += 1;
+                view.read_wait += service_time;
+            }
+        }
+        if self.observes.complete && self.legs.in_sync.contains(op.leg) {
+            let view = self.op_view(op.leg, op.kind, op.extent);
+            self.policy
+                .on_complete(turn.now, &view, service_time, result.is_ok());
+        }
+        if let Some(memory) = op.memory {
+            self.release_buffer(memory.buffer);
+        }
+        if self.background.is_working() {
+            self.background.op_ended(turn.now, &op);
+        }
+        self.pump(turn.now, op.leg);
+        op
+    }
+
+    /// Another scheduler decides from now on.
+    pub(crate) fn set_scheduler(&mut self, now: Instant, spec: &SchedulerSpec) {
+        for leg in LegSet::first(self.legs.legs.len()) {
+            self.legs.legs[leg.index()].queue.switch(now, spec);
+            self.pump(now, leg);
+        }
+    }
+
+    /// A flow may have something else from now on.
+    pub(crate) fn set_flow(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
+        for leg in LegSet::first(self.legs.legs.len()) {
+            self.legs.legs[leg.index()].queue.set_flow(flow, limits);
+            self.pump(now, leg);
+        }
+    }
+
+    /// Asks those schedulers again that have held something back until now.
+    pub(crate) fn pump_due(&mut self, now: Instant) {
+        for leg in LegSet::first(self.legs.legs.len()) {
+            let due = self.legs.legs[leg.index()].queue.next_deadline();
+            if due.is_some_and(|due| due <= now) {
+                self.pump(now, leg);
+            }
+        }
+    }
+}
+
+/// Keeps a view up to date.
+pub(crate) trait InFlight {
+    fn begin(&mut self, kind: OpKind, extent: Extent);
+    fn end(&mut self, kind: OpKind, extent: Extent);
+}
+
+impl InFlight for LegView {
+    fn begin(&mut self, kind: OpKind, extent: Extent) {
+        match kind {
+            OpKind::Read => {
+                self.reads_in_flight += 1;
+                self.read_bytes_in_flight += extent.len();
+                self.last_sent_end = Some(extent.end());
+            }
+            OpKind::Write => {
+                self.writes_in_flight += 1;
+                self.write_bytes_in_flight += extent.len();
+                self.last_sent_end = Some(extent.end());
+            }
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight += 1,
+            OpKind::BlockStatus => {}
+        }
+    }
+
+    fn end(&mut self, kind: OpKind, extent: Extent) {
+        match kind {
+            OpKind::Read => {
+                self.reads_in_flight -= 1;
+                self.read_bytes_in_flight -= extent.len();
+            }
+            OpKind::Write => {
+                self.writes_in_flight -= 1;
+                self.write_bytes_in_flight -= extent.len();
+            }
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight -= 1,
+            OpKind::BlockStatus => {}
+        }
+    }
+}
+
+impl LegStats {
+    fn count(&mut self, op: &Op, service_time: Duration, failed: bool) {
+        match op.kind {
+            OpKind::Read => {
+                self.reads += 1;
+                self.read_bytes += op.extent.len();
+                self.read_service_ns.record(service_time.as_ns());
+                self.read_errors += u64::from(failed);
+            }
+            OpKind::Write => {
+                self.writes += 1;
+                self.write_bytes += op.extent.len();
+                self.write_service_ns.record(service_time.as_ns());
+                self.write_errors += u64::from(failed);
+            }
+            OpKind::Flush => {
+                self.flushes += 1;
+                self.write_errors += u64::from(failed);
+            }
+            OpKind::Trim | OpKind::WriteZeroes => self.write_errors += u64::from(failed),
+            OpKind::BlockStatus => {}
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What waits, by plain values.
+
+use heliostat_types::{Extent, FlowId, Instant, OpKind};
+
+/// An operation that waits for its turn, or that the device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What the engine calls it; unique among those that wait and those that the device has.
+    pub op: u32,
+    /// On whose account.
+    pub flow: FlowId,
+    /// What is to be done.
+    pub kind: OpKind,
+    /// How much it matters.
+    pub class: Class,
+    /// Where on the leg; empty for a flush.
+    pub extent: Extent,
+    /// When it was handed to the leg.
+    pub arrived: Instant,
+}
+
+/// How much a job matters; the first ones most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Flushes, writes that are answered only when durable, and the array's own metadata, which
+    /// many others wait for.
+    Urgent,
+    /// What fetches, for a client or for the repair of what a client has read.
+    Read,
+    /// What stores, zeroes or trims, likewise.
+    Write,
+    /// What nobody waits for: resync, rebuild, scrub, and reads ahead of what was asked for.
+    Background,
+}
+
+/// On which side of a job another one is to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It ends where the job begins.
+    Front,
+    /// It begins where the job ends.
+    Back,
+}
+
+/// What a scheduler knows of the leg behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Whether it turns.
+    pub rotational: bool,
+    /// How many operations the engine gives it at once.
+    pub queue_depth: u32,
+}
+
+/// What a flow may have of a leg, under a scheduler that looks at flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowLimits {
+    /// Its share beside others that have work, as a multiple of what a flow of weight 1 gets;
+    /// 1 to [`FlowLimits::WEIGHT_MAX`].
+    pub weight: u32,
+    /// Operations per second at most; 0: as many as there are.
+    pub iops_max: u64,
+    /// Bytes per second at most; 0: as many as there are.
+    pub bytes_per_s_max: u64,
+}
+
+impl FlowLimits {
+    /// The largest weight; as that of Linux's cgroups.
+    pub const WEIGHT_MAX: u32 = 10_000;
+    /// The weight of a flow of which nothing is said; as that of Linux's cgroups.
+    pub const WEIGHT_DEFAULT: u32 = 100;
+
+    /// Of a flow of which nothing is said.
+    pub const DEFAULT: Self = Self {
+        weight: Self::WEIGHT_DEFAULT,
+        iops_max: 0,
+        bytes_per_s_max: 0,
+    };
+}
+
+impl Default for FlowLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,254 @@
+//! Schedulers as people write them: `NAME` or `NAME:key=value,key=value`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use heliostat_types::Duration;
+use stdx::settings::{SettingError, parse_count};
+use stdx::units::{exact_time, parse_time_ns};
+
+use crate::deadline::DeadlineSettings;
+
+/// The schedulers there are: what people call each, and what it does, in a line.
+pub const SCHEDULERS: [(&str, &str); 2] = [
+    ("none", "strictly in order of arrival"),
+    (
+        "deadline",
+        "in batches by place, reads before writes, what waits too long first (mq-deadline)",
+    ),
+];
+
+/// A scheduler, with a value for each of its tunables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerSpec {
+    /// Strictly in order of arrival.
+    #[default]
+    None,
+    /// As mq-deadline.
+    Deadline(DeadlineSettings),
+}
+
+/// Why a text names no scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedulerError {
+    /// There is none of this name.
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// What is behind the colon is wrong.
+    Setting {
+        /// The scheduler.
+        scheduler: &'static str,
+        /// What is wrong.
+        error: SettingError,
+    },
+}
+
+impl fmt::Display for SchedulerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name } => {
+                let names = SCHEDULERS.map(|(name, _)| name);
+                write!(f, "there is no scheduler '{name}'")?;
+                match stdx::suggest::closest(name, names) {
+                    Some(meant) => write!(f, "; did you mean '{meant}'?")?,
+                    None => f.write_str(".")?,
+                }
+                write!(f, " Valid are: {}", names.join(", "))
+            }
+            Self::Setting { scheduler, error } => write!(f, "scheduler '{scheduler}': {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SchedulerError {}
+
+impl SchedulerSpec {
+    /// Reads `NAME` or `NAME:key=value,key=value`; what is not named has its default. One line feed
+    /// at the end does not count.
+    ///
+    /// # Errors
+    /// Where there is no such scheduler or tunable, or it does not take that value.
+    pub fn parse(text: &str) -> Result<Self, SchedulerError> {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let (name, settings) = match text.split_once(':') {
+            Some((name, settings)) => (name, Some(settings)),
+            None => (text, None),
+        };
+        let mut spec = match name {
+            "none" => Self::None,
+            "deadline" => Self::Deadline(DeadlineSettings::default()),
+            _ => {
+                let name = name.to_owned();
+                return Err(SchedulerError::Unknown { name });
+            }
+        };
+        for item in settings.into_iter().flat_map(|text| text.split(',')) {
+            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+            spec.set(key, value)
+                .map_err(|error| SchedulerError::Setting {
+                    scheduler: spec.name(),
+                    error,
+                })?;
+        }
+        Ok(spec)
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Deadline(_) => "deadline",
+        }
+    }
+
+    /// The tunables with their values, as [`SchedulerSpec::set`] takes them.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Deadline(settings) => settings.fields(),
+        }
+    }
+
+    /// Gives a tunable a value.
+    ///
+    /// # Errors
+    /// Where there is no such tunable, or it does not take that value.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        match self {
+            Self::None => Err(SettingError::unknown(key, [])),
+            Self::Deadline(settings) => settings.set(key, value),
+        }
+    }
+
+    /// The same one with all tunables at their defaults.
+    const fn untuned(&self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Deadline(_) => Self::Deadline(DeadlineSettings::DEFAULT),
+        }
+    }
+}
+
+impl FromStr for SchedulerSpec {
+    type Err = SchedulerError;
+
+    fn from_str(text: &str) -> Result<Self, SchedulerError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for SchedulerSpec {
+    /// The name, and what differs from its default: `none`, `deadline:fifo_batch=8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        let mut separator = ':';
+        for ((key, value), (_, usual)) in self.fields().iter().zip(self.untuned().fields()) {
+            if *value != usual {
+                write!(f, "{separator}{key}={value}")?;
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest time that a tunable takes.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// A time from 1 ms to an hour.
+pub(crate) fn parse_time(key: &str, value: &str) -> Result<Duration, SettingError> {
+    let ns = parse_time_ns(value).map_err(|error| SettingError::value(key, error))?;
+    let time = Duration::from_ns(ns);
+    if !(Duration::from_ms(1)..=TIME_MAX).contains(&time) {
+        let text = format_args!("'{value}' is not from 1ms to 3600s");
+        return Err(SettingError::value(key, text));
+    }
+    Ok(time)
+}
+
+/// A number of 32 bits in a range.
+pub(crate) fn parse_u32(key: &str, value: &str, min: u32, max: u32) -> Result<u32, SettingError> {
+    let number = parse_count(key, value, min.into(), max.into())?;
+    Ok(u32::try_from(number).expect("within the bounds just checked"))
+}
+
+impl DeadlineSettings {
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let time = |time: Duration| exact_time(time.as_ns());
+        vec![
+            ("read_expire", time(self.read_expire)),
+            ("write_expire", time(self.write_expire)),
+            ("writes_starved", self.writes_starved.to_string()),
+            ("fifo_batch", self.fifo_batch.to_string()),
+            ("background_expire", time(self.background_expire)),
+        ]
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        match key {
+            "read_expire" => self.read_expire = parse_time(key, value)?,
+            "write_expire" => self.write_expire = parse_time(key, value)?,
+            "writes_starved" => self.writes_starved = parse_u32(key, value, 0, 1000)?,
+            "fifo_batch" => self.fifo_batch = parse_u32(key, value, 1, 1000)?,
+            "background_expire" => self.background_expire = parse_time(key, value)?,
+            _ => {
+                let fields = self.fields();
+                let keys = fields.iter().map(|(key, _)| *key);
+                return Err(SettingError::unknown(key, keys));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SCHEDULERS, SchedulerSpec};
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (name, _) in SCHEDULERS {
+            let spec = SchedulerSpec::parse(name).unwrap();
+            assert_eq!(spec.to_string(), name);
+            let mut all = spec;
+            for (key, value) in spec.fields() {
+                all.set(key, &value).unwrap();
+            }
+            assert_eq!(all, spec);
+        }
+        for text in [
+            "deadline:read_expire=250ms,fifo_batch=1",
+            "deadline:write_expire=10s,writes_starved=0,background_expire=1s",
+        ] {
+            let spec = SchedulerSpec::parse(&format!("{text}\n")).unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_meant() {
+        let told = |text| SchedulerSpec::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            told("deadlin"),
+            "there is no scheduler 'deadlin'; did you mean 'deadline'? Valid are: none, deadline"
+        );
+        assert_eq!(
+            told("deadline:fifo_bach=2"),
+            "scheduler 'deadline': there is no key 'fifo_bach'; did you mean 'fifo_batch'?"
+        );
+        assert_eq!(
+            told("deadline:fifo_batch=0"),
+            "scheduler 'deadline': fifo_batch: '0' is not a whole number from 1 to 1000"
+        );
+        assert_eq!(
+            told("deadline:read_expire=2h,"),
+            "scheduler 'deadline': read_expire: '2h' is not a length of time: a number, then ns, \
+             us, ms or s"
+        );
+        assert_eq!(told("none:x=1"), "scheduler 'none': there is no key 'x'");
+    }
+}
