@@ -15,6 +15,7 @@ mod examine;
 mod explain;
 mod exports;
 mod faults;
+mod files;
 mod filesystem;
 mod fio;
 mod grow;
@@ -56,6 +57,7 @@ const TESTS: &[&[Test]] = &[
     manage::TESTS,
     nbd::TESTS,
     control::TESTS,
+    files::TESTS,
     explain::TESTS,
     clients::TESTS,
     fio::TESTS,

@@ -21,10 +21,13 @@ const fn tool(program: &'static str, package: &'static str) -> Tool {
 }
 
 const TOOLS: &[Tool] = &[
+    tool("btrfs", "btrfs-progs"),
+    tool("fallocate", "util-linux"),
     tool("fio", "fio"),
     // libFuzzer is C++, and compiled with the fuzz targets.
     tool("g++", "g++"),
     tool("mdadm", "mdadm"),
+    tool("mkfs.btrfs", "btrfs-progs"),
     tool("mkfs.ext4", "e2fsprogs"),
     tool("nbdcopy", "libnbd-bin"),
     tool("nbdfuse", "libnbd-bin"),

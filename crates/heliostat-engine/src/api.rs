@@ -307,6 +307,8 @@ pub enum Input {
         /// What.
         flags: LegFlags,
     },
+    /// The policy `device` reads this leg from now on (`true`), or not any more.
+    SetReadPreferred(LegId, bool),
     /// A mirror with metadata is to have one more leg, which is missing until one is added.
     /// Answered with [`Event::Grown`] when that is durable, or with [`Event::GrowRefused`].
     Grow,

@@ -249,6 +249,7 @@ impl Engine {
                 superblock,
             } => self.replace_leg(turn.now, leg, &config, *superblock),
             Input::SetFlags { leg, flags } => self.set_flags(leg, flags),
+            Input::SetReadPreferred(leg, is) => self.legs.set_read_preferred(leg, is),
             Input::Grow => self.grow(),
             Input::AddSpare(spare) => self.add_spare(spare),
             Input::RemoveSpare(spare) => self.remove_spare(spare),
@@ -436,6 +437,12 @@ impl Engine {
     #[must_use]
     pub const fn is_write_mostly(&self, leg: LegId) -> bool {
         self.legs.write_mostly.contains(leg)
+    }
+
+    /// Whether the policy `device` reads a leg.
+    #[must_use]
+    pub fn is_read_preferred(&self, leg: LegId) -> bool {
+        self.legs.legs[leg.index()].config.read_preferred
     }
 
     /// Whether a leg is out at its first error, where others are left.

@@ -276,6 +276,12 @@ impl Legs {
         }
     }
 
+    /// Whether a leg is preferred for reads from now on.
+    pub(crate) fn set_read_preferred(&mut self, leg: LegId, is_preferred: bool) {
+        self.legs[leg.index()].config.read_preferred = is_preferred;
+        self.views[leg.index()].read_preferred = is_preferred;
+    }
+
     /// A leg that was rebuilt is read again.
     pub(crate) fn join(&mut self, map: &Map, leg: LegId) {
         assert!(self.rebuilding.contains(leg), "it was written to meanwhile");

@@ -97,6 +97,15 @@ impl PolicyControl {
         Ok(&self.specs[at])
     }
 
+    /// Gives the policy of `spec`, where it is not the active one, all values of `spec`.
+    pub fn keep(&mut self, spec: PolicySpec) {
+        let at = self.find(spec.policy().name);
+        let at = at.expect("a spec's policy is in the registry");
+        if at != self.active {
+            self.specs[at] = spec;
+        }
+    }
+
     fn show_with(&self, suffix: impl Fn(&PolicySpec) -> String) -> String {
         let mut text = String::new();
         for (at, spec) in self.specs.iter().enumerate() {

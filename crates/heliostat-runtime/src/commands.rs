@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use heliostat_engine::GrowRefusal;
 use heliostat_format::{DeviceFlags, Uuid};
-use heliostat_policy::PolicyError;
+use heliostat_policy::{PolicyControl, PolicyError};
 use heliostat_types::LegId;
 
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
 use crate::events;
 use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads, Watchers};
+use crate::files::FileError;
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
@@ -40,10 +41,20 @@ const TRY_EVERY: Duration = Duration::from_millis(20);
 pub(crate) enum Command {
     /// What did the array do?
     Stats(SyncSender<Snapshot>),
-    /// Which policies are there, and which is active?
-    ShowPolicy(SyncSender<String>),
+    /// Which policies are there, with which tunables, and which is active?
+    Policies(SyncSender<PolicyControl>),
     /// Use this policy from now on; answered with its full form.
     SetPolicy(String, SyncSender<Result<String, PolicyError>>),
+    /// Give this policy's tunable this value; answered with the policy's full form, and whether it
+    /// is active.
+    SetTunable(
+        &'static str,
+        &'static str,
+        String,
+        SyncSender<Result<(String, bool), PolicyError>>,
+    ),
+    /// Prefer the leg of this role for reads, or not; answered with all roles that are preferred.
+    Prefer(usize, bool, SyncSender<Option<Vec<usize>>>),
     /// How is the array?
     Status(SyncSender<ArrayStatus>),
     /// Fault the leg of this role or text; answered with what became of it.
@@ -159,7 +170,12 @@ impl Handle {
     /// # Errors
     /// Where the array is not served any more, or too busy.
     pub fn policy(&self) -> Result<String, RuntimeError> {
-        self.ask(Command::ShowPolicy)
+        Ok(self.policies()?.show())
+    }
+
+    /// All policies with their tunables, and which is active.
+    pub(crate) fn policies(&self) -> Result<PolicyControl, RuntimeError> {
+        self.ask(Command::Policies)
     }
 
     /// Switches the policy, and keeps it for the next start. The full form of what is active now.
@@ -167,11 +183,47 @@ impl Handle {
     /// # Errors
     /// Where there is no such policy, or it cannot be kept, or the array is not served any more.
     pub fn set_policy(&self, text: &str) -> Result<String, RuntimeError> {
+        let told = self.try_policy(text)?;
+        told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))
+    }
+
+    /// The same, with what is wrong with the text apart from what is wrong with the array.
+    pub(crate) fn try_policy(
+        &self,
+        text: &str,
+    ) -> Result<Result<String, PolicyError>, RuntimeError> {
         let settings = self.alone();
         let told = self.ask(|reply| Command::SetPolicy(text.to_owned(), reply))?;
-        let spec = told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
-        settings.keep_policy(&spec)?;
-        Ok(spec)
+        if let Ok(spec) = &told {
+            settings.keep_policy(spec)?;
+        }
+        Ok(told)
+    }
+
+    /// Gives a tunable of any policy a value, and keeps it for the next start.
+    pub(crate) fn try_tunable(
+        &self,
+        policy: &'static str,
+        tunable: &'static str,
+        text: &str,
+    ) -> Result<Result<(), PolicyError>, RuntimeError> {
+        let settings = self.alone();
+        let told =
+            self.ask(|reply| Command::SetTunable(policy, tunable, text.to_owned(), reply))?;
+        match &told {
+            Ok((spec, true)) => settings.keep_policy(spec)?,
+            Ok((spec, false)) => settings.keep_tunables(spec)?,
+            Err(_) => {}
+        }
+        Ok(told.map(drop))
+    }
+
+    /// Prefers the leg of a role for reads, or not, and keeps that for the next start.
+    pub(crate) fn prefer(&self, role: usize, is_preferred: bool) -> Result<(), FileError> {
+        let settings = self.alone();
+        let told = self.ask(|reply| Command::Prefer(role, is_preferred, reply))?;
+        let preferred = told.ok_or(FileError::Gone)?;
+        Ok(settings.keep_preferred(preferred)?)
     }
 
     /// Changes the bounds of the rate of background work, and keeps them for the next start. Those
@@ -564,7 +616,10 @@ impl Handle {
         self.waker.wake();
     }
 
-    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, RuntimeError> {
+    pub(crate) fn ask<T>(
+        &self,
+        command: impl FnOnce(SyncSender<T>) -> Command,
+    ) -> Result<T, RuntimeError> {
         let (reply, answer) = sync_channel(1);
         let sent = self.commands.try_send(command(reply));
         self.waker.wake();

@@ -491,6 +491,23 @@ impl Core {
         self.input(input);
         Ok(spec.to_string())
     }
+
+    /// Gives a tunable of a policy, active or not, a value. The policy's full form, and whether it
+    /// is active.
+    pub(crate) fn set_tunable(
+        &mut self,
+        policy: &str,
+        tunable: &str,
+        text: &str,
+    ) -> Result<(String, bool), PolicyError> {
+        let array = heliostat_policy::ArrayInfo::new(self.engine.map().legs());
+        let spec = *self.policy.set(policy, tunable, text, &array)?;
+        let is_active = self.policy.active().policy().name == policy;
+        if is_active {
+            self.input(Input::ConfigurePolicy(spec));
+        }
+        Ok((spec.to_string(), is_active))
+    }
 }
 
 fn arena_range(engine: &Engine, slice: BufferSlice) -> ArenaRange {

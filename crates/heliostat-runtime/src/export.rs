@@ -22,7 +22,7 @@ pub struct Interest {
 
 impl Interest {
     /// Bytes to read, and nothing else.
-    pub(crate) const READABLE: Self = Self {
+    pub const READABLE: Self = Self {
         readable: true,
         writable: false,
     };

@@ -19,6 +19,7 @@ mod durable;
 mod events;
 mod explain;
 mod export;
+mod files;
 mod flows;
 mod found;
 mod grow;
@@ -66,6 +67,7 @@ pub use explain::{
     CurveFigures, CurvePointFigures, Explanation, HedgeFigures, LegExplained, ReadAheadFigures,
     WatchEnd, WatchedReads,
 };
+pub use files::{ControlNode, DeviceFile, FileError};
 pub use grow::{GrowOptions, GrowWhat, GrownArray, grow};
 pub use host_config::{HostConfig, HostConfigChange, ignore_line};
 pub use options::{ArrayOptions, Trust};
@@ -82,6 +84,7 @@ pub use status::{
     ArrayStatus, BehindStatus, BitmapStatus, FlagChange, LegStatus, ScrubAction, WorkStatus,
     clock_time,
 };
+pub use waker::Waker;
 pub use work::{EndedWork, ScrubRun};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
 pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};

@@ -15,8 +15,17 @@ pub(crate) fn join_io_path() -> bool {
 }
 
 /// Keeps in memory what is there, and what will be once it is touched. Needs `CAP_IPC_LOCK`, or a
-/// limit on locked memory above all that the daemon has. Whether the kernel agreed.
-pub(crate) fn lock_memory() -> bool {
+/// limit on locked memory above all that the daemon has. What came of that and of
+/// [`join_io_path`], for people.
+pub(crate) fn lock_memory(is_in_io_path: bool) -> &'static str {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    mlockall(flags).is_ok()
+    match (mlockall(flags).is_ok(), is_in_io_path) {
+        (true, true) => "memory is locked; the kernel knows of us as part of its I/O path",
+        (true, false) => "memory is locked",
+        (false, true) => "the kernel knows of us as part of its I/O path",
+        (false, false) => {
+            "memory is not locked (that needs privileges): no place for a file system of this same \
+             machine while its memory is short"
+        }
+    }
 }

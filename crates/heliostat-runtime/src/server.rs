@@ -11,7 +11,7 @@ use std::sync::Arc;
 use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
 use heliostat_format::DeviceFlags;
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
-use heliostat_policy::{PolicyControl, PolicySpec};
+use heliostat_policy::PolicyControl;
 use heliostat_types::{Duration, Instant, LegId, LegSet};
 
 use crate::RuntimeError;
@@ -28,9 +28,8 @@ use crate::log::Log;
 use crate::md::Described;
 use crate::memory_lock;
 use crate::notify::notify;
-use crate::options::{ArrayOptions, parse_policy};
+use crate::options::ArrayOptions;
 use crate::poller::Poller;
-use crate::rates::Rates;
 use crate::settings::{Given, Settings};
 use crate::setup::{self, Prepared, Progress};
 use crate::signals::Signals;
@@ -101,8 +100,9 @@ impl Server {
         };
         let path = options.places.settings(&options.name);
         let settings = Settings::new(path, options.keeps_settings, given);
-        let policy = first_policy(&settings, options.legs.len(), progress)?;
-        let rates = first_rates(&settings)?;
+        let policy = kept::first_policies(&settings, options.legs.len(), progress)?;
+        let preferred = settings.read_preferred()?;
+        let rates = kept::first_rates(&settings)?;
         // Before any thread is started, which would not be part of the I/O path.
         let is_in_io_path = options.lock_memory && memory_lock::join_io_path();
         let mut interruptible = Interruptible {
@@ -147,21 +147,13 @@ impl Server {
             .watch()
             .map_err(|error| failed("watch descriptors", &error))?;
         server.set_rates(rates);
+        server.prefer_all(&preferred);
         server.take_up()?;
         let core = &mut server.core;
         spares.into_iter().for_each(|spare| core.add_spare(spare));
         server.start_exports()?;
         if options.lock_memory {
-            let is_locked = memory_lock::lock_memory();
-            progress.note(match (is_locked, is_in_io_path) {
-                (true, true) => "memory is locked; the kernel knows of us as part of its I/O path",
-                (true, false) => "memory is locked",
-                (false, true) => "the kernel knows of us as part of its I/O path",
-                (false, false) => {
-                    "memory is not locked (that needs privileges): no place for a file system of \
-                     this same machine while its memory is short"
-                }
-            });
+            progress.note(memory_lock::lock_memory(is_in_io_path));
         }
         Ok(server)
     }
@@ -361,13 +353,19 @@ impl Server {
             // Whoever asked may have lost patience and be gone: not our loss.
             match command {
                 Command::Stats(reply) => drop(reply.try_send(self.snapshot())),
-                Command::ShowPolicy(reply) => drop(reply.try_send(self.core.policy.show())),
+                Command::Policies(reply) => drop(reply.try_send(self.core.policy.clone())),
                 Command::SetPolicy(text, reply) => {
                     let told = self.core.set_policy(&text);
                     if let Ok(spec) = &told {
                         self.core.log.line(format!("read policy set to '{spec}'"));
                     }
                     drop(reply.try_send(told));
+                }
+                Command::SetTunable(policy, tunable, text, reply) => {
+                    drop(reply.try_send(self.core.set_tunable(policy, tunable, &text)));
+                }
+                Command::Prefer(role, is_preferred, reply) => {
+                    drop(reply.try_send(self.prefer(role, is_preferred)));
                 }
                 Command::Status(reply) => drop(reply.try_send(self.status())),
                 Command::Fail(leg, reply) => drop(reply.try_send(self.fail(&leg))),
@@ -573,6 +571,7 @@ impl Server {
                 state: engine.leg_state(leg),
                 reads_in_flight,
                 writes_in_flight,
+                read_preferred: engine.is_read_preferred(leg),
                 stats: engine.leg_stats(leg).clone(),
             }
         });
@@ -611,35 +610,6 @@ fn failed(doing: &str, error: &std::io::Error) -> RuntimeError {
     RuntimeError(format!("cannot {doing}: {error}"))
 }
 
-/// The policy to begin with: one that was set live, or the command line's, or the default.
-fn first_policy(
-    settings: &Settings,
-    leg_count: usize,
-    progress: &mut dyn Progress,
-) -> Result<PolicySpec, RuntimeError> {
-    if let Some(kept) = settings.kept_policy()? {
-        match parse_policy(Some(&kept), leg_count) {
-            Ok(spec) => return Ok(spec),
-            // It may be of a time with more legs, or of another version of this program.
-            Err(error) => progress.note(&format!(
-                "read policy '{kept}', which was set live before, is not used: {error}"
-            )),
-        }
-    }
-    Ok(parse_policy(settings.given_policy(), leg_count)?)
-}
-
-/// The rates to begin with: those that were set live, or the command line's, or the default ones.
-fn first_rates(settings: &Settings) -> Result<Rates, RuntimeError> {
-    let rates = Rates::default().changed(settings.rates()?);
-    rates.map_err(|error| {
-        RuntimeError(format!(
-            "{error}; one of them was set with 'heliostat rate' before: give both, with \
-             --resync-min and --resync-max"
-        ))
-    })
-}
-
 /// The array as clients see it.
 fn array_info(options: &ArrayOptions, prepared: &Prepared) -> ArrayInfo {
     ArrayInfo {
@@ -655,7 +625,7 @@ fn array_info(options: &ArrayOptions, prepared: &Prepared) -> ArrayInfo {
 fn build(
     options: &ArrayOptions,
     mut prepared: Prepared,
-    policy: PolicySpec,
+    policy: PolicyControl,
 ) -> Result<(Core, ArrayLock), RuntimeError> {
     let leg_error = |error: heliostat_leg::LegError| RuntimeError(error.to_string());
     let memory_bytes = options.memory()?;
@@ -664,26 +634,7 @@ fn build(
     let leg_names = leg_names(&prepared);
     let (work, note) = background::open_work(options, &prepared)?;
     let (learned, learned_note) = learned::open_learned(options, &prepared.legs)?;
-    let config = Config {
-        size_bytes: prepared.size_bytes,
-        map: match &prepared.described {
-            Some(described) => described.assembled.map.clone(),
-            None => Map::mirror(prepared.legs.len(), prepared.size_bytes),
-        },
-        block_bytes: prepared.block_bytes,
-        memory_bytes,
-        leg_timeout: options.leg_timeout,
-        clean_delay: Config::CLEAN_DELAY_DEFAULT,
-        write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
-        hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
-        accounting: true,
-        scheduler: options.scheduler,
-        legs: leg_configs(&prepared),
-        metadata: prepared
-            .described
-            .as_ref()
-            .map(|described| described.assembled.metadata.clone()),
-    };
+    let config = engine_config(options, &prepared, memory_bytes);
     let (keeper, generation) = match prepared.record {
         None => (Keeper::forgetful(), 0),
         Some((file, legs)) => {
@@ -701,7 +652,8 @@ fn build(
             faulted: LegSet::EMPTY,
         },
     };
-    let built = policy.build(&heliostat_policy::ArrayInfo::new(config.map.legs()));
+    let shape = heliostat_policy::ArrayInfo::new(config.map.legs());
+    let built = policy.active().build(&shape);
     let mut built = built.map_err(|error| RuntimeError(error.to_string()))?;
     learned.recall(built.as_mut());
     let access = Access::default();
@@ -719,7 +671,7 @@ fn build(
         info,
         poller: Poller::new().map_err(|error| failed("wait for descriptors", &error))?,
         keeper,
-        policy: PolicyControl::new(policy),
+        policy,
         log: log.map_err(|error| failed("start a thread", &error))?,
         work,
         leg_names,
@@ -727,6 +679,30 @@ fn build(
     let notes = note.into_iter().chain(learned_note);
     notes.for_each(|note| core.log.line(note));
     Ok((core, prepared.lock))
+}
+
+/// What the engine is told of the array.
+fn engine_config(options: &ArrayOptions, prepared: &Prepared, memory_bytes: usize) -> Config {
+    Config {
+        size_bytes: prepared.size_bytes,
+        map: match &prepared.described {
+            Some(described) => described.assembled.map.clone(),
+            None => Map::mirror(prepared.legs.len(), prepared.size_bytes),
+        },
+        block_bytes: prepared.block_bytes,
+        memory_bytes,
+        leg_timeout: options.leg_timeout,
+        clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
+        hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
+        accounting: true,
+        scheduler: options.scheduler,
+        legs: leg_configs(prepared),
+        metadata: prepared
+            .described
+            .as_ref()
+            .map(|described| described.assembled.metadata.clone()),
+    }
 }
 
 /// What each leg is called, by role.
@@ -788,6 +764,7 @@ mod background;
 mod explain;
 mod flags;
 mod grow;
+mod kept;
 mod learned;
 mod manage;
 mod replace;

@@ -3,6 +3,7 @@
 //! What was set last wins: a value set live beats the command line's, until somebody starts the
 //! daemon with another value there than the one it had when the live one was set.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -14,7 +15,7 @@ use crate::rates::RateChange;
 
 const VERSION: u32 = 1;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SettingsFile {
     version: u32,
@@ -24,11 +25,24 @@ struct SettingsFile {
     /// The command line's policy when it was set.
     #[serde(default)]
     instead_of: Option<String>,
+    /// The policies whose tunables were set live, active or not, as `NAME:VALUE` by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tunables: BTreeMap<String, String>,
+    /// The legs that are preferred for reads, by role.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    read_preferred: Vec<usize>,
     /// The bounds of the rate of background work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_min: Option<KeptRate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_max: Option<KeptRate>,
+}
+
+impl SettingsFile {
+    fn keep_tunables(&mut self, policy: &str) {
+        let name = policy.split(':').next().unwrap_or(policy);
+        self.tunables.insert(name.to_owned(), policy.to_owned());
+    }
 }
 
 /// A rate that was set live.
@@ -90,6 +104,22 @@ impl Settings {
         Ok(file.policy.filter(|_| !is_overruled))
     }
 
+    /// The policies whose tunables were set live before, in their full forms.
+    ///
+    /// # Errors
+    /// As [`Self::kept_policy`].
+    pub(crate) fn kept_tunables(&self) -> Result<Vec<String>, RuntimeError> {
+        Ok(self.load()?.tunables.into_values().collect())
+    }
+
+    /// The roles of the legs that are preferred for reads.
+    ///
+    /// # Errors
+    /// As [`Self::kept_policy`].
+    pub(crate) fn read_preferred(&self) -> Result<Vec<usize>, RuntimeError> {
+        Ok(self.load()?.read_preferred)
+    }
+
     /// The bounds of the rate of background work, where they are not the default ones.
     ///
     /// # Errors
@@ -112,9 +142,26 @@ impl Settings {
     /// Where it cannot be written.
     pub(crate) fn keep_policy(&self, policy: &str) -> Result<(), RuntimeError> {
         self.keep("the policy is", |file| {
+            file.keep_tunables(policy);
             file.policy = Some(policy.to_owned());
             file.instead_of.clone_from(&self.given.policy);
         })
+    }
+
+    /// Keeps the tunables of a policy that is not active, durably. Blocks.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub(crate) fn keep_tunables(&self, policy: &str) -> Result<(), RuntimeError> {
+        self.keep("the value is", |file| file.keep_tunables(policy))
+    }
+
+    /// Keeps which legs are preferred for reads, durably. Blocks.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn keep_preferred(&self, roles: Vec<usize>) -> Result<(), RuntimeError> {
+        self.keep("the preference is", |file| file.read_preferred = roles)
     }
 
     /// Keeps rates that were set live, durably; those that are `None` stay as they are. Blocks.
@@ -164,10 +211,7 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(SettingsFile {
                     version: VERSION,
-                    policy: None,
-                    instead_of: None,
-                    rate_min: None,
-                    rate_max: None,
+                    ..SettingsFile::default()
                 });
             }
             other => other.map_err(|error| unreadable(path, &error))?,

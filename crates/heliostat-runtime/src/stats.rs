@@ -32,6 +32,7 @@ pub(crate) struct LegSnapshot {
     pub(crate) state: LegState,
     pub(crate) reads_in_flight: u32,
     pub(crate) writes_in_flight: u32,
+    pub(crate) read_preferred: bool,
     pub(crate) stats: LegStats,
 }
 

@@ -7,23 +7,26 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Readable after [`Waker::wake`], until [`Waker::clear`].
 #[derive(Debug)]
-pub(crate) struct Waker(OwnedFd);
+pub struct Waker(OwnedFd);
 
 impl Waker {
     /// One that is not readable.
-    pub(crate) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Where the kernel has no descriptor left.
+    pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(eventfd(0, flags)?))
     }
 
     /// Makes it readable.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // The only error is a counter that is full, and then it is readable.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Makes it not readable. What it announces is to be looked at after this.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         // The only error is that it was not readable.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

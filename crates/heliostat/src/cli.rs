@@ -14,8 +14,8 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    create, demo, examine, explain, grow, host_config, model, policy, rate, scrub, serve, sim,
-    stats, status, tune, wait,
+    control_files, create, demo, examine, explain, grow, host_config, model, policy, rate, scrub,
+    serve, sim, stats, status, tune, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -61,6 +61,9 @@ enum Command {
     HostConfig(host_config::HostConfigArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
+    /// What a daemon starts beside itself, to take its control files away when it is killed.
+    #[command(hide = true)]
+    TakeAway(control_files::TakeAwayArgs),
     /// Show the md superblock, bitmap and bad blocks of legs, and whether they could be served.
     ///
     /// Reads files and block devices, also while they are in use, and changes nothing.
@@ -167,6 +170,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Examine(args) => return end(examine::run(&args)),
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
+        Command::TakeAway(args) => return control_files::take_away(&args),
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),
         Command::Stats(args) => stats::run(&args),

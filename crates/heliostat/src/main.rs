@@ -2,6 +2,7 @@
 
 mod cli;
 mod console;
+mod control_files;
 mod create;
 mod demo;
 mod examine;

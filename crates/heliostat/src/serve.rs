@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use stdx::units::{format_size, parse_size, parse_time_ns};
 
 use crate::cli::ControlArgs;
+use crate::control_files::{ShowFiles, WantedFiles};
 use crate::rate;
 
 /// What `heliostat serve` is told.
@@ -68,6 +69,10 @@ pub(crate) struct ServeArgs {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
+    /// Whether the array's control files are shown in NAME/ beside its control socket; they need
+    /// FUSE.
+    #[arg(long, value_enum, default_value_t = ShowFiles::Auto)]
+    control_files: ShowFiles,
     /// What resync, rebuild and scrub do at least, whatever clients ask for [default: 1MB/s].
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     resync_min: Option<u64>,
@@ -192,11 +197,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     options.check()?;
     let description = format!("heliostat array {}", options.name);
     let export = NbdExport::new(args.exports, description, options.memory_bytes)?;
-    let exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
+    let mut exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
+    let mut files = WantedFiles::new(args.control_files)?;
+    exports.extend(files.export());
     let mut console = Console::new();
     let server = Server::open(&options, exports, Some(signals), &mut console)?;
+    let files = files.show(&options, &server, &mut console)?;
     introduce(&mut console, &options, &server);
     let stopped = server.run()?;
+    drop(files);
     Ok(if stopped.is_clean {
         ExitCode::SUCCESS
     } else {

@@ -230,7 +230,8 @@ impl<'a> Array<'a> {
     /// was greeted.
     fn serve(&self, leg: impl Fn(&str) -> String) -> Result<Background> {
         let mut command = Command::new(self.program);
-        command.args(["serve", "--name", "bench", "--export", &self.uri()]);
+        command.args(["serve", "--control-files", "off", "--name", "bench"]);
+        command.args(["--export", &self.uri()]);
         command.arg("--control-dir").arg(self.place);
         command.args(
             self.legs

@@ -142,7 +142,7 @@ impl Drop for Place {
 
 fn heliostat(program: &Path, place: &Path, socket: &Path) -> Command {
     let mut command = Command::new(program);
-    command.arg("serve");
+    command.args(["serve", "--control-files", "off"]);
     for _ in 0..COPIES {
         command.arg(format!("mem:{SIZE_BYTES}"));
     }

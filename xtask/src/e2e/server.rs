@@ -171,11 +171,14 @@ fn arguments(room: &Room, name: &str, legs: &[String], options: &[&str]) -> Vec<
     arguments.extend_from_slice(legs);
     arguments.extend(options.iter().map(ToString::to_string));
     arguments.extend(["--control-dir".to_owned(), control_directory(room)]);
+    if !options.contains(&"--control-files") {
+        arguments.extend(["--control-files", "off"].map(str::to_owned));
+    }
     arguments.extend(["--export".to_owned(), uri(room, name)]);
     arguments
 }
 
-fn control_directory(room: &Room) -> String {
+pub(super) fn control_directory(room: &Room) -> String {
     room.path_text("control")
 }
 

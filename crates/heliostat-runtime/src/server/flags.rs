@@ -9,6 +9,24 @@ use crate::events;
 use crate::status::FlagChange;
 
 impl Server {
+    /// Has the policy `device` read the leg of this role, or not any more. The roles that it
+    /// reads; nothing where there is no such role.
+    pub(super) fn prefer(&mut self, role: usize, is_preferred: bool) -> Option<Vec<usize>> {
+        let leg = self.legs_by_role().nth(role)?;
+        self.core.input(Input::SetReadPreferred(leg, is_preferred));
+        let engine = self.core.engine();
+        let roles = self.legs_by_role().enumerate();
+        let preferred = roles.filter(|(_, leg)| engine.is_read_preferred(*leg));
+        Some(preferred.map(|(role, _)| role).collect())
+    }
+
+    /// Prefers the legs of these roles, as far as there are such.
+    pub(super) fn prefer_all(&mut self, roles: &[usize]) {
+        for &role in roles {
+            self.prefer(role, true);
+        }
+    }
+
     /// Says something else of a leg. It is told when that is durable; until then it is refused for
     /// the moment.
     pub(super) fn set_leg_flags(

@@ -49,6 +49,7 @@ impl Server {
         }
         let child = command
             .arg("serve")
+            .args(["--control-files", "off"])
             .args(legs)
             .args(["--name", NAME, "--policy", policy, "--control-dir"])
             .arg(scratch.path())

@@ -1,0 +1,320 @@
+//! The control files: what scripts for btrfs do with them, what is wrong with a write, and that
+//! they are gone when the daemon is.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::Test;
+use super::fio;
+use super::legs::{self, LoopDevice, Mount};
+use super::room::Room;
+use super::server::{NAME, Server, control_directory};
+use crate::process;
+
+pub(super) const TESTS: &[Test] = &[
+    Test {
+        name: "control_files",
+        about: "what they show, what they take, what they refuse, and what is kept",
+        run: control_files,
+    },
+    Test {
+        name: "control_files_switched",
+        about: "a thousand switches by file while fio verifies",
+        run: switched,
+    },
+    Test {
+        name: "control_files_of_btrfs",
+        about: "a script for btrfs's policies with its paths changed, on btrfs on the array",
+        run: of_btrfs,
+    },
+    Test {
+        name: "volume_file",
+        about: "the array as a file: fio verifies through libaio, past its end, trimmed, read-only",
+        run: volume_file,
+    },
+];
+
+/// How long the files of a daemon that was killed may be there.
+const GONE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often the policy is switched.
+const SWITCHES: usize = 1000;
+
+const SCRIPT: &str = include_str!("policies_of_btrfs.sh");
+
+fn start<'a>(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Server<'a>> {
+    Server::start(room, legs, &[&["--control-files", "on"], options].concat())
+}
+
+fn directory(room: &Room) -> PathBuf {
+    Path::new(&control_directory(room)).join(NAME)
+}
+
+fn show(room: &Room, file: &str) -> Result<String> {
+    let path = directory(room).join(file);
+    fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+/// Writes as a shell does: the file is truncated, and closed afterwards.
+fn store(room: &Room, file: &str, text: &str) -> std::io::Result<()> {
+    fs::write(directory(room).join(file), text)
+}
+
+fn control_files(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    let legs = ["mem:16MiB", "mem:16MiB", "mem:16MiB"].map(str::to_owned);
+    let server = start(room, &legs, &["--policy", "queue"])?;
+
+    let shown = server.control(&["policy", NAME])?;
+    ensure!(show(room, "read_policy")? == shown, "one source of truth");
+    ensure!(show(room, "read_policies/policy")?.contains(" [queue] "));
+    store(room, "read_policy", "round-robin:64K\n")?;
+    ensure!(show(room, "read_policy")?.contains(" [round-robin:65536] "));
+    store(room, "read_policies/policy", "roundrobin")?;
+    ensure!(
+        server
+            .control(&["policy", NAME])?
+            .contains(" [roundrobin] ")
+    );
+    // As btrfs: nothing stands for its default.
+    store(room, "read_policy", "\n")?;
+    ensure!(show(room, "read_policy")?.starts_with("[pid] "));
+
+    let tunable = "read_policies/roundrobin_rot_nonlocal_inc";
+    ensure!(show(room, tunable)? == "1\n");
+    store(room, tunable, "3\n")?;
+    ensure!(show(room, tunable)? == "3\n");
+    store(room, "devinfo/2/read_preferred", "1\n")?;
+    store(room, "read_policy", "device\n")?;
+    let devices: Vec<_> = fs::read_dir(directory(room).join("devinfo"))?.collect();
+    ensure!(devices.len() == 3, "one for each leg");
+    ensure!(show(room, "devinfo/1/state")? == "in-sync\n");
+    ensure!(show(room, "devinfo/1/in_flight")? == "0 0\n");
+    room.run("nbdcopy", &[&server.uri(), "null:"])?;
+    for (id, reads) in [(1, false), (2, true), (3, false)] {
+        let stats = show(room, &format!("devinfo/{id}/read_stats"))?;
+        let words: Vec<&str> = stats.split_whitespace().collect();
+        ensure!(words.len() == 20 && words[0] == "cumulative", "{stats}");
+        ensure!(
+            (words[2] != "0") == reads,
+            "the device that is preferred is read: {stats}"
+        );
+    }
+    let stats = server.control(&["stats", NAME, "--json"])?;
+    let (own, its): (serde_json::Value, serde_json::Value) = (
+        serde_json::from_str(&stats)?,
+        serde_json::from_str(&show(room, "stats.json")?)?,
+    );
+    ensure!(own["legs"] == its["legs"], "{own} and {its}");
+    refused(room)?;
+
+    server.kill()?;
+    let directory = directory(room);
+    process::wait_until("the files to be taken away", GONE_TIME_MAX, || {
+        Ok(
+            fs::symlink_metadata(&directory)
+                .is_err_and(|error| error.kind() == ErrorKind::NotFound),
+        )
+    })?;
+    let server = start(room, &legs, &["--assume-clean"])?;
+    ensure!(show(room, "read_policy")?.contains(" [device] "), "kept");
+    ensure!(show(room, tunable)? == "3\n", "kept");
+    ensure!(show(room, "devinfo/2/read_preferred")? == "1\n", "kept");
+    // Somebody who stands in there does not keep the daemon from ending.
+    let _held = fs::File::open(directory.join("devinfo"))?;
+    server.terminate()?;
+    ensure!(!directory.exists(), "the files are gone with the daemon");
+    Ok(())
+}
+
+/// What is written there and makes no sense changes nothing and ends with EINVAL.
+fn refused(room: &Room) -> Result<()> {
+    let long = "q".repeat(5000);
+    let wrong = [
+        ("read_policy", "no-such-policy"),
+        ("read_policy", "round-robin:-1"),
+        ("read_policy", "devid:4"),
+        ("read_policy", long.as_str()),
+        ("read_policies/policy", "pid queue"),
+        ("read_policies/roundrobin_rot_nonlocal_inc", "many"),
+        ("read_policies/queue_tie", "last"),
+        ("devinfo/1/read_preferred", "2"),
+        // Legs without metadata have nowhere to say it.
+        ("devinfo/1/write_mostly", "1"),
+    ];
+    let before = show(room, "read_policy")?;
+    for (file, text) in wrong {
+        let error = store(room, file, text).err();
+        let errno = error.and_then(|error| error.raw_os_error());
+        ensure!(
+            errno == Some(22),
+            "'{text:.20}' in {file}: {errno:?} instead of EINVAL"
+        );
+    }
+    ensure!(fs::write(directory(room).join("read_policy"), [0xff, 0xfe]).is_err());
+    ensure!(show(room, "read_policy")? == before, "nothing has changed");
+    for file in [
+        "devinfo/1/read_stats",
+        "devinfo/1/state",
+        "stats.json",
+        "new",
+    ] {
+        // Root may open what nobody may write to.
+        ensure!(store(room, file, "1").is_err(), "{file} takes nothing");
+    }
+    ensure!(fs::remove_file(directory(room).join("read_policy")).is_err());
+    ensure!(
+        show(room, "devinfo/4/state").is_err(),
+        "there is no such leg"
+    );
+    Ok(())
+}
+
+fn switched(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    let server = start(room, &legs::sparse(room)?, &[])?;
+    let options = ["--rw=randrw", "--bs=4k", "--iodepth=16", "--rate_iops=1500"];
+    let verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
+    let policies = [
+        "pid",
+        "adaptive",
+        "queue",
+        "latency-rr",
+        "md",
+        "zfs",
+        "stripe",
+    ];
+    for policy in policies.iter().cycle().take(SWITCHES) {
+        store(room, "read_policy", policy)?;
+    }
+    verifying.finish()?;
+    server.terminate()?;
+    Ok(())
+}
+
+fn of_btrfs(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    room.require_loop_devices()?;
+    room.require_tools(&["mkfs.btrfs", "btrfs", "fio"])?;
+    let legs = legs::sparse(room)?;
+    let server = start(room, &legs, &[])?;
+    let script = room.path("policies.sh");
+    fs::write(&script, SCRIPT)?;
+    {
+        let disk = LoopDevice::attach(room, &directory(room).join("volume"), 512)?;
+        room.run("mkfs.btrfs", &["-q", "-f", "--mixed", disk.path()])?;
+        let place = room.new_directory("btrfs")?;
+        let _mount = Mount::device(room, disk.path(), &place)?;
+        let policies = [
+            "pid",
+            "round-robin",
+            "queue",
+            "latency",
+            "latency-rr",
+            "devid:1",
+        ];
+        let (script, control) = (script.display(), directory(room));
+        let fixed = [
+            script.to_string(),
+            control.display().to_string(),
+            place.display().to_string(),
+        ];
+        let words: Vec<&str> = fixed.iter().map(String::as_str).chain(policies).collect();
+        let said = room.run("sh", &words)?;
+        for policy in policies {
+            ensure!(
+                said.contains(&format!("== {policy}\n")),
+                "{policy} was tried: {said}"
+            );
+        }
+        room.run(
+            "btrfs",
+            &["scrub", "start", "-B", "-r", &place.display().to_string()],
+        )?;
+    }
+    server.terminate()?;
+    legs::ensure_equal(&legs)
+}
+
+fn volume_file(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    let legs = legs::sparse(room)?;
+    let server = start(room, &legs, &[])?;
+    let volume = directory(room).join("volume").display().to_string();
+    let size = fs::metadata(&volume)?.len();
+    let listed = room.run("nbdinfo", &["--size", &server.uri()])?;
+    ensure!(listed.trim() == size.to_string(), "{size} and {listed}");
+    let filename = format!("--filename={volume}");
+    let fixed = [&filename, "--name=file", "--size=24m", "--verify=crc32c"];
+    for options in [
+        [
+            "--ioengine=libaio",
+            "--rw=randwrite",
+            "--bs=4k",
+            "--iodepth=32",
+            "--direct=1",
+        ],
+        [
+            "--ioengine=psync",
+            "--rw=randwrite",
+            "--bsrange=512-200k",
+            "--fsync=8",
+            "--direct=0",
+        ],
+    ] {
+        room.run("fio", &[&fixed[..], &options[..]].concat())?;
+    }
+    room.run(
+        "fallocate",
+        &["--punch-hole", "--offset=4096", "--length=8192", &volume],
+    )?;
+    room.run(
+        "fallocate",
+        &[
+            "--zero-range",
+            "--keep-size",
+            "--offset=100",
+            "--length=70000",
+            &volume,
+        ],
+    )?;
+    edges(&volume, size)?;
+    server.terminate()?;
+    legs::ensure_equal(&legs)?;
+    let server = start(room, &legs, &["--read-only"])?;
+    let opened = fs::File::options().write(true).open(&volume);
+    let wrote = opened.and_then(|file| file.write_at(b"x", 0));
+    ensure!(wrote.is_err(), "what is read-only is not written");
+    server.terminate()?;
+    Ok(())
+}
+
+/// The zeros that were asked for, and what is so at the end.
+fn edges(volume: &str, size: u64) -> Result<()> {
+    let mut bytes = vec![1; 70_100];
+    let file = fs::File::options().read(true).write(true).open(volume)?;
+    file.read_exact_at(&mut bytes, 0)?;
+    ensure!(
+        bytes[100..].iter().all(|byte| *byte == 0),
+        "zeros were asked for"
+    );
+    ensure!(
+        file.read_at(&mut bytes, size)? == 0,
+        "nothing is past the end"
+    );
+    ensure!(file.read_at(&mut bytes, size - 5)? == 5, "the end is short");
+    let Err(error) = file.write_at(&bytes, size) else {
+        bail!("a write past the end was taken");
+    };
+    ensure!(
+        error.raw_os_error() == Some(28),
+        "{error} instead of ENOSPC"
+    );
+    file.sync_all()?;
+    Ok(())
+}
