@@ -610,6 +610,11 @@ impl ReadAhead {
         self.paces[leg.index()].long_bytes
     }
 
+    /// How fast a leg has answered at best, in bytes per ns; 0: not known.
+    pub(crate) const fn best_rate(&self, leg: LegId) -> f32 {
+        self.paces[leg.index()].best_rate
+    }
+
     /// Whether others read at random.
     fn is_beside_random(&self) -> bool {
         self.at_random.waiting() > 0.0

@@ -8,9 +8,6 @@ use crate::constants::constants;
 use super::{Helper, Helpers, ReadAhead, whole};
 
 constants! { "homes":
-    /// Where disks together read half as fast as flash ever did, all streams are theirs beside
-    /// random reads.
-    DISKS_SHARE: f32 = number(0.5);
     /// A disk goes from streams to random reads, or back, where what either should have differs
     /// from what it has by more than this: it costs all streams a seek.
     DISKS_MORE: f32 = number(0.75);
@@ -171,14 +168,8 @@ impl ReadAhead {
     fn home_of(&self, now: Instant, at: usize, helpers: &Helpers) -> Option<LegId> {
         let company = |helper: &Helper| self.company(now, at, helper.leg);
         let helpers = || helpers.iter();
-        let disks = helpers().filter(|helper| helper.turns);
-        let disks_rate = disks.map(|disk| disk.rate).sum::<f32>();
-        let is_left = |helper: &Helper| {
-            let rate = helper.best_rate;
-            let is_spared = rate > 0.0 && rate * DISKS_SHARE.get() < disks_rate;
-            let is_left = !helper.turns && (company(helper) > 0 || is_spared);
-            is_left && self.is_beside_random()
-        };
+        let is_left =
+            |helper: &Helper| !helper.turns && company(helper) > 0 && self.is_beside_random();
         let is_better = |one: &&Helper, other: &&Helper| {
             let by_rate = other.rate.total_cmp(&one.rate);
             company(one).cmp(&company(other)).then(by_rate)

@@ -134,11 +134,17 @@ fn what_there_is_none_of_is_named() {
         assert!(error.contains(&format!("'{factor}'")), "{error}");
     }
     assert_eq!(Sweep::factors(&["2", "0.5", "2"]).unwrap(), [0.5, 2.0]);
-    let modules = Sweep::constants(&["homes", "BAND"]).unwrap();
+    let modules = Sweep::constants(&["at_random", "BAND"]).unwrap();
     let names: Vec<&str> = modules.iter().map(|one| one.name).collect();
     assert_eq!(
         names,
-        ["homes.DISKS_SHARE", "homes.DISKS_MORE", "choice.BAND"]
+        [
+            "at_random.WINDOW",
+            "at_random.WINDOW_READS",
+            "at_random.WINDOW_MIN",
+            "at_random.WAITING_MIN",
+            "choice.BAND",
+        ]
     );
     assert!(
         Sweep::cells(&[])

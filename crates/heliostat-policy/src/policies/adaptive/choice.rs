@@ -57,11 +57,15 @@ constants! { "choice":
     /// answered meanwhile: less is no gain, and those take longest.
     DISK_READS: f32 = number(200.0);
 
-    /// Beside random reads, flash has two reads of streams, so that it always has one to go on
-    /// with, or as many as it answers within 1.5 times the least: that fills it, and further ones
-    /// would only wait, and random reads behind them.
-    FILLED_READS: u64 = count(2);
-    FILLED_TIMES: f32 = times(1.5);
+    /// Beside random reads, flash has 4 3/4 reads of streams: that fills it to 98 %, and further
+    /// ones would only wait, and random reads behind them.
+    FILLED_EIGHTHS: u64 = count(38);
+    /// Where the rest waits on a leg that reads less than a fourth as fast it is 3 3/8: nearly all
+    /// would be read here, where all random reads are.
+    FILLED_EIGHTHS_ALONE: u64 = count(27);
+    FILLED_SHARE: f32 = number(0.25);
+    /// Fewer of those that are longer than that, but two.
+    FILLED_BYTES: u64 = bytes(128 << 10);
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
 }
@@ -288,9 +292,11 @@ impl<'a> Choice<'a> {
         let least = |at: &usize| self.leg(*at).least_cost(size);
         let well = || self.places().filter(|at| forecast(at).is_well);
         let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
+        let rate = |at: &usize| ahead.best_rate(self.views[*at].leg);
+        let least_rate = well().map(|at| rate(&at)).reduce(f32::min).unwrap_or(0.0);
         let has_room = |at: &usize| {
-            let is_filled = forecast(at).cost > FILLED_TIMES.get() * least(at);
-            bytes(at) < FILLED_READS.get() * self.extent.len() || !is_filled
+            let is_alone = least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
+            bytes(at) < self.filled_bytes(is_alone)
         };
         let free = || well().filter(has_room);
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
@@ -302,6 +308,20 @@ impl<'a> Choice<'a> {
         let slowest = near().map(|at| least(&at)).reduce(f32::max)?;
         let aside = near().filter(|at| least(at) * GROUP.get() >= slowest);
         aside.max_by_key(bytes).map(|at| self.by(ASIDE, at))
+    }
+
+    /// How many bytes of streams flash has beside random reads. Some of eight reads in a row may be
+    /// one more than the others, so that it is a part of a read more on average.
+    fn filled_bytes(&self, is_alone: bool) -> u64 {
+        let len = self.extent.len().max(1);
+        let eighths = if is_alone {
+            FILLED_EIGHTHS_ALONE.get()
+        } else {
+            FILLED_EIGHTHS.get()
+        };
+        let eighths = eighths * FILLED_BYTES.get() / FILLED_BYTES.get().max(len);
+        let turn = self.extent.offset() / len % 8;
+        ((eighths + turn) / 8).max(2) * len
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm

@@ -97,12 +97,13 @@ constants! { "leg":
     STALE_READS: u32 = count(64);
 
     /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
-    /// times as long as on the idle leg; with four in flight at least. It has room up to half of
-    /// that.
+    /// times as long as on the idle leg; with four in flight at least. It has room where reads
+    /// take less than twice as long, and a fourth of a further read is gained: curves are lines
+    /// between powers of two, and what is gained seems less before the last read that gains.
     SATURATED_GAIN: f32 = number(0.35);
     SATURATED_TIMES: f32 = times(3.0);
     SATURATED_READS: u32 = count(4);
-    ROOM_GAIN: f32 = number(0.35);
+    ROOM_GAIN: f32 = number(0.25);
     ROOM_TIMES: f32 = times(2.0);
 }
 /// In place of an index of a curve, where none is known.

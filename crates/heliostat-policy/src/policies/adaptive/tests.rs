@@ -70,8 +70,8 @@ impl Rig {
         view.read_bytes_in_flight -= len;
         let op = op(leg, OpKind::Read, offset, len);
         let now = self.bench.now;
-        // The time in the device alone: not what is learned from.
-        let time = Duration::from_us(1);
+        // The time in the device alone: only what a leg is read ahead by is learned from it.
+        let time = Duration::from_us(us);
         self.bench.policy.on_complete(now, &op, time, ok);
     }
 
