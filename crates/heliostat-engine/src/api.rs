@@ -452,6 +452,10 @@ pub struct LegOp {
     pub failfast: bool,
     /// Whether another leg was asked for the same read before, and is late.
     pub is_hedge: bool,
+    /// The next operation for this leg is this one, it is of the same kind and goes on where this
+    /// one ends, and the leg does both as one. Each is reported by itself, in this order, and as it
+    /// went with all that were done as one.
+    pub next: Option<LegOpId>,
 }
 
 /// Why a leg was faulted.
@@ -627,6 +631,8 @@ pub struct LegStats {
     pub reads: u64,
     /// Writes completed.
     pub writes: u64,
+    /// Of reads and writes, those that went to the device as one with another one before them.
+    pub merges: u64,
     /// Reads begun because another leg was late.
     pub hedge_reads: u64,
     /// Bytes of the reads completed.

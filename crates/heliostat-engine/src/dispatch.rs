@@ -12,6 +12,7 @@ use heliostat_types::{
 
 use crate::api::{LegOp, LegStats, Output};
 use crate::engine::{Engine, Turn};
+use crate::joined::Sent;
 use crate::legs::{NewOp, Op, OpOwner};
 
 impl Engine {
@@ -38,6 +39,7 @@ impl Engine {
             may_trim: new.may_trim,
             assigned: turn.now,
             dispatched: None,
+            sent: Sent::Alone,
         });
         self.ops_begun += 1;
         // The low half finds the operation; the high half tells it from the last 2^32 others.
@@ -64,48 +66,70 @@ impl Engine {
     }
 
     /// Gives the device what it has room for.
-    fn pump(&mut self, now: Instant, leg_id: LegId) {
-        let reads_fail_fast = self.legs.fails_fast(leg_id, OpKind::Read);
-        let writes_fail_fast = self.legs.fails_fast(leg_id, OpKind::Write);
-        let leg = &mut self.legs.legs[leg_id.index()];
-        while let Some(job) = leg.queue.next(now) {
-            let op = &mut self.ops[job.op];
-            let bytes = self.buffers.bytes_to_hold(op.memory, leg_id);
+    pub(crate) fn pump(&mut self, now: Instant, leg_id: LegId) {
+        loop {
+            let leg = &mut self.legs.legs[leg_id.index()];
+            let again = leg.again.front().copied();
+            let next = again.or_else(|| leg.queue.next(now).map(|job| job.op));
+            let Some(index) = next else { return };
+            let bytes = self.buffers.bytes_to_hold(self.ops[index].memory, leg_id);
             // More of a buffer that the device has already costs nothing.
             let has_memory = bytes == 0 || leg.in_device_bytes + bytes <= self.legs.leg_bytes_max;
             let has_room = leg.in_device < leg.config.queue_depth && has_memory;
             if !has_room && leg.in_device > 0 {
                 return;
             }
-            leg.queue.take(now);
-            op.dispatched = Some(now);
-            if leg.in_device == 0 {
-                leg.last_progress = now;
+            if again.is_some() {
+                leg.again.pop_front();
+                self.send(now, index, Sent::Again, None);
+            } else {
+                let job = leg.queue.take(now).expect("one goes next");
+                self.send_chosen(now, leg_id, &job);
             }
-            leg.in_device += 1;
-            leg.in_device_bytes += bytes;
-            self.buffers.begin_in_device(op.memory, leg_id);
-            let mut extent = op.extent;
-            let is_data = !extent.is_empty() && op.owner != OpOwner::Metadata;
-            if leg.config.data_offset_bytes > 0 && is_data {
-                extent = extent.moved(leg.config.data_offset_bytes);
-            }
-            self.outputs.push_back(Output::Dispatch(LegOp {
-                id: op.id,
-                leg: leg_id,
-                kind: op.kind,
-                extent,
-                memory: op.memory,
-                fua: op.fua,
-                may_trim: op.may_trim,
-                failfast: if op.kind == OpKind::Read {
-                    reads_fail_fast
-                } else {
-                    writes_fail_fast
-                },
-                is_hedge: matches!(op.owner, OpOwner::Hedge(_)),
-            }));
         }
+    }
+
+    /// Gives the device an operation, as one with `next` where there is one.
+    pub(crate) fn send(&mut self, now: Instant, index: u32, sent: Sent, next: Option<LegOpId>) {
+        let op = &mut self.ops[index];
+        op.dispatched = Some(now);
+        op.sent = sent;
+        let leg = &mut self.legs.legs[op.leg.index()];
+        if leg.in_device == 0 {
+            leg.last_progress = now;
+        }
+        leg.in_device += u32::from(sent.has_place());
+        leg.in_device_bytes += self.buffers.bytes_to_hold(op.memory, op.leg);
+        self.buffers.begin_in_device(op.memory, op.leg);
+        let mut extent = op.extent;
+        let is_data = !extent.is_empty() && op.owner != OpOwner::Metadata;
+        if leg.config.data_offset_bytes > 0 && is_data {
+            extent = extent.moved(leg.config.data_offset_bytes);
+        }
+        let dispatched = LegOp {
+            id: op.id,
+            leg: op.leg,
+            kind: op.kind,
+            extent,
+            memory: op.memory,
+            fua: op.fua,
+            may_trim: op.may_trim,
+            failfast: self.legs.fails_fast(op.leg, op.kind),
+            is_hedge: matches!(op.owner, OpOwner::Hedge(_)),
+            next,
+        };
+        self.outputs.push_back(Output::Dispatch(dispatched));
+    }
+
+    /// Where an operation is that a shell names.
+    ///
+    /// # Panics
+    /// Where there is no such operation: the shell reports each exactly once.
+    pub(crate) fn op_index(&self, id: LegOpId) -> u32 {
+        let index = u32::try_from(id.0 & u64::from(u32::MAX)).expect("the low half");
+        let known = self.ops.get(index).is_some_and(|op| op.id == id);
+        assert!(known, "a completion names an operation in flight: {id:?}");
+        index
     }
 
     /// A device has completed an operation: it is taken off the books, its buffer given back, the
@@ -119,9 +143,7 @@ impl Engine {
         id: LegOpId,
         result: Result<(), ErrorKind>,
     ) -> Op {
-        let index = u32::try_from(id.0 & u64::from(u32::MAX)).expect("the low half");
-        let known = self.ops.get(index).is_some_and(|op| op.id == id);
-        assert!(known, "a completion names an operation in flight: {id:?}");
+        let index = self.op_index(id);
         let op = self.ops.remove(index);
         let dispatched = op
             .dispatched
@@ -129,10 +151,12 @@ impl Engine {
         let service_time = turn.now.saturating_since(dispatched);
         let bytes = self.buffers.end_in_device(op.memory, op.leg);
         let leg = &mut self.legs.legs[op.leg.index()];
-        leg.in_device -= 1;
+        leg.in_device -= u32::from(op.sent.has_place());
         leg.in_device_bytes -= bytes;
         leg.last_progress = turn.now;
-        leg.queue.completed(turn.now, &op.job(index), dispatched);
+        if op.sent != Sent::Again {
+            leg.queue.completed(turn.now, &op.job(index), dispatched);
+        }
         self.legs.views[op.leg.index()].end(op.kind, op.extent);
         if self.legs.accounting {
             // That a leg cannot do a thing is no failure of it.

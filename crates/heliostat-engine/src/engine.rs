@@ -109,6 +109,8 @@ pub struct Engine {
     pub(crate) zeros: Option<BufferSlice>,
     /// Scratch for the candidates of a pick.
     pub(crate) candidates: Vec<LegView>,
+    /// Scratch for what is done as one.
+    pub(crate) row: VecDeque<u32>,
     pub(crate) outputs: VecDeque<Output>,
     /// `alloc_write` was refused since memory was last freed.
     pub(crate) alloc_refused: bool,
@@ -187,6 +189,7 @@ impl Engine {
             legs,
             orphans: Orphans::default(),
             last_told: LegSet::EMPTY,
+            row: VecDeque::new(),
             outputs: VecDeque::new(),
             alloc_refused: false,
             memory_freed: false,
@@ -606,6 +609,9 @@ impl Engine {
     }
 
     fn completion(&mut self, turn: &mut Turn<'_>, id: LegOpId, result: Result<(), ErrorKind>) {
+        if self.is_sent_again(turn, id, result) {
+            return;
+        }
         let op = self.reap(turn, id, result);
         match op.owner {
             OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),

@@ -6,6 +6,8 @@
 //! reaped); every byte of the array keeps a leg in sync for ever. Extents here are on legs, not on
 //! the array.
 
+use std::collections::VecDeque;
+
 use heliostat_policy::LegView;
 use heliostat_scheduler::{Class, Device, Job, Scheduler};
 use heliostat_types::{
@@ -17,6 +19,7 @@ use crate::buffer::BufferSlice;
 use crate::dispatch::InFlight;
 use crate::engine::{Engine, Turn};
 use crate::flags::FlagsChange;
+use crate::joined::Sent;
 use crate::map::Map;
 use crate::read::LostPiece;
 
@@ -100,6 +103,8 @@ pub(crate) struct Op {
     pub(crate) assigned: Instant,
     /// When the device got it; `None` while it waits in the queue.
     pub(crate) dispatched: Option<Instant>,
+    /// How it was sent there.
+    pub(crate) sent: Sent,
 }
 
 /// What is to be done, before it is an operation.
@@ -164,6 +169,8 @@ pub(crate) struct Leg {
     pub(crate) stats: LegStats,
     /// What waits in front of it.
     pub(crate) queue: Scheduler,
+    /// What has failed together with others and is sent again, before that.
+    pub(crate) again: VecDeque<u32>,
     pub(crate) in_device: u32,
     /// Of the arena, what its operations in the device keep: each buffer once.
     pub(crate) in_device_bytes: u64,
@@ -316,7 +323,8 @@ impl Legs {
 
     /// Whether operations wait in front of a leg because it has as many as it takes.
     pub(crate) fn is_crowded(&self, leg: LegId) -> bool {
-        !self.legs[leg.index()].queue.is_empty()
+        let leg = &self.legs[leg.index()];
+        !leg.queue.is_empty() || !leg.again.is_empty()
     }
 
     /// Legs that may be taken out.
@@ -331,7 +339,7 @@ impl Legs {
 
     /// Nothing queued and nothing in hand at any leg that is not out.
     pub(crate) fn is_idle(&self) -> bool {
-        self.all(|leg| leg.in_device == 0 && leg.queue.is_empty())
+        self.all(|leg| leg.in_device == 0 && leg.queue.is_empty() && leg.again.is_empty())
     }
 
     /// When the first leg will have been silent for too long, of those that can be done without.
@@ -385,6 +393,7 @@ impl Leg {
             state: config.state,
             stats: LegStats::default(),
             queue,
+            again: VecDeque::new(),
             in_device: 0,
             in_device_bytes: 0,
             last_progress: Instant::ZERO,
@@ -599,7 +608,9 @@ impl Engine {
             }
         }
         for leg in queues {
-            self.legs.legs[leg.index()].queue.remove(ops);
+            let leg = &mut self.legs.legs[leg.index()];
+            leg.queue.remove(ops);
+            leg.again.retain(|op| ops.binary_search(op).is_err());
         }
     }
 

@@ -23,6 +23,7 @@ mod flush;
 mod grow;
 mod hedge;
 mod intent;
+mod joined;
 mod legs;
 mod lineage;
 mod locks;

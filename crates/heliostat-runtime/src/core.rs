@@ -88,6 +88,8 @@ pub(crate) struct Core {
     last_flush: Option<Result<(), ErrorKind>>,
     /// What the engine wanted compared, and is to be told.
     compared: Vec<Input>,
+    /// What is to be done as one and has not all come.
+    joined: Vec<LegIo>,
     spares: Spares,
 }
 
@@ -140,6 +142,7 @@ impl Core {
             was_woken_by_legs: true,
             last_flush: None,
             compared: Vec::new(),
+            joined: Vec::new(),
             spares: Spares::default(),
         }
     }
@@ -267,7 +270,15 @@ impl Core {
             may_trim: op.may_trim,
             failfast: op.failfast,
         };
-        self.hub.submit(self.now, op.leg, io);
+        if op.next.is_some() {
+            self.joined.push(io);
+        } else if self.joined.is_empty() {
+            self.hub.submit(self.now, op.leg, io);
+        } else {
+            self.joined.push(io);
+            self.hub.submit_joined(self.now, op.leg, &self.joined);
+            self.joined.clear();
+        }
         self.is_kick_due = true;
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct SimLeg {
     /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
     pub(crate) samples: bool,
     pub(crate) result: LegResult,
+    /// What is to be done as one and has not all come: the first of it, and how far it goes.
+    joined: Option<(LegOpId, Extent)>,
     /// [`DeviceModel::next_event_at`], which is asked for far more often than it changes.
     next_event_at: Option<Instant>,
     in_flight: u32,
@@ -121,6 +123,7 @@ impl SimLeg {
             is_shared: false,
             luck,
             samples: false,
+            joined: None,
             next_event_at: None,
             result: LegResult {
                 model: name.to_owned(),
@@ -142,7 +145,9 @@ impl SimLeg {
         }
     }
 
-    /// Hands an operation to the device; `memory` is where its bytes lie in the arena.
+    /// Hands an operation to the device; `memory` is where its bytes lie in the arena. Of several
+    /// that are done as one, the device gets one that is as long as all of them, under the number
+    /// of the first one.
     pub(crate) fn submit(
         &mut self,
         now: Instant,
@@ -169,9 +174,19 @@ impl SimLeg {
             Fate::Lie => OpKind::BlockStatus,
             Fate::Good | Fate::Lost | Fate::Torn { .. } | Fate::Misdirected { .. } => op.kind,
         };
-        self.model
-            .submit(now, op.id, kind, op.extent, &mut self.luck);
-        self.next_event_at = self.model.next_event_at();
+        let (first, whole) = match self.joined.take() {
+            Some((first, before)) => {
+                let whole = Extent::from_range(before.offset(), op.extent.end());
+                (first, whole)
+            }
+            None => (op.id, op.extent),
+        };
+        if op.next.is_some() {
+            self.joined = Some((first, whole));
+        } else {
+            self.model.submit(now, first, kind, whole, &mut self.luck);
+            self.next_event_at = self.model.next_event_at();
+        }
         in_flight
     }
 
@@ -278,6 +293,7 @@ impl SimLeg {
         if result.is_ok() && measured.contains(now) {
             let service_time = now - ended.dispatched_at;
             let counters = &mut self.result;
+            counters.merges += u64::from(op.next.is_some());
             match op.kind {
                 OpKind::Read => {
                     counters.reads += 1;

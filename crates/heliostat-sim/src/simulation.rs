@@ -22,7 +22,7 @@ use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
 use crate::arena::Arena;
 use crate::background::BackgroundWatch;
 use crate::devices::build_legs;
-use crate::leg::{LegOps, SimLeg};
+use crate::leg::{LegOpInFlight, LegOps, SimLeg};
 use crate::life::{Lives, Operator};
 use crate::measure::{Littles, Period};
 use crate::neighbours::Neighbours;
@@ -627,12 +627,28 @@ impl Simulation {
             self.pump();
             return;
         }
-        let Some(ended) = self.leg_ops.remove(id) else {
-            let is_from_before = self.power.cut_count > 0;
-            assert!(is_from_before, "a device ends each operation once");
-            return;
-        };
+        // All that was done as one.
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Some(ended) = self.leg_ops.remove(id) else {
+                let is_from_before = self.power.cut_count > 0;
+                assert!(is_from_before, "a device ends each operation once");
+                return;
+            };
+            next = ended.op.next;
+            self.leg_op_ended(leg, ended, result);
+        }
+        self.pump();
+    }
+
+    fn leg_op_ended(
+        &mut self,
+        leg: LegId,
+        ended: LegOpInFlight,
+        result: Result<(), heliostat_types::ErrorKind>,
+    ) {
         let op = ended.op;
+        let id = op.id;
         self.trace.record(TraceEvent {
             at: self.now,
             what: What::Completed {
@@ -666,7 +682,6 @@ impl Simulation {
         } else {
             Input::LegCompletion { op: id, result }
         });
-        self.pump();
     }
 
     fn on_event(&mut self, event: Event) {

@@ -14,6 +14,7 @@ mod failing;
 mod flags;
 mod grow;
 mod hedge;
+mod joined;
 mod layouts;
 mod metadata;
 mod prefetch;

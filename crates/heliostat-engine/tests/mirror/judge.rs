@@ -131,7 +131,8 @@ impl World {
             leg.is_in_sync() || !matches!(op.kind, OpKind::Read | OpKind::BlockStatus),
             "a leg that is being rebuilt is read",
         );
-        let there = (self.pending.iter()).filter(|pending| pending.op.leg == op.leg);
+        let there = (self.pending.iter())
+            .filter(|pending| pending.op.leg == op.leg && pending.op.next.is_none());
         rule(
             there.count() < leg.config.queue_depth as usize,
             "more than the leg takes at once",

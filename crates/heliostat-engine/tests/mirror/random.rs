@@ -270,9 +270,7 @@ impl Run {
     fn outcome(&mut self, at: usize) -> Outcome {
         let pending = &self.world.pending[at];
         let op = pending.op;
-        let leg = &self.world.legs[op.leg.index()];
-        let bad = leg.has_bad(op.extent) && op.kind == OpKind::Read;
-        let stuck = leg.is_stuck(op.extent);
+        let bad = self.world.meets_bad(at);
         let full = self.full && op.extent.end() > self.hot.offset();
         let odds = self.odds;
         if pending.ghost && self.dice.below(2) == 0 {
@@ -295,7 +293,7 @@ impl Run {
                 }
                 Some(ErrorKind::Io)
             }
-            OpKind::Write if stuck => Some(ErrorKind::Io),
+            OpKind::Write if bad => Some(ErrorKind::Io),
             OpKind::Write | OpKind::WriteZeroes if full => Some(ErrorKind::NoSpace),
             OpKind::Trim | OpKind::WriteZeroes if self.chance(odds.unsupported) => {
                 Some(ErrorKind::NotSupported)

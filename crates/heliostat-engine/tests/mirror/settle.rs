@@ -60,11 +60,7 @@ impl World {
         }
         let ready = self.find(|pending| !self.legs[pending.op.leg.index()].silent);
         if let Some(&at) = ready.first() {
-            let op = self.pending[at].op;
-            let leg = &self.legs[op.leg.index()];
-            let bad = op.kind == OpKind::Read && leg.has_bad(op.extent);
-            let stuck = op.kind == OpKind::Write && leg.is_stuck(op.extent);
-            let outcome = if bad || stuck {
+            let outcome = if self.meets_bad(at) {
                 Outcome::Bad(ErrorKind::Io)
             } else {
                 Outcome::Good

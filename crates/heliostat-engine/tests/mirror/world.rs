@@ -265,6 +265,12 @@ pub(crate) struct World {
     /// Reads that legs have failed, and when.
     pub(crate) failed_reads: Vec<(LegOp, Tick)>,
     pub(crate) readings: Readings,
+    /// How many clients there are.
+    pub(crate) clients: u64,
+    /// What is to be done as one and has not all come: the last of it, as the leg has it.
+    joining: Option<LegOp>,
+    /// How often something was done as one with what came before it.
+    pub(crate) merges: usize,
     /// How often legs were sent metadata.
     pub(crate) metadata_writes: usize,
     /// Writes that were answered while legs did not have them yet.
@@ -361,6 +367,9 @@ impl World {
             silent_faults: 0,
             failed_reads: Vec::new(),
             readings: Readings::default(),
+            clients: 3,
+            joining: None,
+            merges: 0,
             metadata_writes: 0,
             behind: Vec::new(),
             stored: BTreeSet::new(),
@@ -438,6 +447,10 @@ impl World {
                 }
             }
         }
+        let nothing = self.joining.is_none();
+        self.check(nothing, || {
+            "all that is done as one comes at once".to_owned()
+        });
         self.judge_states();
         self.judge_behind();
         if self.engine.is_idle() {
@@ -484,6 +497,7 @@ impl World {
     }
 
     fn on_dispatch(&mut self, op: LegOp) {
+        self.judge_joined_ops(&op);
         let op = self.on_array(op);
         self.say(|| {
             format!(
@@ -533,6 +547,28 @@ impl World {
             image,
             ghost: false,
         });
+    }
+
+    /// What is done as one is alike, data, in a row, and comes in a row.
+    fn judge_joined_ops(&mut self, op: &LegOp) {
+        let before = self.joining.take();
+        if let Some(before) = before {
+            let is_next = before.next == Some(op.id) && before.leg == op.leg;
+            let is_alike = (before.kind, before.fua) == (op.kind, op.fua);
+            let in_row = before.extent.end() == op.extent.offset();
+            self.check(is_next && is_alike && in_row, || {
+                format!("{op:?} is done as one with {before:?}")
+            });
+            self.merges += 1;
+        }
+        if before.is_some() || op.next.is_some() {
+            let moves = matches!(op.kind, OpKind::Read | OpKind::Write);
+            let is_data = op.extent.offset() >= self.legs[op.leg.index()].config.data_offset_bytes;
+            self.check(moves && !op.fua && is_data, || {
+                format!("{op:?} is done by itself")
+            });
+        }
+        self.joining = op.next.map(|_| *op);
     }
 
     /// A leg may write anything into the memory of a read before it has ended.

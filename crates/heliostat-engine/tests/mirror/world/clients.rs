@@ -21,11 +21,11 @@ impl World {
             let missed = out.filter_map(|leg| leg.missed.as_mut());
             missed.for_each(|missed| missed.push(extent));
         }
-        let client = self.prng.below(3);
+        let client = self.prng.below(self.clients);
         self.input(Input::Request(Request {
             id: RequestId(id),
             client: ClientId(client),
-            flow: FlowId(u32::try_from(client).expect("there are three")),
+            flow: FlowId(u32::try_from(client).expect("there are few")),
             stream: StreamId(client),
             kind,
         }));

@@ -59,8 +59,50 @@ impl World {
         }
     }
 
-    /// Ends a pending operation.
+    /// The pending operations that are done as one with this one, in order, by place in `pending`.
+    pub(crate) fn joined(&self, at: usize) -> Vec<usize> {
+        let place = |so: &dyn Fn(&LegOp) -> bool| {
+            let mut pending = self.pending.iter();
+            pending.position(|pending| so(&pending.op))
+        };
+        let mut first = at;
+        while let Some(before) = place(&|op| op.next == Some(self.pending[first].op.id)) {
+            first = before;
+        }
+        let mut all = vec![first];
+        while let Some(next) = self.pending[all[all.len() - 1]].op.next {
+            all.push(place(&|op| op.id == next).expect("they end together"));
+        }
+        all
+    }
+
+    /// Whether a read, a write, or what is done as one with it, meets sectors that cannot be.
+    pub(crate) fn meets_bad(&self, at: usize) -> bool {
+        let joined = self.joined(at);
+        let mut ops = joined.iter().map(|&at| &self.pending[at].op);
+        ops.any(|op| {
+            let leg = &self.legs[op.leg.index()];
+            op.kind == OpKind::Read && leg.has_bad(op.extent)
+                || op.kind == OpKind::Write && leg.is_stuck(op.extent)
+        })
+    }
+
+    /// Ends a pending operation, and all that are done as one with it.
     pub(crate) fn complete(&mut self, at: usize, outcome: Outcome) {
+        let joined: Vec<LegOp> = self
+            .joined(at)
+            .iter()
+            .map(|&at| self.pending[at].op)
+            .collect();
+        for op in &joined {
+            let mut pending = self.pending.iter();
+            let at = pending.position(|pending| pending.op.id == op.id);
+            let at = at.expect("only what has ended is gone");
+            self.complete_one(at, outcome, joined.len() > 1);
+        }
+    }
+
+    fn complete_one(&mut self, at: usize, outcome: Outcome, is_joined: bool) {
         self.tick += 1;
         let op = self.pending[at].op;
         self.say(|| format!("{} ends op {} {outcome:?}", op.leg, op.id.0));
@@ -77,7 +119,9 @@ impl World {
             Outcome::Bad(error) => Some(error),
             Outcome::Short => Some(ErrorKind::Io),
         };
-        if let Some(error) = error {
+        // Which of those that were done as one has failed is told when each is sent by itself.
+        let is_told = !(is_joined && matches!(outcome, Outcome::Bad(_)));
+        if let Some(error) = error.filter(|_| is_told) {
             leg.failures.push(Failure {
                 kind: op.kind,
                 extent: op.extent,
@@ -88,10 +132,10 @@ impl World {
             });
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
-        } else {
+        } else if error.is_none() {
             self.note_stored(&pending);
         }
-        if error.is_some() {
+        if error.is_some() && is_told {
             self.doom_writes();
             if op.kind == OpKind::Read {
                 self.failed_reads.push((op, self.tick));
