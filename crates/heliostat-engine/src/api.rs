@@ -198,7 +198,8 @@ pub enum RequestKind {
     Write {
         /// Where.
         extent: Extent,
-        /// From `Engine::alloc_write` for the same extent, filled. The engine owns it from now on.
+        /// From `Engine::alloc_write` for the same extent, filled, or from `Engine::alloc_writes`
+        /// whose next extent this is. The engine owns it from now on.
         buffer: BufferId,
         /// Answered only when durable.
         fua: bool,

@@ -19,12 +19,31 @@ use crate::write::Write;
 /// each chunk and 32 operations each, and a bound on memory for a trim of the whole array.
 const PARTS_MAX: usize = 256;
 
-/// A write buffer that is with a client.
-#[derive(Clone, Copy, Debug)]
+/// A write buffer that is with a client: for one write, or for several that are submitted one after
+/// the other.
+#[derive(Clone, Debug)]
 pub(crate) struct Unsubmitted {
+    next: PlannedWrite,
+    /// The others, the last one first.
+    rest: Vec<PlannedWrite>,
+}
+
+/// One write of a buffer.
+#[derive(Clone, Copy, Debug)]
+struct PlannedWrite {
     extent: Extent,
+    /// Its whole blocks.
+    data: BufferSlice,
     /// For the blocks at the edges.
-    pub(crate) scratch: Option<BufferSlice>,
+    scratch: Option<BufferSlice>,
+}
+
+impl Unsubmitted {
+    /// The memory for blocks at edges.
+    pub(crate) fn scratch(&self) -> impl Iterator<Item = BufferSlice> + '_ {
+        let all = self.rest.iter().chain([&self.next]);
+        all.filter_map(|write| write.scratch)
+    }
 }
 
 /// Who asks for something.
@@ -95,34 +114,75 @@ pub(crate) struct Change {
 }
 
 impl Engine {
-    /// The memory that a write of `extent` needs until its end.
-    pub(crate) fn alloc_write_buffers(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        assert!(!extent.is_empty(), "a write has bytes");
-        assert!(
-            extent.end() <= self.config.size_bytes,
-            "a write lies inside the array"
-        );
+    /// The memory that writes of these extents need until their end, in one buffer.
+    pub(crate) fn alloc_write_buffers(&mut self, extents: &[Extent]) -> Option<WriteBuffer> {
+        self.check_writes(extents);
         let block = self.block_bytes();
-        let aligned = extent.aligned_out(block);
-        let buffer = self.buffers.alloc(aligned.len())?;
-        let scratch = match edge_blocks(extent, block).iter().flatten().count() {
-            0 => None,
-            count => match self.alloc_edges(count) {
-                None => {
-                    self.buffers.release(buffer);
-                    return None;
-                }
-                scratch => scratch,
-            },
+        let blocks_bytes = |extent: &Extent| extent.aligned_out(block).len();
+        let total_bytes = extents.iter().map(blocks_bytes).sum();
+        let buffer = self.buffers.alloc(total_bytes)?;
+        let mut end_bytes = total_bytes;
+        let mut plan = |extent: &Extent| {
+            let len_bytes = blocks_bytes(extent);
+            end_bytes -= len_bytes;
+            PlannedWrite {
+                extent: *extent,
+                data: whole(buffer, total_bytes).part(end_bytes, len_bytes),
+                scratch: None,
+            }
         };
+        let (first, others) = extents.split_first().expect("a write lies somewhere");
+        let rest = others.iter().rev().map(&mut plan).collect();
+        let next = plan(first);
+        let mut planned = Unsubmitted { next, rest };
+        if !self.alloc_scratch(&mut planned) {
+            for scratch in planned.scratch() {
+                self.buffers.release(scratch.buffer);
+            }
+            self.buffers.release(buffer);
+            return None;
+        }
         let index = buffer.0 as usize;
         if self.unsubmitted.len() <= index {
             self.unsubmitted.resize(index + 1, None);
         }
-        self.unsubmitted[index] = Some(Unsubmitted { extent, scratch });
-        let data =
-            whole(buffer, aligned.len()).part(extent.offset() - aligned.offset(), extent.len());
+        self.unsubmitted[index] = Some(planned);
+        let lead_bytes = first.offset() % block;
+        let len_bytes = extents.iter().map(|extent| extent.len()).sum();
+        let data = whole(buffer, total_bytes).part(lead_bytes, len_bytes);
         Some(WriteBuffer { buffer, data })
+    }
+
+    fn check_writes(&self, extents: &[Extent]) {
+        let block = self.block_bytes();
+        for (index, extent) in extents.iter().enumerate() {
+            assert!(!extent.is_empty(), "a write has bytes");
+            assert!(
+                extent.end() <= self.config.size_bytes,
+                "a write lies inside the array"
+            );
+            let is_last = index + 1 == extents.len();
+            assert!(
+                (index == 0 || extent.offset().is_multiple_of(block))
+                    && (is_last || extent.end().is_multiple_of(block)),
+                "writes that share a buffer meet at borders of blocks"
+            );
+        }
+    }
+
+    /// Whether there is memory for the edges of all of these writes.
+    fn alloc_scratch(&mut self, planned: &mut Unsubmitted) -> bool {
+        let block = self.block_bytes();
+        let Unsubmitted { next, rest } = planned;
+        rest.iter_mut().chain([next]).all(|write| {
+            match edge_blocks(write.extent, block).iter().flatten().count() {
+                0 => true,
+                count => {
+                    write.scratch = self.alloc_edges(count);
+                    write.scratch.is_some()
+                }
+            }
+        })
     }
 
     /// Memory for `count` blocks at edges, a granule each.
@@ -134,7 +194,7 @@ impl Engine {
     /// Begins a write whose bytes are in `buffer`.
     ///
     /// # Panics
-    /// Where the buffer was not handed out for this extent.
+    /// Where the buffer was not handed out for this extent, or another write of it comes first.
     pub(crate) fn begin_write(
         &mut self,
         turn: &mut Turn<'_>,
@@ -143,16 +203,14 @@ impl Engine {
         buffer: BufferId,
         fua: bool,
     ) {
-        let place = self.unsubmitted.get_mut(buffer.0 as usize);
-        let unsubmitted = place.and_then(Option::take);
-        let Unsubmitted {
+        let PlannedWrite {
             extent: meant,
+            data,
             scratch,
-        } = unsubmitted.expect("a write brings a buffer from alloc_write");
+        } = self.take_planned(buffer);
         assert_eq!(meant, extent, "a write brings the buffer for its extent");
         let block = self.block_bytes();
         let aligned = extent.aligned_out(block);
-        let data = whole(buffer, aligned.len());
         let mut edges = [None; 2];
         for (at, edge) in edge_blocks(extent, block).into_iter().enumerate() {
             edges[at] = edge.map(|edge| Edge {
@@ -167,6 +225,20 @@ impl Engine {
             ..Change::new(asker, ChangeKind::Write, fua, extent, aligned)
         };
         self.begin_change(turn, change);
+    }
+
+    /// The next write that a buffer was handed out for; each has a share in the buffer.
+    fn take_planned(&mut self, buffer: BufferId) -> PlannedWrite {
+        let place = self.unsubmitted.get_mut(buffer.0 as usize);
+        let unsubmitted = place.and_then(Option::take);
+        let Unsubmitted { next, mut rest } =
+            unsubmitted.expect("a write brings a buffer from alloc_write");
+        if let Some(following) = rest.pop() {
+            self.buffers.retain(buffer);
+            let next = following;
+            self.unsubmitted[buffer.0 as usize] = Some(Unsubmitted { next, rest });
+        }
+        next
     }
 
     /// Begins a write of zeros; `false` where there is no memory for it.

@@ -367,11 +367,17 @@ impl Engine {
     /// a request may be), or `None` while memory is short: then [`crate::Output::MemoryFreed`] will
     /// come.
     pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
+        self.alloc_writes(&[extent])
+    }
+
+    /// The same for several writes that are submitted together, in this order, and whose bytes lie
+    /// one behind the other in the buffer. They meet at borders of blocks.
+    pub fn alloc_writes(&mut self, extents: &[Extent]) -> Option<WriteBuffer> {
         // Requests in the engine and writes outside it take turns, so that neither starves.
         let allocated = if self.waiting.is_empty() || self.writes_turn {
-            self.alloc_write_buffers(extent).or_else(|| {
+            self.alloc_write_buffers(extents).or_else(|| {
                 self.give_prefetched_back();
-                self.alloc_write_buffers(extent)
+                self.alloc_write_buffers(extents)
             })
         } else {
             None
@@ -638,13 +644,11 @@ impl Engine {
     }
 
     fn client_release(&mut self, buffer: BufferId) {
-        if let Some(Some(unsubmitted)) = self
-            .unsubmitted
-            .get_mut(buffer.0 as usize)
-            .map(Option::take)
-            && let Some(scratch) = unsubmitted.scratch
-        {
-            self.release_buffer(scratch.buffer);
+        let place = self.unsubmitted.get_mut(buffer.0 as usize);
+        if let Some(unsubmitted) = place.and_then(Option::take) {
+            for scratch in unsubmitted.scratch() {
+                self.release_buffer(scratch.buffer);
+            }
         }
         self.release_buffer(buffer);
     }

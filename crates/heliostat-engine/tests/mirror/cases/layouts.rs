@@ -319,3 +319,25 @@ fn a_leg_takes_as_many_parts_of_one_request_as_of_several() {
     }
     world.settle();
 }
+
+#[test]
+fn writes_that_share_a_buffer_go_where_each_belongs() {
+    let mut world = laid_out("near=2", 3, 64 << 10);
+    // In the order of neither the array nor the chunks; the outer ends lie inside blocks.
+    let extents = [
+        Extent::new(5 * CHUNK + 100, 3 * CHUNK - 100),
+        Extent::new(0, CHUNK),
+        Extent::new(2 * CHUNK, 700),
+    ];
+    let writes = world.writes(&extents, true);
+    world.pump();
+    for write in writes {
+        assert_eq!(answer(&world, write), DONE);
+    }
+    for extent in extents {
+        let read = world.read(extent);
+        world.pump();
+        assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
+    }
+    world.settle();
+}

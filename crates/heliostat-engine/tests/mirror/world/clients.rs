@@ -81,6 +81,27 @@ impl World {
         self.send(allocated, false)
     }
 
+    /// Several writes whose bytes lie in one buffer, which get their memory at once.
+    pub(crate) fn writes(&mut self, extents: &[Extent], fua: bool) -> Vec<u64> {
+        let buffer = self.engine.alloc_writes(extents);
+        let buffer = buffer.expect("there is memory");
+        let mut range = self.engine.buffers().resolve(buffer.data);
+        self.judge_free_for_writing(&range, "memory for several writes");
+        let mut sent = Vec::new();
+        for extent in extents {
+            let end = range.start + index(extent.len());
+            let allocated = Allocated {
+                extent: *extent,
+                buffer,
+                range: range.start..end,
+            };
+            range.start = end;
+            sent.push(self.send(allocated, fua));
+        }
+        assert!(range.is_empty(), "a buffer has as many bytes as its writes");
+        sent
+    }
+
     pub(crate) fn write_fua(&mut self, extent: Extent) -> u64 {
         let allocated = self.alloc(extent).expect("there is memory");
         self.send(allocated, true)
