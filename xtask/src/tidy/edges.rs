@@ -31,6 +31,7 @@ const TYPES: &str = "heliostat-types";
 const POLICY: &str = "heliostat-policy";
 const SCHEDULER: &str = "heliostat-scheduler";
 const FORMAT: &str = "heliostat-format";
+const VOLUME: &str = "heliostat-volume";
 const ENGINE: &str = "heliostat-engine";
 const MODEL: &str = "heliostat-model";
 const WORKLOAD: &str = "heliostat-workload";
@@ -55,6 +56,7 @@ const TABLE: &[Row] = &[
     row(POLICY, Kind::Pure, &[TYPES]),
     row(SCHEDULER, Kind::Pure, &[TYPES]),
     row(FORMAT, Kind::Pure, &[TYPES]),
+    row(VOLUME, Kind::Pure, &[TYPES]),
     row(ENGINE, Kind::Pure, &[TYPES, POLICY, SCHEDULER, FORMAT]),
     row(MODEL, Kind::Pure, &[TYPES]),
     row(WORKLOAD, Kind::Pure, &[TYPES]),
@@ -69,7 +71,7 @@ const TABLE: &[Row] = &[
     row(
         RUNTIME,
         Kind::Shell,
-        &[TYPES, POLICY, SCHEDULER, FORMAT, ENGINE, LEG],
+        &[TYPES, POLICY, SCHEDULER, FORMAT, VOLUME, ENGINE, LEG],
     ),
     // Drives heliostat from outside only.
     row("xtask", Kind::Shell, &[]),
