@@ -30,6 +30,7 @@ pub(crate) mod room;
 mod scan;
 pub(crate) mod server;
 mod stop;
+mod volumes;
 mod write_behind;
 
 use std::env;
@@ -62,6 +63,7 @@ const TESTS: &[&[Test]] = &[
     clients::TESTS,
     fio::TESTS,
     stop::TESTS,
+    volumes::TESTS,
     faults::TESTS,
     exports::TESTS,
     arrays::TESTS,

@@ -198,6 +198,7 @@ impl VolumeExport {
             stream,
             what,
         } = asked;
+        let peer = self.peer(context, process);
         let (kind, pending) = match what {
             What::Read { extent, reply } => (RequestKind::Read { extent }, Pending::Read(reply)),
             What::Write {
@@ -206,7 +207,7 @@ impl VolumeExport {
                 fua,
                 reply,
             } => {
-                let Some(buffer) = context.alloc_write(extent) else {
+                let Some(buffer) = context.alloc_write(peer, extent) else {
                     let what = What::Write {
                         extent,
                         data,
@@ -243,7 +244,8 @@ impl VolumeExport {
             }
             What::Flush { reply } => (RequestKind::Flush, Pending::Other(reply)),
         };
-        let peer = self.peer(context, process);
+        let client = self.clients.get_mut(&process);
+        client.expect("it was just looked at").in_flight += 1;
         let tag = self.next_tag;
         // 2^56 requests are more than an array is ever asked.
         self.next_tag += 1;
@@ -271,7 +273,6 @@ impl VolumeExport {
             in_flight: 0,
             last_asked: now,
         });
-        client.in_flight += 1;
         client.last_asked = now;
         client.peer
     }
@@ -307,9 +308,9 @@ impl Export for VolumeExport {
         }
         match (pending, result) {
             (pending, Err(kind)) => pending.fail(Errno::from_i32(kind.errno())),
-            (Pending::Read(reply), Ok(Answer::Data(slice))) => {
-                reply.data(context.bytes(slice));
-                context.release(slice.buffer);
+            (Pending::Read(reply), Ok(Answer::Data(data))) => {
+                reply.data(&context.data(&data));
+                context.release_data(&data);
             }
             (Pending::Read(reply), Ok(_)) => reply.data(&[]),
             (Pending::Write(reply, written), Ok(_)) => reply.written(written),

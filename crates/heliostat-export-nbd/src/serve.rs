@@ -21,8 +21,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use heliostat_nbd::uri::{Endpoint, ExportUri};
-use heliostat_runtime::{Answer, ClientKey, Context, Export, Interest, Ready, RuntimeError};
+use heliostat_runtime::{Answer, ClientKey, Context, Export, Interest, Place, Ready, RuntimeError};
 use heliostat_types::{Duration, ErrorKind, Instant, StreamId};
+use stdx::units::format_size;
 
 use self::budget::Budget;
 use self::connection::{Connection, Identity, Wires};
@@ -162,17 +163,29 @@ impl NbdExport {
         })
     }
 
-    /// What clients see of the array under the names of one door.
+    /// What clients see at one door: the array under each of the door's names, or its volumes.
     fn exports(&self, door: &Door, context: &Context<'_>) -> Arc<[ExportInfo]> {
         let array = context.array();
-        let export = |uri: &ExportUri| ExportInfo {
+        let whole = |uri: &ExportUri| ExportInfo {
             name: uri.export.clone(),
             description: self.description.clone(),
             size_bytes: array.size_bytes,
             block_preferred_bytes: array.block_preferred_bytes,
             read_only: array.read_only,
+            place: Place::Whole,
         };
-        door.uris.iter().map(export).collect()
+        let Some(volumes) = context.volumes() else {
+            return door.uris.iter().map(whole).collect();
+        };
+        let volumes = volumes.into_iter().map(|volume| ExportInfo {
+            description: format!("{} of {}", format_size(volume.size_bytes), self.description),
+            name: volume.name,
+            size_bytes: volume.size_bytes,
+            place: volume.place,
+            block_preferred_bytes: array.block_preferred_bytes,
+            read_only: array.read_only,
+        });
+        volumes.collect()
     }
 
     fn open_door(&mut self, context: &mut Context<'_>, index: usize) -> Result<(), RuntimeError> {
@@ -302,7 +315,7 @@ impl NbdExport {
         };
         self.next_stream += 1;
         let exports = Arc::clone(&self.doors[door].exports);
-        let mut connection = Connection::new(wires, identity, exports);
+        let mut connection = Connection::new(wires, identity, door, exports);
         if self.is_stopping {
             connection.begin_stop();
         }
@@ -464,6 +477,15 @@ impl Export for NbdExport {
             .expect("a connection stays until its requests are answered");
         connection.on_complete(context, &mut self.shared, crate::session::Tag(tag), result);
         self.touch(index);
+    }
+
+    fn on_volumes_changed(&mut self, context: &mut Context<'_>) {
+        for index in 0..self.doors.len() {
+            self.doors[index].exports = self.exports(&self.doors[index], context);
+        }
+        for connection in self.connections.iter_mut().flatten() {
+            connection.set_exports(Arc::clone(&self.doors[connection.door].exports));
+        }
     }
 
     fn on_memory_freed(&mut self, _context: &mut Context<'_>) {

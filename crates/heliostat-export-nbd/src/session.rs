@@ -22,6 +22,7 @@ use heliostat_nbd::codec::{
     CLIENT_FLAGS_BYTES, GREETING_MAGIC, OPTION_HEADER_BYTES, OPTION_MAGIC, PAYLOAD_BYTES_MAX,
     handshake, transmission as transmission_flag,
 };
+use heliostat_runtime::Place;
 use heliostat_types::Extent;
 
 pub use negotiation::{NEGOTIATION_BYTES_MAX, OPTION_DATA_BYTES_MAX, OPTIONS_MAX};
@@ -45,6 +46,8 @@ pub struct ExportInfo {
     pub block_preferred_bytes: u32,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// What of the array it is. The first one that is all of it is also found by the empty name.
+    pub place: Place,
 }
 
 impl ExportInfo {
@@ -240,10 +243,9 @@ impl Session {
     /// out and not replied to.
     ///
     /// # Panics
-    /// Where there is no export, or nothing may be in flight.
+    /// Where nothing may be in flight.
     #[must_use]
     pub fn new(exports: Arc<[ExportInfo]>, in_flight_max: u32, output: &mut Vec<u8>) -> Self {
-        assert!(!exports.is_empty(), "a server has an export");
         output.extend_from_slice(&GREETING_MAGIC.to_be_bytes());
         output.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
@@ -328,10 +330,33 @@ impl Session {
         self.stopping = true;
     }
 
-    /// The export of this name; the empty name also means the first.
+    /// There are other exports now, for a client that has not chosen one yet.
+    pub fn set_exports(&mut self, exports: Arc<[ExportInfo]>) {
+        if matches!(
+            self.phase,
+            Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. }
+        ) {
+            let chosen = self
+                .allocation_export
+                .map(|index| &self.exports[index].name);
+            let is_chosen = |export: &ExportInfo| chosen == Some(&export.name);
+            self.allocation_export = exports.iter().position(is_chosen);
+            self.exports = exports;
+        }
+    }
+
+    /// What of the array an export is that the client has opened.
+    #[must_use]
+    pub fn place(&self, export: usize) -> Place {
+        self.exports[export].place
+    }
+
+    /// The export of this name; the empty name also means the first, where that is the array.
     fn find_export(&self, name: &str) -> Option<usize> {
         let exact = self.exports.iter().position(|export| export.name == name);
-        exact.or_else(|| name.is_empty().then_some(0))
+        let first = self.exports.first();
+        let is_default = first.is_some_and(|first| first.place == Place::Whole);
+        exact.or_else(|| (name.is_empty() && is_default).then_some(0))
     }
 
     fn close(&mut self, consumed: usize, reason: CloseReason) -> Received {

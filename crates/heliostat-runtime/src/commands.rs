@@ -20,6 +20,7 @@ use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
 use crate::status::{ArrayStatus, FlagChange, LegStatus, ScrubAction};
+use crate::volumes::{ChangeReply, VolumeChange, VolumesStatus};
 use crate::waker::Waker;
 use crate::work::ScrubRun;
 
@@ -89,6 +90,10 @@ pub(crate) enum Command {
     Explain(Option<Weak<Watch>>, SyncSender<(Explanation, Vec<LegId>)>),
     /// What did the last scrubs find?
     ScrubRuns(SyncSender<Vec<ScrubRun>>),
+    /// How are the volumes?
+    Volumes(SyncSender<VolumesStatus>),
+    /// Change the volumes; answered with what became of it, when that is durable.
+    ChangeVolumes(VolumeChange, ChangeReply),
     /// Stop cleanly.
     Stop,
 }
@@ -607,6 +612,23 @@ impl Handle {
         }
         reads.renumber(&legs);
         Ok(reads)
+    }
+
+    /// How the volumes are.
+    ///
+    /// # Errors
+    /// Where the array is not served any more, or too busy.
+    pub fn volumes(&self) -> Result<VolumesStatus, RuntimeError> {
+        self.ask(Command::Volumes)
+    }
+
+    /// Changes the volumes. What became of it, in a sentence, when that is durable.
+    ///
+    /// # Errors
+    /// Where it cannot be done, or somebody uses what is to go.
+    pub fn change_volumes(&self, change: VolumeChange) -> Result<String, RuntimeError> {
+        let told = self.ask(|reply| Command::ChangeVolumes(change, reply))?;
+        told.map_err(|refused| RuntimeError(refused.why))
     }
 
     /// Begins a clean stop.

@@ -1,5 +1,6 @@
 //! What an export may do while it is called.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -7,8 +8,9 @@ use heliostat_engine::{BufferId, BufferSlice, RequestKind, WriteBuffer};
 use heliostat_types::{Extent, Instant, StreamId};
 
 use crate::core::Core;
-use crate::export::{ArrayInfo, ClientKey, Interest, Peer};
+use crate::export::{ArrayInfo, ClientKey, Interest, Peer, ReadData};
 use crate::source::Source;
+use crate::volumes::{Place, VolumeInfo};
 
 /// The loop, as seen from one export during one call.
 #[derive(Debug)]
@@ -48,13 +50,26 @@ impl Context<'_> {
         self.core.join(self.export, key)
     }
 
-    /// A connection has ended that [`Context::join`] was called for; nothing of it is in flight.
-    pub fn leave(&mut self, peer: Peer) {
-        self.core.flows.leave(peer.flow);
+    /// The volumes that clients can use; `None` where they use the array as a whole.
+    #[must_use]
+    pub fn volumes(&self) -> Option<Vec<VolumeInfo>> {
+        self.core.volumes.infos()
     }
 
-    /// Hands a request in. [`crate::Export::on_complete`] will be called with `tag`, never from
-    /// within this call.
+    /// A client has said what it uses, once: the array as a whole or a volume. `false` where that
+    /// is not there any more.
+    #[must_use]
+    pub fn enter(&mut self, peer: &mut Peer, place: Place) -> bool {
+        self.core.enter(peer, place)
+    }
+
+    /// A connection has ended that [`Context::join`] was called for; nothing of it is in flight.
+    pub fn leave(&mut self, peer: Peer) {
+        self.core.leave(peer);
+    }
+
+    /// Hands a request in, for what the client uses. [`crate::Export::on_complete`] will be called
+    /// with `tag`, never from within this call.
     ///
     /// # Panics
     /// Where `tag` is 2^56 or more.
@@ -62,9 +77,12 @@ impl Context<'_> {
         self.core.submit(self.export, tag, peer, stream, kind);
     }
 
-    /// A buffer for a write, or `None` while memory is short.
-    pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        self.core.alloc_write(extent)
+    /// A buffer for a write of this client, or `None` while memory is short.
+    ///
+    /// # Panics
+    /// Where the write does not lie in what the client uses.
+    pub fn alloc_write(&mut self, peer: Peer, extent: Extent) -> Option<WriteBuffer> {
+        self.core.alloc_write(peer, extent)
     }
 
     /// Gives back a buffer: the data of a read when it was sent, or a write never submitted.
@@ -76,6 +94,24 @@ impl Context<'_> {
     #[must_use]
     pub fn bytes(&self, slice: BufferSlice) -> &[u8] {
         self.core.bytes(slice)
+    }
+
+    /// All bytes of a read's answer, for an export that wants them in one piece.
+    #[must_use]
+    pub fn data(&self, data: &ReadData) -> Cow<'_, [u8]> {
+        let mut pieces = data.pieces().map(|piece| self.bytes(piece));
+        let first = pieces.next().expect("a read has bytes");
+        let Some(second) = pieces.next() else {
+            return Cow::Borrowed(first);
+        };
+        let rest: Vec<&[u8]> = pieces.collect();
+        Cow::Owned([first, second, &rest.concat()].concat())
+    }
+
+    /// Gives back the buffers of a read's answer.
+    pub fn release_data(&mut self, data: &ReadData) {
+        data.pieces()
+            .for_each(|piece| self.core.release(piece.buffer));
     }
 
     /// The bytes of a write buffer that was not submitted yet.

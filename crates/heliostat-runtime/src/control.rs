@@ -24,6 +24,7 @@ use crate::explain::{Explanation, WatchedReads};
 use crate::rates::{RateChange, Rates};
 use crate::stats::ArrayStats;
 use crate::status::{ArrayStatus, FlagChange, ScrubAction};
+use crate::volumes::{VolumeChange, VolumesStatus};
 use crate::work::ScrubRun;
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
@@ -137,6 +138,13 @@ pub enum ControlRequest {
     },
     /// What did the last scrubs find?
     ScrubRuns,
+    /// How are the volumes?
+    Volumes,
+    /// Change them.
+    ChangeVolumes {
+        /// How.
+        change: VolumeChange,
+    },
     /// Stop cleanly.
     Stop,
 }
@@ -171,6 +179,8 @@ pub enum ControlResponse {
     WatchedReads(Box<WatchedReads>),
     /// To [`ControlRequest::ScrubRuns`]: oldest first.
     ScrubRuns(Vec<ScrubRun>),
+    /// To [`ControlRequest::Volumes`].
+    Volumes(Box<VolumesStatus>),
     /// To all others: what became of it.
     Done(String),
     /// It cannot be done, for this reason.
@@ -354,6 +364,12 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
             .watch_reads(reads, Duration::from_millis(wait_ms), is_gone)
             .map(|reads| ControlResponse::WatchedReads(Box::new(reads))),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
+        ControlRequest::Volumes => handle
+            .volumes()
+            .map(|volumes| ControlResponse::Volumes(Box::new(volumes))),
+        ControlRequest::ChangeVolumes { change } => {
+            handle.change_volumes(change).map(ControlResponse::Done)
+        }
         ControlRequest::Stop => {
             handle.stop();
             Ok(ControlResponse::Done("it stops".to_owned()))

@@ -9,31 +9,34 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use heliostat_engine::{
-    Answer, BufferId, BufferSlice, Engine, Event, FaultReason, Input, LegOp, Memory, Output,
-    Request, RequestKind, WriteBuffer,
+    Answer as EngineAnswer, BufferId, BufferSlice, Engine, Event, FaultReason, Input, LegOp,
+    Memory, Output, Request, RequestKind,
 };
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicyError, PolicySpec};
 use heliostat_types::{
-    ClientId, ErrorKind, Extent, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
+    ClientId, ErrorKind, Instant, LegId, LegOpId, RandomStream, RequestId, StreamId,
 };
 
 use crate::clock::Clock;
 use crate::events;
 use crate::explain::Access;
-use crate::export::{ArrayInfo, ClientKey, Interest, Peer};
+use crate::export::{Answer, ArrayInfo, ClientKey, Interest, Peer};
 use crate::flows::{self, Flows};
 use crate::keeper::Keeper;
 use crate::learned::Learned;
 use crate::log::Log;
 use crate::md::name_of_missing;
 use crate::poller::Poller;
+use crate::volumes::{Place, Volumes};
 use crate::work::WorkLog;
 
 mod spares;
+mod volumes;
 
 pub(crate) use spares::SpareLeg;
 use spares::Spares;
+use volumes::Asked;
 
 /// How many bits of a request's number are the export's own; the rest says which export.
 const TAG_BITS: u32 = 56;
@@ -78,7 +81,9 @@ pub(crate) struct Core {
     clients: BTreeMap<(usize, ClientKey), ClientId>,
     next_client: u64,
     pub(crate) flows: Flows,
-    completions: VecDeque<Completion>,
+    pub(crate) volumes: Volumes,
+    /// As the engine gave them.
+    completions: VecDeque<(RequestId, Result<EngineAnswer, ErrorKind>)>,
     done: Vec<LegDone>,
     /// Operations were submitted that the kernel was not told of yet.
     is_kick_due: bool,
@@ -110,6 +115,7 @@ pub(crate) struct Parts {
     pub(crate) log: Log,
     pub(crate) work: WorkLog,
     pub(crate) leg_names: Vec<String>,
+    pub(crate) volumes: Volumes,
 }
 
 impl Core {
@@ -134,6 +140,7 @@ impl Core {
             clients: BTreeMap::new(),
             next_client: 0,
             flows: Flows::new(),
+            volumes: parts.volumes,
             completions: VecDeque::new(),
             done: Vec::new(),
             is_kick_due: false,
@@ -282,18 +289,12 @@ impl Core {
         self.is_kick_due = true;
     }
 
-    fn complete(&mut self, id: RequestId, result: Result<Answer, ErrorKind>) {
+    fn complete(&mut self, id: RequestId, result: Result<EngineAnswer, ErrorKind>) {
         if id == LAST_FLUSH {
             self.last_flush = Some(result.map(|_| ()));
             return;
         }
-        let export = usize::try_from(id.0 >> TAG_BITS).expect("8 bits");
-        let tag = id.0 & ((1 << TAG_BITS) - 1);
-        self.completions.push_back(Completion {
-            export,
-            tag,
-            result,
-        });
+        self.completions.push_back((id, result));
     }
 
     /// Hands a request of an export in.
@@ -306,21 +307,11 @@ impl Core {
         kind: RequestKind,
     ) {
         assert!(tag >> TAG_BITS == 0, "a tag has at most 56 bits");
-        let id = RequestId((export as u64) << TAG_BITS | tag);
         if self.info.read_only && is_mutating(&kind) {
-            if let RequestKind::Write { buffer, .. } = kind {
-                self.release(buffer);
-            }
-            self.complete(id, Err(ErrorKind::ReadOnly));
-            return;
+            let id = RequestId((export as u64) << TAG_BITS | tag);
+            return self.refuse(id, kind, ErrorKind::ReadOnly);
         }
-        self.input(Input::Request(Request {
-            id,
-            client: peer.client,
-            flow: peer.flow,
-            stream,
-            kind,
-        }));
+        self.place(export, tag, Asked { peer, stream, kind });
     }
 
     /// Makes durable what was answered, at the end of everything.
@@ -405,11 +396,6 @@ impl Core {
             || self.hub.has_ready()
     }
 
-    /// The next answer to deliver.
-    pub(crate) fn next_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-
     /// Whether exports are to be told that memory was freed.
     pub(crate) fn take_memory_freed(&mut self) -> bool {
         std::mem::take(&mut self.was_memory_freed)
@@ -426,12 +412,11 @@ impl Core {
             *next += 1;
             ClientId(*next - 1)
         });
-        Peer { client, flow }
-    }
-
-    /// A buffer for a write.
-    pub(crate) fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        self.engine.alloc_write(extent)
+        Peer {
+            client,
+            flow,
+            place: Place::Nowhere,
+        }
     }
 
     /// Gives a buffer back.

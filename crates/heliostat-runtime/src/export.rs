@@ -6,10 +6,11 @@
 
 use std::fmt::Debug;
 
-use heliostat_engine::Answer;
-use heliostat_types::{ClientId, ErrorKind, FlowId, Instant};
+use heliostat_engine::BufferSlice;
+use heliostat_types::{ClientId, ErrorKind, FlowId, Instant, StatusRun};
 
 use crate::context::Context;
+use crate::volumes::Place;
 
 /// What an export waits for on a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,59 @@ pub struct Peer {
     pub client: ClientId,
     /// The account that its requests are done on.
     pub flow: FlowId,
+    /// What it uses: [`Context::enter`].
+    pub place: Place,
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done.
+    Done,
+    /// The bytes of a read.
+    Data(ReadData),
+    /// The runs, from the start of the extent asked for.
+    Status(Vec<StatusRun>),
+}
+
+/// Where the bytes of a read lie: mostly in one piece. Give each buffer back with
+/// [`Context::release`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadData {
+    first: BufferSlice,
+    rest: Vec<BufferSlice>,
+}
+
+impl ReadData {
+    /// These pieces, one behind the other.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub(crate) fn of(pieces: Vec<BufferSlice>) -> Self {
+        let mut pieces = pieces.into_iter();
+        Self {
+            first: pieces.next().expect("a read has bytes"),
+            rest: pieces.collect(),
+        }
+    }
+
+    /// The pieces, in their order.
+    pub fn pieces(&self) -> impl Iterator<Item = BufferSlice> + '_ {
+        std::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+}
+
+impl From<heliostat_engine::Answer> for Answer {
+    fn from(answer: heliostat_engine::Answer) -> Self {
+        match answer {
+            heliostat_engine::Answer::Done => Self::Done,
+            heliostat_engine::Answer::Data(first) => {
+                let rest = Vec::new();
+                Self::Data(ReadData { first, rest })
+            }
+            heliostat_engine::Answer::Status(runs) => Self::Status(runs),
+        }
+    }
 }
 
 /// The array as exports show it.
@@ -98,6 +152,9 @@ pub trait Export: Debug {
         tag: u64,
         result: Result<Answer, ErrorKind>,
     );
+
+    /// What can be used has changed: look again at [`Context::volumes`].
+    fn on_volumes_changed(&mut self, _context: &mut Context<'_>) {}
 
     /// [`Context::alloc_write`] refused before, and may not refuse now.
     fn on_memory_freed(&mut self, context: &mut Context<'_>);

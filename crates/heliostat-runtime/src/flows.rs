@@ -15,11 +15,18 @@ pub(crate) const FLOWS_MAX: usize = 256;
 /// The account of the daemon itself, and of clients that found none left.
 pub(crate) const SHARED: FlowId = FlowId(0);
 
-/// A client that has an account.
+/// Who has an account: a client of the whole array, or a volume, whoever uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Who {
+    Client { export: usize, key: ClientKey },
+    Volume(String),
+}
+
+/// One that has an account.
 #[derive(Debug)]
 struct Owner {
-    export: usize,
-    key: ClientKey,
+    who: Who,
+    /// How many connections, or 1 for a volume.
     connections: usize,
 }
 
@@ -37,10 +44,20 @@ impl Flows {
 
     /// The account of a connection that begins; all of one client have the same.
     pub(crate) fn join(&mut self, export: usize, key: &ClientKey) -> FlowId {
+        let key = key.clone();
+        self.join_as(Who::Client { export, key })
+    }
+
+    /// The account of a volume that is there from now on, until it [leaves](Self::leave).
+    pub(crate) fn join_volume(&mut self, name: &str) -> FlowId {
+        self.join_as(Who::Volume(name.to_owned()))
+    }
+
+    fn join_as(&mut self, who: Who) -> FlowId {
         let mut free = None;
         for (index, owner) in self.owners.iter_mut().enumerate().skip(1) {
             match owner {
-                Some(owner) if owner.export == export && owner.key == *key => {
+                Some(owner) if owner.who == who => {
                     owner.connections += 1;
                     return flow(index);
                 }
@@ -56,14 +73,14 @@ impl Flows {
             self.owners.push(None);
         }
         self.owners[index] = Some(Owner {
-            export,
-            key: key.clone(),
+            who,
             connections: 1,
         });
         flow(index)
     }
 
-    /// A connection has ended that had this account, with nothing of it in flight.
+    /// A connection has ended that had this account, or a volume is gone, with nothing of it in
+    /// flight.
     pub(crate) fn leave(&mut self, flow: FlowId) {
         if flow == SHARED {
             return;
@@ -98,6 +115,16 @@ mod tests {
         assert_ne!(flows.join(0, &ClientKey::Process(8)), first);
         flows.leave(first);
         assert_eq!(flows.join(0, &ClientKey::Process(9)), first);
+    }
+
+    #[test]
+    fn a_volume_has_an_account_whoever_connects() {
+        let mut flows = Flows::new();
+        let volume = flows.join_volume("a");
+        assert_ne!(flows.join(0, &ClientKey::Process(7)), volume);
+        assert_ne!(flows.join_volume("b"), volume);
+        flows.leave(volume);
+        assert_eq!(flows.join_volume("c"), volume);
     }
 
     #[test]

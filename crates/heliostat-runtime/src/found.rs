@@ -110,8 +110,8 @@ fn disks_below(device: &Path) -> Vec<String> {
     disks
 }
 
-/// The same of the beginning of a leg.
-fn in_bytes(bytes: &[u8]) -> Option<String> {
+/// The same of the beginning of a leg, or of something else.
+pub(crate) fn in_bytes(bytes: &[u8]) -> Option<String> {
     let is_there = |at: usize, mark: &[u8]| bytes.get(at..at + mark.len()) == Some(mark);
     let known = SIGNATURES.iter().find(|(_, at, mark)| is_there(*at, mark));
     if let Some((name, _, _)) = known {

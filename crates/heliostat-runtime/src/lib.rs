@@ -53,6 +53,7 @@ mod stats;
 mod status;
 mod stop;
 mod unfit;
+mod volumes;
 mod waker;
 mod wall_time;
 mod work;
@@ -87,10 +88,14 @@ pub use status::{
 pub use waker::Waker;
 pub use work::{EndedWork, ScrubRun};
 // What exports (and their tests) need of engine and legs, so that they depend on this crate alone.
-pub use heliostat_engine::{Answer, BufferId, BufferSlice, RequestKind, WriteBuffer};
+pub use heliostat_engine::{BufferId, BufferSlice, RequestKind, WriteBuffer};
 pub use heliostat_leg::LegSpec;
 
-pub use export::{ArrayInfo, ClientKey, Export, Interest, Peer, Ready};
+pub use export::{Answer, ArrayInfo, ClientKey, Export, Interest, Peer, ReadData, Ready};
+pub use volumes::{
+    LimitsChange, Place, VolumeChange, VolumeExtent, VolumeId, VolumeInfo, VolumeStatus,
+    VolumesStatus,
+};
 
 /// Why an array cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -45,6 +45,8 @@ pub struct ArrayOptions {
     pub leg_timeout: Duration,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether the array is served as one, whatever volumes it has.
+    pub whole: bool,
     /// How files and block devices are reached.
     pub io: IoChoice,
     /// Whether to lock the process's memory, as far as the kernel permits.
@@ -71,6 +73,7 @@ impl ArrayOptions {
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
             read_only: false,
+            whole: false,
             io: IoChoice::Auto,
             lock_memory: true,
             places,

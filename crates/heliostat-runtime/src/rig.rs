@@ -15,7 +15,7 @@ use heliostat_types::{ErrorKind, Extent, StreamId};
 use crate::waker::Waker;
 use crate::{
     Answer, ArrayOptions, ClientKey, Context, CreateLeg, CreateOptions, Export, Handle, Interest,
-    Places, Progress, Ready, RequestKind, RuntimeError, Server, Stopped, Trust,
+    Peer, Places, Progress, Ready, RequestKind, RuntimeError, Server, Stopped, Trust,
 };
 
 use crate::scratch::Scratch;
@@ -32,6 +32,10 @@ pub(crate) enum Job {
     Write(Extent, u8),
     /// Make all of it durable.
     Flush,
+    /// Use the volume of this name from now on.
+    Enter(String),
+    /// Use it no more.
+    Leave,
     /// From now on be like a client that never takes its answers.
     GetStuck,
     /// End by itself, as a client on standard input does.
@@ -49,6 +53,8 @@ struct TestExport {
     waker: Arc<Waker>,
     outcomes: Sender<Outcome>,
     in_flight: u64,
+    /// Who it is in a volume.
+    entered: Option<Peer>,
     is_stuck: bool,
     has_ended: bool,
     fails: Fails,
@@ -74,17 +80,33 @@ impl TestExport {
     }
 
     fn submit(&mut self, context: &mut Context<'_>, kind: RequestKind) {
-        let peer = context.join(ClientKey::Process(1));
+        let peer = self.peer(context);
         self.in_flight += 1;
         context.submit(self.in_flight, peer, StreamId(0), kind);
+    }
+
+    fn peer(&self, context: &mut Context<'_>) -> Peer {
+        let entered = self.entered;
+        entered.unwrap_or_else(|| context.join(ClientKey::Process(1)))
+    }
+
+    fn enter(&mut self, context: &mut Context<'_>, name: &str) {
+        let volumes = context.volumes().expect("there are volumes");
+        let mut volumes = volumes.into_iter();
+        let volume = volumes.find(|volume| volume.name == name);
+        let mut peer = context.join(ClientKey::Process(1));
+        let place = volume.expect("it is there").place;
+        assert!(context.enter(&mut peer, place), "it is open");
+        self.entered = Some(peer);
     }
 
     fn carry_out(&mut self, context: &mut Context<'_>, job: Job) {
         match job {
             Job::Read(extent) => self.submit(context, RequestKind::Read { extent }),
             Job::Write(extent, byte) => {
+                let peer = self.peer(context);
                 let buffer = context
-                    .alloc_write(extent)
+                    .alloc_write(peer, extent)
                     .expect("memory is not short in tests");
                 context.bytes_mut(buffer.data).fill(byte);
                 let kind = RequestKind::Write {
@@ -95,6 +117,11 @@ impl TestExport {
                 self.submit(context, kind);
             }
             Job::Flush => self.submit(context, RequestKind::Flush),
+            Job::Enter(name) => self.enter(context, &name),
+            Job::Leave => {
+                let peer = self.entered.take().expect("it has entered");
+                context.leave(peer);
+            }
             Job::GetStuck => self.is_stuck = true,
             Job::End => self.has_ended = true,
             Job::Panic => panic!("as the test wants it"),
@@ -137,9 +164,9 @@ impl Export for TestExport {
     ) {
         self.in_flight -= 1;
         let outcome = result.map(|answer| match answer {
-            Answer::Data(slice) => {
-                let bytes = context.bytes(slice).to_vec();
-                context.release(slice.buffer);
+            Answer::Data(data) => {
+                let bytes = context.data(&data).into_owned();
+                context.release_data(&data);
                 bytes
             }
             Answer::Done | Answer::Status(_) => Vec::new(),
@@ -216,6 +243,7 @@ impl Rig {
                 waker: their_waker,
                 outcomes: sender,
                 in_flight: 0,
+                entered: None,
                 is_stuck: false,
                 has_ended: false,
                 fails,

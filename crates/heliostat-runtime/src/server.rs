@@ -8,7 +8,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_engine::{Answer, ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
+use heliostat_engine::{ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
 use heliostat_format::DeviceFlags;
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::PolicyControl;
@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::control::ControlServer;
 use crate::core::{Core, Parts};
 use crate::explain::Access;
-use crate::export::{ArrayInfo, Export, Interest, Ready};
+use crate::export::{Answer, ArrayInfo, Export, Interest, Ready};
 use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::md::Described;
@@ -149,6 +149,7 @@ impl Server {
         server.set_rates(rates);
         server.prefer_all(&preferred);
         server.take_up()?;
+        server.load_volumes()?;
         let core = &mut server.core;
         spares.into_iter().for_each(|spare| core.add_spare(spare));
         server.start_exports()?;
@@ -175,29 +176,36 @@ impl Server {
     /// may read before.
     fn take_up(&mut self) -> Result<(), RuntimeError> {
         while !self.core.engine().is_taken_up() && !self.stop.is_requested() {
-            self.core.update_now();
-            self.core.reap();
-            let now = self.core.now();
-            let deadline = self.core.engine().next_deadline();
-            if deadline.is_some_and(|at| at <= now) {
-                self.core.input(Input::DeadlineReached);
-            }
-            self.core.kick();
-            if self.core.has_work() || self.core.engine().is_taken_up() {
-                continue;
-            }
-            let deadlines = [
-                self.core.engine().next_deadline(),
-                self.core.hub().next_deadline(),
-            ];
-            let next = deadlines.into_iter().flatten().min();
-            let timeout = next.map(|at| at.saturating_since(self.core.now()));
-            let waited = self.core.poller.wait(timeout);
-            let count = waited.map_err(|error| failed("wait for descriptors", &error))?;
-            for index in 0..count {
-                let (key, ready) = self.core.poller.event(index);
-                self.on_ready(Source::from_key(key), ready);
-            }
+            self.turn_unserved(|core| core.engine().is_taken_up())?;
+        }
+        Ok(())
+    }
+
+    /// A turn of the loop before anybody is served. Waits for something to happen, unless it
+    /// `is_done`.
+    fn turn_unserved(&mut self, is_done: impl Fn(&Core) -> bool) -> Result<(), RuntimeError> {
+        self.core.update_now();
+        self.core.reap();
+        let now = self.core.now();
+        let deadline = self.core.engine().next_deadline();
+        if deadline.is_some_and(|at| at <= now) {
+            self.core.input(Input::DeadlineReached);
+        }
+        self.core.kick();
+        if self.core.has_work() || is_done(&self.core) {
+            return Ok(());
+        }
+        let deadlines = [
+            self.core.engine().next_deadline(),
+            self.core.hub().next_deadline(),
+        ];
+        let next = deadlines.into_iter().flatten().min();
+        let timeout = next.map(|at| at.saturating_since(self.core.now()));
+        let waited = self.core.poller.wait(timeout);
+        let count = waited.map_err(|error| failed("wait for descriptors", &error))?;
+        for index in 0..count {
+            let (key, ready) = self.core.poller.event(index);
+            self.on_ready(Source::from_key(key), ready);
         }
         Ok(())
     }
@@ -384,6 +392,8 @@ impl Server {
                 Command::Explain(watch, reply) => drop(reply.try_send(self.explain(watch))),
                 Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
+                Command::Volumes(reply) => drop(reply.try_send(self.volumes_status())),
+                Command::ChangeVolumes(change, reply) => self.core.volumes.ask(change, reply),
                 Command::Stop => self.stop.request(self.core.now()),
             }
         }
@@ -395,11 +405,12 @@ impl Server {
             let has_reaped = self.core.reap();
             let was_due = self.run_deadlines();
             let has_answered = self.deliver_completions();
+            let has_gone_on = self.run_volumes();
             let was_freed = self.core.take_memory_freed();
             if was_freed && !self.are_exports_closed {
                 self.each_export(|export, context| export.on_memory_freed(context));
             }
-            if !(has_reaped || was_due || has_answered || was_freed) {
+            if !(has_reaped || was_due || has_answered || has_gone_on || was_freed) {
                 return;
             }
         }
@@ -435,8 +446,9 @@ impl Server {
         while let Some(completion) = self.core.next_completion() {
             has_any = true;
             if self.are_exports_closed {
-                if let Ok(Answer::Data(slice)) = completion.result {
-                    self.core.release(slice.buffer);
+                if let Ok(Answer::Data(data)) = completion.result {
+                    data.pieces()
+                        .for_each(|piece| self.core.release(piece.buffer));
                 }
                 continue;
             }
@@ -471,6 +483,7 @@ impl Server {
                 return None;
             }
             notify("STOPPING=1");
+            self.core.volumes.stop();
             self.stop.begin_drain(now);
             self.each_export(|export, context| {
                 export.begin_stop(context);
@@ -479,7 +492,8 @@ impl Server {
             self.core.kick();
         }
         if self.stop.phase() == Phase::Draining {
-            let is_drained = self.exports.iter().all(|export| export.is_drained());
+            let is_drained = self.exports.iter().all(|export| export.is_drained())
+                && !self.core.volumes.is_writing();
             if !is_drained && !self.stop.is_late(now) {
                 return None;
             }
@@ -632,6 +646,7 @@ fn build(
     let info = array_info(options, &prepared);
     prepared.make_room().map_err(leg_error)?;
     let leg_names = leg_names(&prepared);
+    let volumes = volumes::of(options, &prepared);
     let (work, note) = background::open_work(options, &prepared)?;
     let (learned, learned_note) = learned::open_learned(options, &prepared.legs)?;
     let config = engine_config(options, &prepared, memory_bytes);
@@ -675,6 +690,7 @@ fn build(
         log: log.map_err(|error| failed("start a thread", &error))?,
         work,
         leg_names,
+        volumes,
     });
     let notes = note.into_iter().chain(learned_note);
     notes.for_each(|note| core.log.line(note));
@@ -770,3 +786,4 @@ mod manage;
 mod replace;
 #[cfg(test)]
 mod tests;
+mod volumes;

@@ -159,7 +159,7 @@ impl fmt::Display for ChangeError {
                 f,
                 "{name} has {from_bytes} bytes, and would lose all beyond the first {to_bytes}"
             ),
-            Self::BadLimits => f.write_str("a weight is a number from 1 to 10000"),
+            Self::BadLimits => f.write_str("a weight is a number from 1 to 100"),
         }
     }
 }

@@ -23,7 +23,7 @@ mod plan;
 mod room;
 mod table;
 
-pub use bytes::{COPY_BYTES_MAX, HEAD_BYTES};
+pub use bytes::{COPY_BYTES_MAX, HEAD_BYTES, correct_sums};
 pub use copies::{Assessed, Copy, Places, Refusal, assess, former_second, look};
 pub use error::{ChangeError, TableError};
 pub use map::VolumeMap;

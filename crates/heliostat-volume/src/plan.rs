@@ -72,15 +72,13 @@ impl Plan {
     }
 
     /// Makes all copies hold the table that was found, where the array ends now, and that table;
-    /// `None` where there is nothing left to be found. Writes only where `found` says that it may,
-    /// or everywhere, where `insists`.
+    /// `None` where there is nothing left to be found. Writes only where `found` says that it may.
     #[must_use]
     pub fn settle(
         found: &Assessed,
         first: &Copy,
         second: &Copy,
         array_bytes: u64,
-        insists: bool,
     ) -> (Self, Option<Table>) {
         let mut plan = Self::default();
         let table = &found.table;
@@ -98,9 +96,17 @@ impl Plan {
         } else {
             table.clone()
         };
-        let is_due = |at: usize| found.stale[at] && (insists || found.may_write[at]);
+        let is_due = |at: usize| found.stale[at] && found.may_write[at];
         plan.write(&table, [is_due(0), is_due(1)]);
         (plan, Some(table))
+    }
+
+    /// Writes the copies that do not hold the table, where something else lies. The others hold it.
+    #[must_use]
+    pub fn rewrite(table: &Table, which: [bool; 2]) -> Self {
+        let mut plan = Self::default();
+        plan.write(table, which);
+        plan
     }
 
     /// The second copy first: where the array has grown, the first one says where the second was.

@@ -14,7 +14,7 @@ pub const VOLUMES_MAX: usize = 120;
 pub const VOLUME_NAME_BYTES_MAX: usize = 64;
 
 /// The largest weight: shares that differ by more than this are better said with caps.
-const WEIGHT_MAX: u32 = 10_000;
+const WEIGHT_MAX: u32 = 100;
 
 /// How much of the array a volume may have of the legs' time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use heliostat_runtime::{
 
 use crate::{
     control_files, create, demo, examine, explain, grow, host_config, model, policy, rate, scrub,
-    serve, sim, stats, status, tune, wait,
+    serve, sim, stats, status, tune, volume, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -108,6 +108,10 @@ enum Command {
     Wait(wait::WaitArgs),
     /// Show how fast resync, rebuild and scrub of an array may go, or change it while they run.
     Rate(rate::RateArgs),
+    /// Cut an array into volumes, each of which clients use by its name.
+    ///
+    /// docs/volumes.md says where they lie, and what holds after a crash.
+    Volume(volume::VolumeArgs),
     /// Stop serving an array: what was accepted is answered and flushed.
     Stop(status::StopArgs),
     /// Show the read policy of an array that is being served, or switch it.
@@ -185,6 +189,7 @@ pub(crate) fn run() -> ExitCode {
         Command::ReAdd(args) => return end(status::re_add(&args)),
         Command::Replace(args) => return end(status::replace(&args)),
         Command::Set(args) => status::set(&args),
+        Command::Volume(args) => volume::run(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Policies => policy::list(),

@@ -18,6 +18,7 @@ mod sim;
 mod stats;
 mod status;
 mod tune;
+mod volume;
 mod wait;
 
 use std::process::ExitCode;

@@ -73,6 +73,9 @@ pub(crate) struct ServeArgs {
     /// FUSE.
     #[arg(long, value_enum, default_value_t = ShowFiles::Auto)]
     control_files: ShowFiles,
+    /// Serve the array as one, whatever volumes it has, and whether their table makes sense or not.
+    #[arg(long)]
+    whole: bool,
     /// What resync, rebuild and scrub do at least, whatever clients ask for [default: 1MB/s].
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     resync_min: Option<u64>,
@@ -187,6 +190,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         memory_bytes: args.memory,
         leg_timeout: args.leg_timeout,
         read_only: args.read_only,
+        whole: args.whole,
         io: if args.no_io_uring {
             IoChoice::ThreadPool
         } else {

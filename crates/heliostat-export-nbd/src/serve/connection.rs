@@ -61,6 +61,8 @@ struct Parked {
 pub(super) struct Connection {
     pub(super) wires: Wires,
     identity: Identity,
+    /// Which door it came in at.
+    pub(super) door: usize,
     session: Session,
     input: Option<InputBuffer>,
     output: OutputQueue,
@@ -87,13 +89,19 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(wires: Wires, identity: Identity, exports: Arc<[ExportInfo]>) -> Self {
+    pub(super) fn new(
+        wires: Wires,
+        identity: Identity,
+        door: usize,
+        exports: Arc<[ExportInfo]>,
+    ) -> Self {
         let mut output = OutputQueue::default();
         let session = Session::new(exports, IN_FLIGHT_MAX, output.heads());
         let in_flight_max = usize::try_from(IN_FLIGHT_MAX).expect("it is small");
         Self {
             wires,
             identity,
+            door,
             session,
             input: None,
             output,
@@ -157,14 +165,23 @@ impl Connection {
         let len = &mut self.len_bytes[usize::try_from(tag.0).expect("it is small")];
         let len_bytes = std::mem::take(len);
         let heads = self.output.heads();
-        if let Ok(Answer::Data(slice)) = result {
+        if let Ok(Answer::Data(data)) = result {
+            self.session.reply(tag, Ok(Reply::Data), heads);
+            let mut left_bytes = len_bytes;
+            for piece in data.pieces() {
+                left_bytes -= piece.len_bytes;
+                // Given back when it was sent; all that was charged, with the last piece.
+                let charged_bytes = if left_bytes == 0 {
+                    charge(len_bytes)
+                } else {
+                    0
+                };
+                self.output.push_data(piece, charged_bytes);
+            }
             assert_eq!(
-                slice.len_bytes, len_bytes,
+                left_bytes, 0,
                 "a read is answered with as many bytes as it asked for"
             );
-            self.session.reply(tag, Ok(Reply::Data), heads);
-            // Given back when it was sent.
-            self.output.push_data(slice);
         } else {
             let reply = match &result {
                 Ok(Answer::Status(runs)) => Ok(Reply::Status(runs)),
@@ -208,6 +225,11 @@ impl Connection {
     /// Whether [`Connection::resume`] is to be tried when something was answered, sent or freed.
     pub(super) const fn is_paused(&self) -> bool {
         self.is_paused && !self.has_ended
+    }
+
+    /// There are other exports now.
+    pub(super) fn set_exports(&mut self, exports: Arc<[ExportInfo]>) {
+        self.session.set_exports(exports);
     }
 
     /// Refuses requests from now on.
@@ -377,7 +399,14 @@ impl Connection {
             has_moved |= received.consumed > 0;
             match received.event {
                 Event::Handled => {}
-                Event::Opened { .. } => self.negotiates_until = None,
+                Event::Opened { export } => {
+                    self.negotiates_until = None;
+                    let place = self.session.place(export);
+                    if !context.enter(&mut self.identity.peer, place) {
+                        self.reason = Some(CloseReason::UnknownExport);
+                        self.abandon(context, shared);
+                    }
+                }
                 Event::NeedInput => break,
                 Event::Full => self.is_paused = true,
                 Event::Request { tag, request } => self.parked = Some(Parked::new(tag, request)),
@@ -428,7 +457,7 @@ impl Connection {
             },
             Request::Write { extent, fua } => {
                 if parked.buffer.is_none() {
-                    parked.buffer = context.alloc_write(extent);
+                    parked.buffer = context.alloc_write(self.identity.peer, extent);
                 }
                 let Some(buffer) = parked.buffer else {
                     self.is_paused = true;

@@ -7,8 +7,6 @@ use std::os::fd::BorrowedFd;
 
 use heliostat_runtime::{BufferSlice, Context};
 
-use super::budget::charge;
-
 /// How many pieces go into one call: 64 reads with their heads. The kernel would take 1024, but a
 /// socket's buffer holds about that many small ones.
 const PIECES_MAX: usize = 128;
@@ -21,6 +19,8 @@ struct Data {
     /// How many bytes of heads, counted from the front of the run, come before it.
     after: usize,
     slice: BufferSlice,
+    /// What was charged for it.
+    charged_bytes: u64,
     sent: usize,
 }
 
@@ -53,11 +53,13 @@ impl OutputQueue {
         self.heads.len() - self.heads_sent
     }
 
-    /// Appends data; its buffer is released when the last byte was sent.
-    pub(super) fn push_data(&mut self, slice: BufferSlice) {
+    /// Appends data that so much was charged for; its buffer is released when the last byte was
+    /// sent.
+    pub(super) fn push_data(&mut self, slice: BufferSlice, charged_bytes: u64) {
         self.data.push_back(Data {
             after: self.heads.len(),
             slice,
+            charged_bytes,
             sent: 0,
         });
     }
@@ -106,7 +108,7 @@ impl OutputQueue {
         let mut released_bytes = 0;
         for data in self.data.drain(..) {
             context.release(data.slice.buffer);
-            released_bytes += charge(data.slice.len_bytes);
+            released_bytes += data.charged_bytes;
         }
         self.heads.clear();
         self.heads_sent = 0;
@@ -119,6 +121,7 @@ impl OutputQueue {
         let mut count = 0;
         let mut heads_at = self.heads_sent;
         let mut offered = 0;
+        let mut data_offered = 0;
         let mut push = |piece, count: &mut usize| {
             let piece: &[u8] = piece;
             pieces[*count] = IoSlice::new(piece);
@@ -132,9 +135,9 @@ impl OutputQueue {
             push(&self.heads[heads_at..data.after], &mut count);
             push(&context.bytes(data.slice)[data.sent..], &mut count);
             heads_at = data.after;
+            data_offered += 1;
         }
-        let is_all_data_offered = self.data.back().is_none_or(|last| last.after == heads_at);
-        if is_all_data_offered && count < PIECES_MAX {
+        if data_offered == self.data.len() && count < PIECES_MAX {
             push(&self.heads[heads_at..], &mut count);
         }
         let taken = rustix::io::writev(fd, &pieces[..count])?;
@@ -163,7 +166,7 @@ impl OutputQueue {
             taken -= bytes;
             if data.sent == len {
                 context.release(data.slice.buffer);
-                released_bytes += charge(data.slice.len_bytes);
+                released_bytes += data.charged_bytes;
                 self.data.pop_front();
             }
         }

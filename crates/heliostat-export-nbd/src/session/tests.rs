@@ -141,6 +141,7 @@ fn exports() -> Arc<[ExportInfo]> {
         size_bytes: SIZE_BYTES,
         block_preferred_bytes: 4096,
         read_only,
+        place: heliostat_runtime::Place::Whole,
     };
     Arc::new([export("a", "text", false), export("bb", "", true)])
 }

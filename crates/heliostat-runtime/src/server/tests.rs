@@ -10,6 +10,7 @@ use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trus
 mod learned;
 mod returning;
 mod spares;
+mod volumes;
 
 const BLOCK: Extent = Extent::new(4096, 4096);
 

@@ -2,7 +2,7 @@ use heliostat_types::Extent;
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert_eq, proptest};
 
-use super::{HEAD_BYTES, at, crc32c, put};
+use super::{HEAD_BYTES, at, correct_sums, put};
 use crate::table::{Limits, Table, Volume};
 use crate::{GRAIN_BYTES, TableError};
 
@@ -30,19 +30,8 @@ fn table() -> Table {
 fn forged(table: &Table, at: usize, value: &[u8]) -> Vec<u8> {
     let mut bytes = table.to_bytes();
     put(&mut bytes, at, value);
-    resum(&mut bytes);
+    correct_sums(&mut bytes);
     bytes
-}
-
-fn resum(bytes: &mut [u8]) {
-    let len = super::wide(super::u32_at(bytes, at::RECORDS_BYTES));
-    if let Some(records) = bytes[HEAD_BYTES..].get(..len) {
-        let sum = crc32c(records).to_le_bytes();
-        put(bytes, at::RECORDS_SUM, &sum);
-    }
-    put(bytes, at::HEAD_SUM, &[0; 4]);
-    let sum = crc32c(&bytes[..HEAD_BYTES]).to_le_bytes();
-    put(bytes, at::HEAD_SUM, &sum);
 }
 
 #[test]
@@ -146,7 +135,7 @@ proptest! {
             bytes[at] = value;
         }
         if has_sums {
-            resum(&mut bytes);
+            correct_sums(&mut bytes);
         }
         if let Ok(table) = Table::parse(&bytes) {
             prop_assert_eq!(Table::parse(&table.to_bytes()), Ok(table));

@@ -118,7 +118,7 @@ impl Disk {
     fn settle(&self) -> (Plan, Option<Table>) {
         let (first, second, _) = self.copies();
         match self.assess().unwrap() {
-            Some(found) => Plan::settle(&found, &first, &second, self.len(), false),
+            Some(found) => Plan::settle(&found, &first, &second, self.len()),
             None => (Plan::default(), None),
         }
     }
@@ -299,9 +299,7 @@ fn either_copy_does_alone_and_somebody_elses_bytes_stay() {
         let found = disk.assess().unwrap().unwrap();
         assert!(found.stale[place] && !found.may_write[place]);
         assert_eq!(disk.settle().0, Plan::default());
-        let (first, second, _) = disk.copies();
-        let (plan, _) = Plan::settle(&found, &first, &second, disk.len(), true);
-        disk.run(&plan);
+        disk.run(&Plan::rewrite(&found.table, found.stale));
         assert!(disk.areas() == whole.areas());
     }
 }

@@ -97,6 +97,7 @@ impl Server {
             other @ (ControlResponse::Policy(_)
             | ControlResponse::Rates(_)
             | ControlResponse::ScrubRuns(_)
+            | ControlResponse::Volumes(_)
             | ControlResponse::Status(_)
             | ControlResponse::Explanation(_)
             | ControlResponse::WatchedReads(_)
