@@ -270,6 +270,13 @@ fn set(
             let spec = SchedulerSpec::parse(&text);
             array.scheduler = spec.map_err(|error| wrong(error.to_string()))?;
         }
+        "scheduler_on" if text == "array" => {
+            return Err(wrong(
+                "there is no queue in front of the whole array yet: leave it out, and there is one \
+                 in front of each leg"
+                    .to_owned(),
+            ));
+        }
         "scheduler_on" if !["leg", "array"].contains(&text.as_str()) => {
             return Err(wrong(format!("'{text}' is neither leg nor array")));
         }
