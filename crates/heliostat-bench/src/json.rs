@@ -166,8 +166,8 @@ impl<'a> ResultJson<'a> {
                 won: result.hedges.won,
                 extra_read_fraction: result.extra_read_fraction(),
             },
-            read_histogram_ms: result.read.histogram_ms,
-            write_histogram_ms: result.write.histogram_ms,
+            read_histogram_ms: result.read.histogram_ms(),
+            write_histogram_ms: result.write.histogram_ms(),
             trace_hash: format!("{:016x}", result.trace_hash),
             errors: result.errors,
             events: result.event_count,
@@ -196,7 +196,7 @@ fn moved(moved: &Moved, seconds: Duration) -> MovedJson {
         ios: moved.ios,
         iops: moved.iops(seconds),
         bw_bytes: moved.bw_bytes(seconds),
-        response_time_ns: times(&moved.response_time_ns),
+        response_time_ns: times(moved.response_time_ns()),
     }
 }
 

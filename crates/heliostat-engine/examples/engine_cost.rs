@@ -1,7 +1,7 @@
 //! What the engine costs per request: reads and three-way writes at depth 32 on legs that answer at
 //! once, without any byte moved, on raw legs and with metadata and a bitmap whose bits are set.
-//! `engine_cost [COUNT [KIND]]`; for instruction counts run it under `valgrind --tool=callgrind`
-//! with a COUNT of 100000 and a KIND such as `write`.
+//! `engine_cost [COUNT [KIND [off]]]`, where `off` switches accounting off; for instruction counts
+//! run it under `valgrind --tool=callgrind` with a COUNT of 100000 and a KIND such as `write`.
 
 #![expect(clippy::print_stdout, reason = "figures for people")]
 #![expect(
@@ -59,7 +59,8 @@ fn main() {
         if wanted.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let mut run = Run::new(has_metadata);
+        let accounting = std::env::args().nth(3).is_none();
+        let mut run = Run::new(has_metadata, accounting);
         // As many as are in flight, and with metadata all bits.
         run.requests(if has_metadata { 10_000 } else { 64 }, is_write);
         let begun = Clock::now();
@@ -109,7 +110,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(has_metadata: bool) -> Self {
+    fn new(has_metadata: bool, accounting: bool) -> Self {
         let leg = LegConfig {
             state: LegState::InSync,
             data_offset_bytes: if has_metadata { 1 << 20 } else { 0 },
@@ -133,7 +134,8 @@ impl Run {
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
             scheduler: heliostat_scheduler::SchedulerSpec::None,
-            accounting: true,
+            accounting,
+            client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
             legs: vec![leg; 3],
             metadata: has_metadata.then(metadata),
         };

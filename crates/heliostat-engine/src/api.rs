@@ -7,8 +7,8 @@ use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, FlowId, LegId, LegOpId, LegSet, OpKind, RequestId,
     StatusRun, StreamId,
 };
-use stdx::histogram::Histogram;
 
+use crate::accounting::{Account, Waits};
 use crate::background::{
     AddRefusal, BackgroundEnd, BackgroundKind, Comparison, Mismatches, Missed, RepairSource,
 };
@@ -40,10 +40,12 @@ pub struct Config {
     /// Of a thousand reads, and of a thousand bytes read, how many may be read from a second leg as
     /// well because the first is late.
     pub hedges_permille: u64,
-    /// Whether the plain counters and histograms of the legs are kept.
+    /// Whether counters and histograms of clients and legs are kept.
     pub accounting: bool,
     /// In which order each leg gets what waits for it.
     pub scheduler: SchedulerSpec,
+    /// A request that is not answered after this long is counted as late: a client's own time-out.
+    pub client_timeout: Duration,
     /// The legs in role order, as many as `map` has; or one more, in whose place a leg can be made
     /// that replaces another one. Without [`Metadata::replaced`] that one is missing.
     pub legs: Vec<LegConfig>,
@@ -60,6 +62,9 @@ impl Config {
     pub const MEMORY_DEFAULT_BYTES: usize = 256 << 20;
     /// How long a leg may be silent unless told otherwise.
     pub const LEG_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+    /// How old a request is that is late, unless told otherwise: what a host gives up after that
+    /// has multipath, or a client of a network disk.
+    pub const CLIENT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
     /// As md's safemode delay.
     pub const CLEAN_DELAY_DEFAULT: Duration = Duration::from_ms(200);
     /// Hedges mend a few bad moments in a hundred; where more reads than that are late, more reads
@@ -625,31 +630,20 @@ pub enum Event {
     },
 }
 
-/// Counters of one leg since the statistics began.
+/// What one leg did since the statistics began.
 #[derive(Clone, Debug, Default)]
 pub struct LegStats {
-    /// Reads, writes and others completed, by success or not.
-    pub reads: u64,
-    /// Writes completed.
-    pub writes: u64,
+    /// Its operations: in flight from the moment it was given them on, waiting or not; how long
+    /// they took is how long the device had them.
+    pub account: Account,
+    /// How long reads waited in front of the device.
+    pub read_waits: Waits,
+    /// How long writes did.
+    pub write_waits: Waits,
     /// Of reads and writes, those that went to the device as one with another one before them.
     pub merges: u64,
     /// Reads begun because another leg was late.
     pub hedge_reads: u64,
-    /// Bytes of the reads completed.
-    pub read_bytes: u64,
-    /// Bytes of the writes completed.
-    pub write_bytes: u64,
-    /// Flushes completed.
-    pub flushes: u64,
-    /// Reads that failed.
-    pub read_errors: u64,
-    /// Writes, trims, write-zeroes and flushes that failed.
-    pub write_errors: u64,
-    /// Service times of reads in ns.
-    pub read_service_ns: Histogram,
-    /// Service times of writes in ns.
-    pub write_service_ns: Histogram,
     /// How often a read could have gone here since it last did, as btrfs's `age`.
     pub age: u64,
     /// How often a read could have gone here and went elsewhere.

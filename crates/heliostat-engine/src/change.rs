@@ -8,9 +8,10 @@
 //!
 //! All parts of a write share one buffer.
 
-use heliostat_types::{ErrorKind, Extent, FlowId, OpKind, RequestId};
+use heliostat_types::{ErrorKind, Extent, FlowId, OpKind};
 
-use crate::api::{Answer, LegConfig, Request};
+use crate::api::{Answer, LegConfig};
+use crate::asked::{Admitted, AskedId};
 use crate::buffer::{BufferId, BufferSlice, GRANULE_BYTES, WriteBuffer};
 use crate::engine::{Engine, Turn};
 use crate::write::Write;
@@ -49,12 +50,12 @@ impl Unsubmitted {
 /// Who asks for something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
-    pub(crate) id: RequestId,
+    pub(crate) id: AskedId,
     pub(crate) flow: FlowId,
 }
 
 impl Asker {
-    pub(crate) const fn of(request: &Request) -> Self {
+    pub(crate) const fn of(request: &Admitted) -> Self {
         Self {
             id: request.id,
             flow: request.flow,
@@ -94,7 +95,7 @@ pub(crate) struct Edge {
 /// A change as a client asked for it.
 #[derive(Debug)]
 pub(crate) struct Change {
-    pub(crate) id: RequestId,
+    pub(crate) id: AskedId,
     /// On whose account.
     pub(crate) flow: FlowId,
     pub(crate) kind: ChangeKind,

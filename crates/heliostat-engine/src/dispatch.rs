@@ -6,11 +6,9 @@
 
 use heliostat_policy::{LegView, OpView};
 use heliostat_scheduler::{FlowLimits, SchedulerSpec};
-use heliostat_types::{
-    Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
-};
+use heliostat_types::{ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind};
 
-use crate::api::{LegOp, LegStats, Output};
+use crate::api::{LegOp, Output};
 use crate::engine::{Engine, Turn};
 use crate::joined::Sent;
 use crate::legs::{NewOp, Op, OpOwner};
@@ -45,6 +43,10 @@ impl Engine {
         // The low half finds the operation; the high half tells it from the last 2^32 others.
         self.ops[index].id = LegOpId(self.ops_begun << 32 | u64::from(index));
         self.legs.views[leg.index()].begin(new.kind, new.extent);
+        if self.legs.accounting {
+            let stats = &mut self.legs.legs[leg.index()].stats;
+            stats.account.begin(turn.now);
+        }
         if self.observes.dispatch && self.legs.in_sync.contains(leg) {
             let op = self.op_view(leg, new.kind, new.extent);
             self.policy.on_dispatch(turn.now, &op);
@@ -161,7 +163,7 @@ impl Engine {
         if self.legs.accounting {
             // That a leg cannot do a thing is no failure of it.
             let failed = result.is_err_and(|kind| kind != ErrorKind::NotSupported);
-            leg.stats.count(&op, service_time, failed);
+            leg.stats.ended(turn.now, &op, failed, dispatched);
             if op.kind == OpKind::Read {
                 let view = &mut self.legs.views[op.leg.index()];
                 view.reads_completed += 1;
@@ -245,31 +247,6 @@ impl InFlight for LegView {
                 self.write_bytes_in_flight -= extent.len();
             }
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => self.writes_in_flight -= 1,
-            OpKind::BlockStatus => {}
-        }
-    }
-}
-
-impl LegStats {
-    fn count(&mut self, op: &Op, service_time: Duration, failed: bool) {
-        match op.kind {
-            OpKind::Read => {
-                self.reads += 1;
-                self.read_bytes += op.extent.len();
-                self.read_service_ns.record(service_time.as_ns());
-                self.read_errors += u64::from(failed);
-            }
-            OpKind::Write => {
-                self.writes += 1;
-                self.write_bytes += op.extent.len();
-                self.write_service_ns.record(service_time.as_ns());
-                self.write_errors += u64::from(failed);
-            }
-            OpKind::Flush => {
-                self.flushes += 1;
-                self.write_errors += u64::from(failed);
-            }
-            OpKind::Trim | OpKind::WriteZeroes => self.write_errors += u64::from(failed),
             OpKind::BlockStatus => {}
         }
     }

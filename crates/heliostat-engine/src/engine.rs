@@ -3,13 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_policy::{LegView, Observes, ReadPolicy, ReadRequest};
-use heliostat_types::{
-    Duration, ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng, RequestId,
-};
+use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng};
 
-use crate::api::{
-    Answer, ArrayRecord, Config, Input, LegState, LegStats, Output, Request, RequestKind,
-};
+use crate::api::{Answer, ArrayRecord, Config, Input, LegState, Output, Request, RequestKind};
+use crate::asked::{Admitted, Requests};
 use crate::background::Background;
 use crate::bad_blocks::BadLogs;
 use crate::buffer::{BufferId, BufferSlice, BufferTable, WriteBuffer};
@@ -45,7 +42,7 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// A request that needs a buffer before it is admitted.
-    Request(Request),
+    Request(Admitted),
     /// A read whose leg fell silent, by index: it needs another buffer.
     Restart(u32),
     /// A piece that reads the edge of a write, by index: likewise.
@@ -68,6 +65,7 @@ pub struct Engine {
     pub(crate) ops: Slab<Op>,
     /// How many operations there ever were.
     pub(crate) ops_begun: u64,
+    pub(crate) requests: Requests,
     pub(crate) reads: Slab<Read>,
     pub(crate) pieces: Slab<Piece>,
     /// How many pieces there ever were.
@@ -158,6 +156,7 @@ impl Engine {
             buffers,
             ops: Slab::new(),
             ops_begun: 0,
+            requests: Requests::new(&config),
             reads: Slab::new(),
             pieces: Slab::new(),
             pieces_begun: 0,
@@ -223,9 +222,10 @@ impl Engine {
     /// not the client's.
     pub fn handle_input(&mut self, now: Instant, input: Input, prng: &mut dyn Prng) {
         let turn = &mut Turn { now, prng };
+        self.requests.now = now;
         self.release_copied();
         match input {
-            Input::Request(request) => self.request(turn, request),
+            Input::Request(request) => self.begin_request(turn, request),
             Input::LegCompletion { op, result } => self.completion(turn, op, result),
             Input::StatusCompletion { op, result } => {
                 let op = self.reap(turn, op, result.as_ref().map(|_| ()).map_err(|&kind| kind));
@@ -506,22 +506,11 @@ impl Engine {
         self.legs.legs[leg.index()].recent_read_errors(now)
     }
 
-    /// What a leg did.
-    #[must_use]
-    pub fn leg_stats(&self, leg: LegId) -> &LegStats {
-        &self.legs.legs[leg.index()].stats
-    }
-
     /// Reads and writes in flight at a leg now.
     #[must_use]
     pub fn leg_in_flight(&self, leg: LegId) -> (u32, u32) {
         let view = &self.legs.views[leg.index()];
         (view.reads_in_flight, view.writes_in_flight)
-    }
-
-    /// Answers a request.
-    pub(crate) fn complete(&mut self, id: RequestId, result: Result<Answer, ErrorKind>) {
-        self.outputs.push_back(Output::Complete { id, result });
     }
 
     /// Gives up one reference to a buffer.
@@ -539,7 +528,8 @@ impl Engine {
         u64::from(self.config.block_bytes)
     }
 
-    fn request(&mut self, turn: &mut Turn<'_>, request: Request) {
+    fn begin_request(&mut self, turn: &mut Turn<'_>, request: Request) {
+        let request = self.admit_request(request);
         let (extent, limit, beyond) = match request.kind {
             RequestKind::Read { extent } => {
                 (extent, Config::REQUEST_MAX_BYTES, ErrorKind::InvalidInput)
@@ -594,7 +584,7 @@ impl Engine {
     }
 
     /// Begins a request that needs memory; `false` where there is not enough.
-    fn admit(&mut self, turn: &mut Turn<'_>, request: &Request) -> bool {
+    fn admit(&mut self, turn: &mut Turn<'_>, request: &Admitted) -> bool {
         match request.kind {
             RequestKind::Read { extent } => self.begin_read(turn, request, extent),
             RequestKind::WriteZeroes {
@@ -651,22 +641,6 @@ impl Engine {
             }
         }
         self.release_buffer(buffer);
-    }
-
-    fn reset_stats(&mut self, leg: Option<LegId>) {
-        for (index, slot) in self.legs.legs.iter_mut().enumerate() {
-            if leg.is_none_or(|leg| leg.index() == index) {
-                slot.stats = LegStats::default();
-                let view = &mut self.legs.views[index];
-                view.reads_completed = 0;
-                view.read_wait = Duration::ZERO;
-            }
-        }
-        if leg.is_none() {
-            self.hedges.reset_figures();
-            self.prefetched.reset_figures();
-        }
-        self.policy.reset(leg);
     }
 
     /// Something waits for memory, in front of all else where it `is_urgent`.
@@ -738,7 +712,7 @@ impl Engine {
 }
 
 /// What a policy is told of a client's read.
-const fn read_asked(request: &Request) -> Option<ReadRequest> {
+const fn read_asked(request: &Admitted) -> Option<ReadRequest> {
     let RequestKind::Read { extent } = request.kind else {
         return None;
     };

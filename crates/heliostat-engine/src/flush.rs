@@ -5,9 +5,10 @@
 //! before; of writes behind (see [`crate::write_behind`]) those that were answered before a flush
 //! are waited for first. Flushes that arrive while a round is on its way share the next one.
 
-use heliostat_types::{ErrorKind, FlowId, LegId, LegSet, RequestId};
+use heliostat_types::{ErrorKind, FlowId, LegId, LegSet};
 
 use crate::api::{Answer, FaultReason};
+use crate::asked::AskedId;
 use crate::engine::{Engine, Turn};
 use crate::intent::IdleChunk;
 use crate::legs::{NewOp, OpOwner};
@@ -16,7 +17,7 @@ use crate::slab::Slab;
 /// Who waits for a round.
 #[derive(Clone, Debug)]
 enum Waiter {
-    Client(RequestId),
+    Client(AskedId),
     /// The record, to become clean if nothing was changed since this many changes.
     Clean {
         changes: u64,
@@ -67,7 +68,7 @@ impl FlushRounds {
 
 impl Engine {
     /// A client wants all that was answered before to be durable.
-    pub(crate) fn begin_flush(&mut self, turn: &Turn<'_>, id: RequestId) {
+    pub(crate) fn begin_flush(&mut self, turn: &Turn<'_>, id: AskedId) {
         self.flushes
             .next
             .push((self.behind.last(), Waiter::Client(id)));

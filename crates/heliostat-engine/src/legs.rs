@@ -14,6 +14,7 @@ use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
 };
 
+use crate::accounting::Choices;
 use crate::api::{Config, Event, FaultReason, LegConfig, LegState, LegStats, Output};
 use crate::buffer::BufferSlice;
 use crate::dispatch::InFlight;
@@ -204,6 +205,8 @@ pub(crate) struct Legs {
     pub(crate) leg_bytes_max: u64,
     pub(crate) leg_timeout: Duration,
     pub(crate) accounting: bool,
+    /// Choices that their statistics lack.
+    pub(crate) choices: Choices,
 }
 
 impl Legs {
@@ -232,6 +235,7 @@ impl Legs {
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
             accounting: config.accounting,
+            choices: Choices::default(),
         }
     }
 
@@ -319,6 +323,17 @@ impl Legs {
         self.rebuilding.remove(leg);
         self.expendable = expendable(map, self.in_sync);
         self.legs[leg.index()].state = LegState::Faulted;
+    }
+
+    /// Counts what was chosen, and begins anew with other candidates.
+    #[cold]
+    pub(crate) fn begin_choices(&mut self, candidates: LegSet) {
+        for (index, leg) in self.legs.iter_mut().enumerate() {
+            let stats = &mut leg.stats;
+            let leg = LegId::new(index);
+            self.choices.add_to(leg, &mut stats.age, &mut stats.ignored);
+        }
+        self.choices.begin(candidates);
     }
 
     /// Whether operations wait in front of a leg because it has as many as it takes.
@@ -603,6 +618,12 @@ impl Engine {
             let op = self.ops.remove(index);
             queues.insert(op.leg);
             self.legs.views[op.leg.index()].end(op.kind, op.extent);
+            if self.legs.accounting {
+                let stats = &mut self.legs.legs[op.leg.index()].stats;
+                stats
+                    .account
+                    .give_up(self.requests.now, op.kind, op.assigned);
+            }
             if let Some(memory) = op.memory {
                 self.release_buffer(memory.buffer);
             }
@@ -626,14 +647,9 @@ impl Engine {
         if !self.legs.accounting {
             return;
         }
-        for leg in candidates {
-            let stats = &mut self.legs.legs[leg.index()].stats;
-            if leg == chosen {
-                stats.age = 0;
-            } else {
-                stats.age += 1;
-                stats.ignored += 1;
-            }
+        if !self.legs.choices.count(candidates, chosen) {
+            self.legs.begin_choices(candidates);
+            self.legs.choices.count(candidates, chosen);
         }
     }
 }

@@ -8,7 +8,9 @@
 //! shell's arena they lie and carries out copies and zeroing on any [`Memory`].
 #![forbid(unsafe_code)]
 
+mod accounting;
 mod api;
+mod asked;
 mod assembled;
 mod background;
 mod bad_blocks;
@@ -43,6 +45,9 @@ mod sweep;
 mod write;
 mod write_behind;
 
+pub use accounting::{
+    Account, Accounts, FLOWS_MAX, FlowAccount, MS_BUCKETS, Times, Traffic, Waits,
+};
 pub use api::{
     Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,
     Output, Request, RequestKind,

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use heliostat_policy::{Prefetch, ReadRequest};
 use heliostat_types::{Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind};
 
-use crate::api::{Answer, Config, Output, Request};
+use crate::api::{Answer, Config, Output};
+use crate::asked::Admitted;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
@@ -267,7 +268,7 @@ impl Engine {
     pub(crate) fn read_prefetched(
         &mut self,
         turn: &Turn<'_>,
-        request: &Request,
+        request: &Admitted,
         extent: Extent,
     ) -> bool {
         let aligned = extent.aligned_out(self.block_bytes());

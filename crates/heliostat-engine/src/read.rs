@@ -8,11 +8,10 @@
 //! anew in another buffer, an edge in other scratch, and a repair is given up.
 
 use heliostat_policy::{Piece as PlanPiece, ReadPlan};
-use heliostat_types::{
-    ClientId, ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, RequestId, StreamId,
-};
+use heliostat_types::{ClientId, ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, StreamId};
 
-use crate::api::{Answer, Event, Output, Request};
+use crate::api::{Answer, Event, Output};
+use crate::asked::{Admitted, AskedId};
 use crate::buffer::BufferSlice;
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn, Waiting};
@@ -23,7 +22,7 @@ use crate::locks::Pin;
 /// A client's read.
 #[derive(Debug)]
 pub(crate) struct Read {
-    pub(crate) id: RequestId,
+    pub(crate) id: AskedId,
     pub(crate) flow: FlowId,
     client: ClientId,
     stream: StreamId,
@@ -128,7 +127,7 @@ impl Engine {
     pub(crate) fn begin_read(
         &mut self,
         turn: &mut Turn<'_>,
-        request: &Request,
+        request: &Admitted,
         extent: Extent,
     ) -> bool {
         if !self.prefetched.is_empty() && self.read_prefetched(turn, request, extent) {
@@ -151,7 +150,7 @@ impl Engine {
     /// Puts a read on the books; `memory` is for all its blocks.
     pub(crate) fn insert_read(
         &mut self,
-        request: &Request,
+        request: &Admitted,
         extent: Extent,
         memory: BufferSlice,
     ) -> u32 {

@@ -4,9 +4,10 @@
 //! say so. What a lock was held on at any time while they were asked, where legs may differ, or of
 //! which nobody has said anything, is data.
 
-use heliostat_types::{ErrorKind, Extent, OpKind, RequestId, StatusRun};
+use heliostat_types::{ErrorKind, Extent, OpKind, StatusRun};
 
 use crate::api::Answer;
+use crate::asked::AskedId;
 use crate::change::Asker;
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
@@ -19,7 +20,7 @@ const PARTS_MAX: usize = 256;
 /// A query in progress.
 #[derive(Debug)]
 pub(crate) struct Status {
-    id: RequestId,
+    id: AskedId,
     extent: Extent,
     aligned: Extent,
     outstanding: u32,

@@ -12,9 +12,10 @@
 //! A write's data lies in one buffer that nobody writes to once the legs have it. The edges are
 //! read into other memory, because a leg that fell silent may still write there later.
 
-use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind, RequestId};
+use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind};
 
 use crate::api::{Answer, FaultReason};
+use crate::asked::AskedId;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::{Change, ChangeKind, Edge, scratch_of};
 use crate::divergence::DivergencePin;
@@ -29,7 +30,7 @@ use crate::write_behind::Lead;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteOwner {
     /// A client: the write is all that it asked for.
-    Client(RequestId),
+    Client(AskedId),
     /// A change with several parts.
     Change(u32),
 }

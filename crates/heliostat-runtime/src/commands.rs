@@ -44,6 +44,9 @@ pub(crate) enum Command {
     Stats(SyncSender<Snapshot>),
     /// Which policies are there, with which tunables, and which is active?
     Policies(SyncSender<PolicyControl>),
+    /// Count from now on, for the leg of this role or text, or for everything; answered with what
+    /// became of it.
+    ResetStats(Option<String>, SyncSender<Result<String, String>>),
     /// Use this policy from now on; answered with its full form.
     SetPolicy(String, SyncSender<Result<String, PolicyError>>),
     /// Give this policy's tunable this value; answered with the policy's full form, and whether it
@@ -168,6 +171,16 @@ impl Handle {
     /// Where it is not served any more, or too busy.
     pub fn stats(&self) -> Result<ArrayStats, RuntimeError> {
         self.ask(Command::Stats).map(ArrayStats::from)
+    }
+
+    /// Begins the statistics anew, of one leg, named by its role or as it was written, or all. What
+    /// became of it, in a sentence.
+    ///
+    /// # Errors
+    /// Where there is no such leg, or the array is not served any more, or too busy.
+    pub fn reset_stats(&self, leg: Option<&str>) -> Result<String, RuntimeError> {
+        self.ask(|reply| Command::ResetStats(leg.map(str::to_owned), reply))?
+            .map_err(RuntimeError)
     }
 
     /// All policies with the active one in brackets, as btrfs's `read_policy` file shows them.

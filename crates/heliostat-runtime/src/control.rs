@@ -42,6 +42,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 pub enum ControlRequest {
     /// What did the array do?
     Stats,
+    /// Count from now on.
+    ResetStats {
+        /// For this leg alone, by its role or as it was written; everything where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leg: Option<String>,
+    },
     /// Which policies are there, and which one is active?
     Policy,
     /// Use another policy from now on.
@@ -310,6 +316,9 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
         ControlRequest::Stats => handle
             .stats()
             .map(|stats| ControlResponse::Stats(Box::new(stats))),
+        ControlRequest::ResetStats { leg } => handle
+            .reset_stats(leg.as_deref())
+            .map(ControlResponse::Done),
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy { policy } => {
             handle.set_policy(&policy).map(ControlResponse::Policy)

@@ -9,8 +9,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use heliostat_engine::{
-    Answer as EngineAnswer, BufferId, BufferSlice, Engine, Event, FaultReason, Input, LegOp,
-    Memory, Output, Request, RequestKind,
+    Account, Answer as EngineAnswer, BufferId, BufferSlice, Engine, Event, FaultReason, Input,
+    LegOp, Memory, Output, Request, RequestKind,
 };
 use heliostat_leg::{Arena, ArenaRange, LegDone, LegHub, LegIo, LegOutcome, OpenedLeg};
 use heliostat_policy::{PolicyControl, PolicyError, PolicySpec};
@@ -48,6 +48,18 @@ const LAST_FLUSH: RequestId = RequestId(u64::MAX);
 /// for years must not remember each process that ever asked it something.
 const CLIENTS_MAX: usize = 65_536;
 
+/// How many clients are remembered that are gone: those that somebody may ask for who was not quick
+/// enough, each with some ten KiB of histograms.
+const DEPARTED_MAX: usize = 16;
+
+/// A client that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Departed {
+    pub(crate) name: String,
+    pub(crate) at: Instant,
+    pub(crate) account: Account,
+}
+
 /// What became of a request.
 #[derive(Debug)]
 pub(crate) struct Completion {
@@ -82,6 +94,8 @@ pub(crate) struct Core {
     next_client: u64,
     pub(crate) flows: Flows,
     pub(crate) volumes: Volumes,
+    /// What clients asked for that are gone, the latest last.
+    pub(crate) departed: VecDeque<Departed>,
     /// As the engine gave them.
     completions: VecDeque<(RequestId, Result<EngineAnswer, ErrorKind>)>,
     done: Vec<LegDone>,
@@ -141,6 +155,7 @@ impl Core {
             next_client: 0,
             flows: Flows::new(),
             volumes: parts.volumes,
+            departed: VecDeque::new(),
             completions: VecDeque::new(),
             done: Vec::new(),
             is_kick_due: false,
@@ -416,6 +431,20 @@ impl Core {
             client,
             flow,
             place: Place::Nowhere,
+        }
+    }
+
+    /// Closes the accounts of those that have left; who asked for something is remembered.
+    pub(crate) fn close_accounts(&mut self) {
+        for (flow, name) in self.flows.take_gone() {
+            let Some(account) = self.engine.close_account(flow) else {
+                continue;
+            };
+            if self.departed.len() == DEPARTED_MAX {
+                self.departed.pop_front();
+            }
+            let at = self.now;
+            self.departed.push_back(Departed { name, at, account });
         }
     }
 

@@ -14,7 +14,7 @@ use heliostat_policy::{
     Decision, Fact, FactValue, LateRead, LegBeliefs, Listen, Listener, Prefetch, ReadPolicy,
     ReadRequest,
 };
-use heliostat_types::{Duration, Instant, LegId};
+use heliostat_types::{Duration, Instant, LegId, OpKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -464,15 +464,15 @@ impl LegExplained {
                 })
                 .collect(),
         });
+        let reads = leg.stats.account.of(OpKind::Read);
         Self {
             index,
             state: word_of(leg.state).to_owned(),
             leg: leg.name,
             reads_in_flight: leg.reads_in_flight,
             writes_in_flight: leg.writes_in_flight,
-            reads: leg.stats.reads,
-            mean_read_ns: (leg.stats.reads > 0)
-                .then(|| Distribution::from(&leg.stats.read_service_ns).mean),
+            reads: reads.count(),
+            mean_read_ns: (reads.times()).map(|times| Distribution::from(times.fine_ns()).mean),
             facts: beliefs.facts.iter().map(named_value).collect(),
             curves: curves.collect(),
         }

@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 
 use heliostat_policy::{PolicyControl, PolicyInfo, Tunable, all_policies};
+use heliostat_types::OpKind;
 
 use crate::RuntimeError;
 use crate::commands::{Command, Handle};
@@ -307,7 +308,9 @@ fn show_tunable(policies: &PolicyControl, at: usize) -> Result<String, FileError
 /// has a checkpoint: what is told as such is everything.
 fn read_stats(leg: &LegSnapshot) -> String {
     let stats = &leg.stats;
-    let (ios, wait) = (stats.reads, stats.read_service_ns.sum());
+    let reads = stats.account.of(OpKind::Read);
+    let wait = reads.times().map_or(0, |times| times.fine_ns().sum());
+    let ios = reads.count();
     let avg = wait.checked_div(u128::from(ios)).unwrap_or(0);
     let mut line = String::new();
     for what in ["cumulative", "checkpoint"] {

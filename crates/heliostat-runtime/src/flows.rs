@@ -4,13 +4,15 @@
 //! There are few numbers, so that what is kept for each stays small whoever connects; clients that
 //! find none left share the first one.
 
+use std::fs;
+
+use heliostat_engine::FLOWS_MAX;
 use heliostat_types::FlowId;
 
 use crate::export::ClientKey;
 
-/// How many accounts there are: more clients at once than an array serves well, and few enough to
-/// keep counters, histograms and a queue for each.
-pub(crate) const FLOWS_MAX: usize = 256;
+/// What [`SHARED`] is called.
+const NAME_OF_SHARED: &str = "others";
 
 /// The account of the daemon itself, and of clients that found none left.
 pub(crate) const SHARED: FlowId = FlowId(0);
@@ -28,6 +30,8 @@ struct Owner {
     who: Who,
     /// How many connections, or 1 for a volume.
     connections: usize,
+    /// What people call it.
+    name: String,
 }
 
 /// Which accounts are taken.
@@ -35,11 +39,16 @@ struct Owner {
 pub(crate) struct Flows {
     /// By number; the first one is nobody's.
     owners: Vec<Option<Owner>>,
+    /// Those that have left, until somebody closes their accounts.
+    gone: Vec<(FlowId, String)>,
 }
 
 impl Flows {
     pub(crate) fn new() -> Self {
-        Self { owners: vec![None] }
+        Self {
+            owners: vec![None],
+            gone: Vec::new(),
+        }
     }
 
     /// The account of a connection that begins; all of one client have the same.
@@ -72,9 +81,11 @@ impl Flows {
         if index == self.owners.len() {
             self.owners.push(None);
         }
+        let name = name_of(&who);
         self.owners[index] = Some(Owner {
             who,
             connections: 1,
+            name,
         });
         flow(index)
     }
@@ -90,9 +101,48 @@ impl Flows {
         let joined = owner.as_mut().expect("who leaves has joined");
         joined.connections -= 1;
         if joined.connections == 0 {
-            *owner = None;
+            let gone = owner.take().expect("it was there");
+            self.gone.push((flow, gone.name));
         }
     }
+
+    /// The accounts that nobody has any more since this was last asked, and who had them. To be
+    /// asked before anybody joins, who may get one of them.
+    pub(crate) fn take_gone(&mut self) -> Vec<(FlowId, String)> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// What the client of an account is called, and how many connections it has.
+    pub(crate) fn describe(&self, flow: FlowId) -> (String, usize) {
+        let index = usize::try_from(flow.0).expect("a usize holds 32 bits");
+        match self.owners.get(index) {
+            Some(Some(owner)) => (owner.name.clone(), owner.connections),
+            _ => (NAME_OF_SHARED.to_owned(), 0),
+        }
+    }
+}
+
+/// What a client is called: `fio (4711)`, or its address. A process may be gone when somebody asks,
+/// so its name is that of the moment at which it came.
+fn name_of(who: &Who) -> String {
+    let key = match who {
+        Who::Client { key, .. } => key,
+        Who::Volume(name) => return format!("volume {name}"),
+    };
+    match key {
+        ClientKey::Address(address) => address.to_string(),
+        ClientKey::Process(id) => match fs::read_to_string(format!("/proc/{id}/comm")) {
+            Ok(name) => format!("{} ({id})", printable(&name)),
+            Err(_) => format!("process {id}"),
+        },
+    }
+}
+
+/// A process chooses its name itself.
+fn printable(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    let name = name.trim_end().chars();
+    name.map(|c| if is_plain(c) { c } else { '?' }).collect()
 }
 
 fn flow(index: usize) -> FlowId {
@@ -101,7 +151,9 @@ fn flow(index: usize) -> FlowId {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLOWS_MAX, Flows, SHARED};
+    use heliostat_engine::FLOWS_MAX;
+
+    use super::{Flows, SHARED};
     use crate::export::ClientKey;
 
     #[test]
@@ -111,9 +163,13 @@ mod tests {
         assert_ne!(first, SHARED);
         assert_eq!(flows.join(0, &ClientKey::Process(7)), first);
         assert_ne!(flows.join(1, &ClientKey::Process(7)), first);
+        assert_eq!(flows.describe(first).1, 2);
         flows.leave(first);
+        assert_eq!(flows.take_gone(), []);
         assert_ne!(flows.join(0, &ClientKey::Process(8)), first);
         flows.leave(first);
+        let gone = flows.take_gone();
+        assert!(gone.len() == 1 && gone[0].1.contains('7'), "{gone:?}");
         assert_eq!(flows.join(0, &ClientKey::Process(9)), first);
     }
 
@@ -128,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_is_called_as_its_process() {
+        let mut flows = Flows::new();
+        let me = std::process::id();
+        let mine = flows.join(0, &ClientKey::Process(me));
+        let (name, _) = flows.describe(mine);
+        assert!(name.ends_with(&format!(" ({me})")), "{name}");
+        let far = ClientKey::Address(std::net::Ipv4Addr::LOCALHOST.into());
+        let far = flows.join(0, &far);
+        assert_eq!(flows.describe(far).0, "127.0.0.1");
+        assert_eq!(super::printable("a\u{1b}[2J\tb\n"), "a?[2J?b");
+    }
+
+    #[test]
     fn who_finds_no_account_left_shares_the_first() {
         let mut flows = Flows::new();
         for process in 1..FLOWS_MAX {
@@ -136,5 +205,6 @@ mod tests {
         }
         assert_eq!(flows.join(0, &ClientKey::Process(0)), SHARED);
         flows.leave(SHARED);
+        assert_eq!(flows.take_gone(), []);
     }
 }

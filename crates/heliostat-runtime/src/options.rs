@@ -43,6 +43,10 @@ pub struct ArrayOptions {
     pub memory_bytes: u64,
     /// After how much silence a leg is faulted.
     pub leg_timeout: Duration,
+    /// Whether counters and histograms of clients and legs are kept.
+    pub accounting: bool,
+    /// How old a request is that is counted as late.
+    pub client_timeout: Duration,
     /// Whether writes are refused.
     pub read_only: bool,
     /// Whether the array is served as one, whatever volumes it has.
@@ -72,6 +76,8 @@ impl ArrayOptions {
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
+            accounting: true,
+            client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
             read_only: false,
             whole: false,
             io: IoChoice::Auto,

@@ -35,7 +35,6 @@ use crate::setup::{self, Prepared, Progress};
 use crate::signals::Signals;
 use crate::source::Source;
 use crate::state_writer::{StateWriter, Written};
-use crate::stats::{LegSnapshot, Snapshot};
 use crate::stop::{Phase, Stop};
 
 /// How often within a turn the loop looks again for what has followed from the last look. Legs in
@@ -362,6 +361,9 @@ impl Server {
             match command {
                 Command::Stats(reply) => drop(reply.try_send(self.snapshot())),
                 Command::Policies(reply) => drop(reply.try_send(self.core.policy.clone())),
+                Command::ResetStats(leg, reply) => {
+                    drop(reply.try_send(self.reset_stats(leg.as_deref())));
+                }
                 Command::SetPolicy(text, reply) => {
                     let told = self.core.set_policy(&text);
                     if let Ok(spec) = &told {
@@ -574,33 +576,6 @@ impl Server {
             ));
         }
     }
-
-    fn snapshot(&self) -> Snapshot {
-        let engine = self.core.engine();
-        let replacement = engine.replacing().map(|(_, by)| by);
-        let legs = self.legs_by_role().chain(replacement).map(|leg| {
-            let (reads_in_flight, writes_in_flight) = engine.leg_in_flight(leg);
-            LegSnapshot {
-                name: self.core.leg_names()[leg.index()].clone(),
-                state: engine.leg_state(leg),
-                reads_in_flight,
-                writes_in_flight,
-                read_preferred: engine.is_read_preferred(leg),
-                stats: engine.leg_stats(leg).clone(),
-            }
-        });
-        Snapshot {
-            name: self.name.clone(),
-            size_bytes: self.core.info.size_bytes,
-            policy: self.policy(),
-            uptime: self.core.now() - self.started,
-            backend: self.backend().to_owned(),
-            memory_bytes: self.memory_bytes,
-            memory_used_bytes: engine.buffers().used_bytes() as u64,
-            dirty: engine.record().dirty,
-            legs: legs.collect(),
-        }
-    }
 }
 
 /// Stops a copy when a signal comes.
@@ -711,8 +686,9 @@ fn engine_config(options: &ArrayOptions, prepared: &Prepared, memory_bytes: usiz
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
         write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
-        accounting: true,
+        accounting: options.accounting,
         scheduler: options.scheduler,
+        client_timeout: options.client_timeout,
         legs: leg_configs(prepared),
         metadata: prepared
             .described
@@ -784,6 +760,7 @@ mod kept;
 mod learned;
 mod manage;
 mod replace;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod volumes;

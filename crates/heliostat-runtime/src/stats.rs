@@ -4,8 +4,8 @@
 //! structs with names for JSON are wire formats: their fields are what `heliostat stats --json`
 //! prints.
 
-use heliostat_engine::{LegState, LegStats};
-use heliostat_types::Duration;
+use heliostat_engine::{Account, Accounts, LegState, LegStats, MS_BUCKETS, Times, Traffic};
+use heliostat_types::{Duration, Instant, OpKind};
 use serde::{Deserialize, Serialize};
 use stdx::histogram::Histogram;
 
@@ -22,7 +22,20 @@ pub(crate) struct Snapshot {
     pub(crate) memory_bytes: u64,
     pub(crate) memory_used_bytes: u64,
     pub(crate) dirty: bool,
+    pub(crate) accounts: Accounts,
+    pub(crate) clients: Vec<ClientSnapshot>,
     pub(crate) legs: Vec<LegSnapshot>,
+}
+
+/// Counters of one client as the loop hands them out.
+#[derive(Debug)]
+pub(crate) struct ClientSnapshot {
+    pub(crate) name: String,
+    pub(crate) connections: usize,
+    /// Now, or when it went.
+    pub(crate) until: Instant,
+    pub(crate) account: Account,
+    pub(crate) late_in_flight: u64,
 }
 
 /// Counters of one leg as the loop hands them out.
@@ -36,7 +49,7 @@ pub(crate) struct LegSnapshot {
     pub(crate) stats: LegStats,
 }
 
-/// What an array did since it was started.
+/// What an array did since its statistics began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayStats {
     /// Its name.
@@ -55,8 +68,79 @@ pub struct ArrayStats {
     pub memory_used_bytes: u64,
     /// Whether the legs may differ right now.
     pub dirty: bool,
+    /// Whether anything is counted.
+    pub accounting: bool,
+    /// How old a request is that is late.
+    pub client_timeout_ns: u64,
+    /// What all clients asked for.
+    pub requests: RequestFigures,
+    /// What each of them asked for: those that are there, then the last ones that have gone.
+    pub clients: Vec<ClientFigures>,
     /// Its legs, in role order; behind them one that is to replace another one.
     pub legs: Vec<LegFigures>,
+}
+
+/// What was asked for, and answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestFigures {
+    /// For how long was counted.
+    pub counted_ns: u64,
+    /// How long anything was in flight meanwhile.
+    pub ticks_ns: u64,
+    /// Reads answered, well or not, as everything below.
+    pub reads: u64,
+    /// Writes answered.
+    pub writes: u64,
+    /// Flushes answered.
+    pub flushes: u64,
+    /// Trims answered.
+    pub trims: u64,
+    /// Write-zeroes answered.
+    pub write_zeroes: u64,
+    /// Queries for holes answered.
+    pub block_statuses: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub write_bytes: u64,
+    /// Reads answered with an error.
+    pub read_errors: u64,
+    /// Writes, trims, write-zeroes and flushes answered with an error.
+    pub write_errors: u64,
+    /// Reads not answered yet.
+    pub reads_in_flight: u64,
+    /// Writes, trims, write-zeroes and flushes not answered yet.
+    pub writes_in_flight: u64,
+    /// How long each read was in flight, added up.
+    pub read_weighted_ns: u64,
+    /// How long each write, trim, write-zeroes and flush was.
+    pub write_weighted_ns: u64,
+    /// Requests of any kind whose answer took the client time-out or longer.
+    pub late: u64,
+    /// Requests that have waited that long and have no answer.
+    pub late_in_flight: u64,
+    /// From asking to the answer, of reads.
+    pub read_response_time_ns: Distribution,
+    /// From asking to the answer, of writes.
+    pub write_response_time_ns: Distribution,
+    /// From asking to the answer, of flushes.
+    pub flush_response_time_ns: Distribution,
+    /// How many reads took less than 8 ms, less than 16 ms and so on, doubling; the last: 65,536 ms
+    /// and more.
+    pub read_histogram_ms: [u64; MS_BUCKETS],
+    /// The same of writes.
+    pub write_histogram_ms: [u64; MS_BUCKETS],
+}
+
+/// What one client asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientFigures {
+    /// Its process with the id, or its address.
+    pub client: String,
+    /// How many connections it has; none where it has gone.
+    pub connections: usize,
+    /// What it asked for.
+    pub requests: RequestFigures,
 }
 
 /// What one leg did.
@@ -68,6 +152,10 @@ pub struct LegFigures {
     pub leg: String,
     /// `in-sync`, `faulted` or `missing`.
     pub state: String,
+    /// For how long was counted.
+    pub counted_ns: u64,
+    /// How long it had anything to do meanwhile.
+    pub ticks_ns: u64,
     /// Reads completed.
     pub reads: u64,
     /// Writes completed.
@@ -82,18 +170,30 @@ pub struct LegFigures {
     pub reads_in_flight: u32,
     /// Writes, trims, write-zeroes and flushes at the leg now.
     pub writes_in_flight: u32,
+    /// How long each read was at the leg, waiting or not, added up.
+    pub read_weighted_ns: u64,
+    /// How long each write, trim, write-zeroes and flush was.
+    pub write_weighted_ns: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes, trims, write-zeroes and flushes that failed.
     pub write_errors: u64,
+    /// From being given to the leg to dispatch, of reads.
+    pub read_queue_wait_ns: Distribution,
+    /// From being given to the leg to dispatch, of writes.
+    pub write_queue_wait_ns: Distribution,
     /// From dispatch to completion, of reads.
     pub read_service_time_ns: Distribution,
     /// From dispatch to completion, of writes.
     pub write_service_time_ns: Distribution,
+    /// How the service times of reads fall into the buckets of milliseconds.
+    pub read_histogram_ms: [u64; MS_BUCKETS],
+    /// The same of writes.
+    pub write_histogram_ms: [u64; MS_BUCKETS],
 }
 
 /// A histogram in a few numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The mean, rounded down.
     pub mean: u64,
@@ -115,6 +215,10 @@ pub struct Distribution {
 
 impl From<Snapshot> for ArrayStats {
     fn from(snapshot: Snapshot) -> Self {
+        let accounts = &snapshot.accounts;
+        let late_in_flight = accounts.flows.iter().map(|flow| flow.late_in_flight);
+        let spans = (accounts.now - accounts.since, accounts.ticks);
+        let legs = snapshot.legs.into_iter().enumerate();
         Self {
             name: snapshot.name,
             size_bytes: snapshot.size_bytes,
@@ -124,34 +228,117 @@ impl From<Snapshot> for ArrayStats {
             memory_bytes: snapshot.memory_bytes,
             memory_used_bytes: snapshot.memory_used_bytes,
             dirty: snapshot.dirty,
-            legs: snapshot
-                .legs
-                .into_iter()
-                .enumerate()
-                .map(leg_figures)
-                .collect(),
+            accounting: accounts.is_on,
+            client_timeout_ns: accounts.client_timeout.as_ns(),
+            requests: request_figures(&accounts.total(), spans, late_in_flight.sum()),
+            clients: snapshot.clients.into_iter().map(client_figures).collect(),
+            legs: legs.map(|leg| leg_figures(leg, accounts.now)).collect(),
         }
     }
 }
 
-fn leg_figures((index, leg): (usize, LegSnapshot)) -> LegFigures {
+fn client_figures(client: ClientSnapshot) -> ClientFigures {
+    let (account, until) = (&client.account, client.until);
+    let spans = (until - account.since(), account.ticks(until));
+    ClientFigures {
+        client: client.name,
+        connections: client.connections,
+        requests: request_figures(account, spans, client.late_in_flight),
+    }
+}
+
+/// `spans` is for how long was counted, and for how much of it anything was in flight.
+fn request_figures(
+    account: &Account,
+    (counted, ticks): (Duration, Duration),
+    late_in_flight: u64,
+) -> RequestFigures {
+    let count = |kind| account.of(kind).count();
+    let (read, write) = (account.of(OpKind::Read), account.of(OpKind::Write));
+    RequestFigures {
+        counted_ns: counted.as_ns(),
+        ticks_ns: ticks.as_ns(),
+        reads: read.count(),
+        writes: write.count(),
+        flushes: count(OpKind::Flush),
+        trims: count(OpKind::Trim),
+        write_zeroes: count(OpKind::WriteZeroes),
+        block_statuses: count(OpKind::BlockStatus),
+        read_bytes: read.bytes,
+        write_bytes: write.bytes,
+        read_errors: read.errors,
+        write_errors: changes(account, |traffic| traffic.errors),
+        reads_in_flight: read.in_flight(),
+        writes_in_flight: changes(account, Traffic::in_flight),
+        read_weighted_ns: weighted_ns(read),
+        write_weighted_ns: changes(account, weighted_ns),
+        late: OpKind::ALL.iter().map(|kind| account.of(*kind).late).sum(),
+        late_in_flight,
+        read_response_time_ns: Distribution::of(read.times()),
+        write_response_time_ns: Distribution::of(write.times()),
+        flush_response_time_ns: Distribution::of(account.of(OpKind::Flush).times()),
+        read_histogram_ms: buckets(read),
+        write_histogram_ms: buckets(write),
+    }
+}
+
+fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant) -> LegFigures {
     let stats = leg.stats;
+    let account = &stats.account;
+    let (read, write) = (account.of(OpKind::Read), account.of(OpKind::Write));
     let state = word_of(leg.state);
     LegFigures {
         index,
         leg: leg.name,
         state: state.to_owned(),
-        reads: stats.reads,
-        writes: stats.writes,
-        flushes: stats.flushes,
-        read_bytes: stats.read_bytes,
-        write_bytes: stats.write_bytes,
+        counted_ns: (now - account.since()).as_ns(),
+        ticks_ns: account.ticks(now).as_ns(),
+        reads: read.count(),
+        writes: write.count(),
+        flushes: account.of(OpKind::Flush).count(),
+        read_bytes: read.bytes,
+        write_bytes: write.bytes,
         reads_in_flight: leg.reads_in_flight,
         writes_in_flight: leg.writes_in_flight,
-        read_errors: stats.read_errors,
-        write_errors: stats.write_errors,
-        read_service_time_ns: Distribution::from(&stats.read_service_ns),
-        write_service_time_ns: Distribution::from(&stats.write_service_ns),
+        read_weighted_ns: weighted_ns(read),
+        write_weighted_ns: changes(account, weighted_ns),
+        read_errors: read.errors,
+        write_errors: changes(account, |traffic| traffic.errors),
+        read_queue_wait_ns: Distribution::of(Some(&stats.read_waits.among(read))),
+        write_queue_wait_ns: Distribution::of(Some(&stats.write_waits.among(write))),
+        read_service_time_ns: Distribution::of(read.times()),
+        write_service_time_ns: Distribution::of(write.times()),
+        read_histogram_ms: buckets(read),
+        write_histogram_ms: buckets(write),
+    }
+}
+
+/// Of writes and all else that changes bytes or makes them durable, added up.
+fn changes(account: &Account, of: impl Fn(&Traffic) -> u64) -> u64 {
+    let kinds = [
+        OpKind::Write,
+        OpKind::Flush,
+        OpKind::Trim,
+        OpKind::WriteZeroes,
+    ];
+    let each = kinds.into_iter().map(|kind| of(account.of(kind)));
+    each.fold(0, u64::saturating_add)
+}
+
+/// A number that JSON readers take, for centuries of time at depths that there are.
+fn weighted_ns(traffic: &Traffic) -> u64 {
+    u64::try_from(traffic.weighted_ns()).unwrap_or(u64::MAX)
+}
+
+fn buckets(traffic: &Traffic) -> [u64; MS_BUCKETS] {
+    let times = traffic.times();
+    times.map_or([0; MS_BUCKETS], Times::buckets_ms)
+}
+
+impl Distribution {
+    /// All zeros where there is nothing.
+    fn of(times: Option<&Times>) -> Self {
+        times.map_or_else(Self::default, |times| Self::from(times.fine_ns()))
     }
 }
 

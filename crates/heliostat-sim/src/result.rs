@@ -1,5 +1,6 @@
 //! What came of a run.
 
+use heliostat_engine::{MS_BUCKETS, Times};
 use heliostat_types::Duration;
 use stdx::histogram::Histogram;
 
@@ -95,11 +96,8 @@ pub struct Moved {
     pub ios: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// From asking to answer, in ns.
-    pub response_time_ns: Histogram,
-    /// How many took less than 8 ms, less than 16 ms and so on, doubling; the last: 65,536 ms and
-    /// more.
-    pub histogram_ms: [u64; 15],
+    /// From asking to answer: counted as what is served is.
+    pub times: Times,
 }
 
 /// The figures of one job.
@@ -158,21 +156,27 @@ impl Moved {
     pub(crate) fn record(&mut self, len_bytes: u64, response_time: Duration) {
         self.ios += 1;
         self.bytes += len_bytes;
-        self.response_time_ns.record(response_time.as_ns());
-        // Below 8 ms the shifted value is 0 and has no bit.
-        let bits = u64::BITS - (response_time.as_ms() / 8).leading_zeros();
-        let bucket = (bits as usize).min(self.histogram_ms.len() - 1);
-        self.histogram_ms[bucket] += 1;
+        self.times.record(response_time);
     }
 
     /// Adds what another one has counted.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
-        self.response_time_ns.merge(&other.response_time_ns);
-        for (mine, theirs) in self.histogram_ms.iter_mut().zip(other.histogram_ms) {
-            *mine += theirs;
-        }
+        self.times.merge(&other.times);
+    }
+
+    /// From asking to answer, in ns.
+    #[must_use]
+    pub const fn response_time_ns(&self) -> &Histogram {
+        self.times.fine_ns()
+    }
+
+    /// How many took less than 8 ms, less than 16 ms and so on, doubling; the last: 65,536 ms and
+    /// more.
+    #[must_use]
+    pub fn histogram_ms(&self) -> [u64; MS_BUCKETS] {
+        self.times.buckets_ms()
     }
 
     /// Requests per second.
@@ -193,32 +197,4 @@ fn per_second(count: u64, seconds: Duration) -> f64 {
         return 0.0;
     }
     count as f64 / seconds.as_secs_f64()
-}
-
-#[cfg(test)]
-mod tests {
-    use heliostat_types::Duration;
-
-    use super::Moved;
-
-    #[test]
-    fn milliseconds_fall_into_doubling_buckets() {
-        let mut moved = Moved::default();
-        for (ms, bucket) in [
-            (0, 0),
-            (7, 0),
-            (8, 1),
-            (15, 1),
-            (16, 2),
-            (65_535, 13),
-            (65_536, 14),
-        ] {
-            moved.histogram_ms = [0; 15];
-            moved.record(4096, Duration::from_ms(ms));
-            assert_eq!(moved.histogram_ms[bucket], 1, "{ms} ms");
-        }
-        moved.record(4096, Duration::MAX);
-        assert_eq!(moved.histogram_ms[14], 2);
-        assert_eq!(moved.bytes, 8 * 4096);
-    }
 }

@@ -734,6 +734,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,
         scheduler: array.scheduler,
+        client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
         // Where there are devices that are no legs, one of them can replace a leg.
         legs: specs
             .zip(legs.iter().map(|leg| &array.legs[leg.device]))

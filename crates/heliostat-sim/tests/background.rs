@@ -89,7 +89,8 @@ mod tests {
         let alone = play(&scenario(drive, seconds, job.clone(), without));
         let beside = play(&scenario(drive, seconds, job, Some(spec)));
         let p99s = |result: &RunResult| {
-            [&result.read, &result.write].map(|measured| measured.response_time_ns.quantile(9_900))
+            [&result.read, &result.write]
+                .map(|measured| measured.response_time_ns().quantile(9_900))
         };
         let ops = |result: &RunResult| result.read.ios + result.write.ios;
         let bytes_per_s = beside.background.expect("it was asked for").bw_bytes();
@@ -156,7 +157,7 @@ mod tests {
         let kept = unbounded(BackgroundWork::Resync);
         let kept = play(&scenario(drive, 30, job, Some(kept)));
         let bytes_per_s = kept.background.expect("it was asked for").bw_bytes();
-        let p99 = kept.write.response_time_ns.quantile(9_900);
+        let p99 = kept.write.response_time_ns().quantile(9_900);
         println!("with the floor: p99 of writes {p99} ns, {bytes_per_s:.0} bytes/s");
         assert!(bytes_per_s >= 900_000.0, "{bytes_per_s}");
         compare(drive, rw, depth, BackgroundWork::Resync, 0);

@@ -175,7 +175,7 @@ mod tests {
                 let result = play_named(&scenario, policy);
                 let seconds = result.seconds.as_secs_f64();
                 // L = lambda W: the loop keeps 16 requests present.
-                let present = iops(&result) * result.read.response_time_ns.mean() / 1e9;
+                let present = iops(&result) * result.read.response_time_ns().mean() / 1e9;
                 assert!(
                     (present / 16.0 - 1.0).abs() < 0.01,
                     "{legs:?} {policy}: {present}"

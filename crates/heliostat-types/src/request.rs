@@ -49,6 +49,16 @@ pub enum OpKind {
 }
 
 impl OpKind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Trim,
+        Self::WriteZeroes,
+        Self::BlockStatus,
+    ];
+
     /// Whether the device holds other bytes afterwards.
     #[must_use]
     pub const fn is_mutating(self) -> bool {

@@ -8,6 +8,7 @@ mod demo;
 mod examine;
 mod explain;
 mod grow;
+mod histogram;
 mod host_config;
 mod model;
 mod policy;

@@ -53,6 +53,12 @@ pub(crate) struct ServeArgs {
     /// After how much silence a leg is faulted, if others are left.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
     leg_timeout: Duration,
+    /// How old a request is that is counted as late: what clients give up after.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    client_timeout: Duration,
+    /// Keep no counters and histograms of clients and legs.
+    #[arg(long)]
+    no_accounting: bool,
     /// Copy this leg over the others before serving, because it is the one that is right.
     #[arg(long, value_name = "LEG")]
     copy_from: Option<String>,
@@ -189,6 +195,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         keeps_settings: is_named && !args.transient,
         memory_bytes: args.memory,
         leg_timeout: args.leg_timeout,
+        accounting: !args.no_accounting,
+        client_timeout: args.client_timeout,
         read_only: args.read_only,
         whole: args.whole,
         io: if args.no_io_uring {

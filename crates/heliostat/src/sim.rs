@@ -66,6 +66,10 @@ pub(crate) struct SimArgs {
     /// Write a page with plots, and all figures as JSON, into this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "trace")]
     report: Option<PathBuf>,
+    /// Below each table, how long reads and writes took under each policy, in the buckets <8 ms,
+    /// <16 ms ... >=65536 ms.
+    #[arg(long, conflicts_with_all = ["json", "trace"])]
+    histogram: bool,
     /// A line on standard error for every run that has ended, also where that is no terminal.
     #[arg(long)]
     progress: bool,
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     }
     let mut screen = Screen {
         json: args.json,
+        histogram: args.histogram,
         keeps_all: args.report.is_some(),
         files: &files,
         runs: &runs,
@@ -189,6 +194,7 @@ fn plan(
 /// Standard output, for people or for programs.
 struct Screen<'a> {
     json: bool,
+    histogram: bool,
     keeps_all: bool,
     files: &'a [ScenarioFile],
     runs: &'a [Planned],
@@ -245,7 +251,10 @@ impl Screen<'_> {
         let next = self.runs.get(index + 1);
         let is_last = next.is_none_or(|next| next.file != planned.file);
         match self.table.take_if(|_| is_last) {
-            Some(table) => print_table(&table, planned.file != self.runs[0].file),
+            Some(table) => {
+                let has_one_above = planned.file != self.runs[0].file;
+                print_table(&table, has_one_above, self.histogram)
+            }
             None => Ok(()),
         }
     }
@@ -303,14 +312,18 @@ fn print_json(result: &RunResult, bound: Option<&JobBound>) -> anyhow::Result<()
     Ok(())
 }
 
-fn print_table(table: &ScenarioTable, has_one_above: bool) -> anyhow::Result<()> {
+fn print_table(table: &ScenarioTable, has_one_above: bool, histogram: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
+    let has_bars = out.is_terminal();
     let columns = out.is_terminal().then(|| Table::new().width()).flatten();
     if has_one_above {
         writeln!(out)?;
     }
     let width = columns.map_or(PLAIN_COLUMNS, usize::from);
     out.write_all(table.show(width).as_bytes())?;
+    if histogram {
+        out.write_all(table.histograms(has_bars).as_bytes())?;
+    }
     out.flush()?;
     Ok(())
 }

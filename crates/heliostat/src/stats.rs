@@ -1,16 +1,18 @@
-//! `heliostat stats`: what each leg was asked, and how it answered.
+//! `heliostat stats`: what clients asked for, what each leg was asked, and how it answered.
 
-use std::io::{Write as _, stdout};
+use std::io::{IsTerminal as _, Write as _, stdout};
 
 use anyhow::bail;
 use comfy_table::{CellAlignment, Table, presets};
 use heliostat_runtime::{
-    ArrayStats, ControlRequest, ControlResponse, Distribution, LegFigures, clock_time,
+    ArrayStats, ControlRequest, ControlResponse, Distribution, LegFigures, RequestFigures,
+    clock_time,
 };
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
+use crate::histogram::histogram;
 
 /// What `heliostat stats` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,24 +22,55 @@ pub(crate) struct StatsArgs {
     /// One object on one line, and nothing else.
     #[arg(long)]
     json: bool,
+    /// How long reads and writes of clients took, in the buckets <8 ms, <16 ms ... >=65536 ms.
+    #[arg(long, conflicts_with = "json")]
+    histogram: bool,
+    /// Begin the statistics anew: of this leg (its role, or as it was written), or of everything.
+    #[arg(long, value_name = "LEG", num_args = 0..=1, conflicts_with_all = ["json", "histogram"])]
+    reset: Option<Option<String>>,
     #[command(flatten)]
     control: ControlArgs,
 }
 
 /// Asks and shows.
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    if let Some(leg) = &args.reset {
+        let request = ControlRequest::ResetStats { leg: leg.clone() };
+        let ControlResponse::Done(text) = args.control.ask(&args.name, &request)? else {
+            bail!("asked to begin the statistics anew, the daemon answered something else");
+        };
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
     let ControlResponse::Stats(stats) = args.control.ask(&args.name, &ControlRequest::Stats)?
     else {
         bail!("asked for statistics, the daemon answered something else");
     };
-    let mut out = stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
+    } else if args.histogram {
+        write!(out, "{}", histograms(&stats, out.is_terminal()))?;
     } else {
         write!(out, "{}", page(&stats))?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// How long clients waited, in buckets.
+fn histograms(stats: &ArrayStats, has_bars: bool) -> String {
+    let requests = &stats.requests;
+    let side = |name, buckets, times: &Distribution| {
+        histogram(name, buckets, Duration::from_ns(times.max), has_bars)
+    };
+    let reads = &requests.read_response_time_ns;
+    let writes = &requests.write_response_time_ns;
+    format!(
+        "{}\n{}",
+        side("reads", &requests.read_histogram_ms, reads),
+        side("writes", &requests.write_histogram_ms, writes)
+    )
 }
 
 /// All of it for people.
@@ -47,9 +80,8 @@ fn page(stats: &ArrayStats) -> String {
     } else {
         "clean"
     };
-    format!(
-        "{}: {}, policy {}, {state}, served for {}, {} of {} memory in use, legs through {}\n\n{}\n\
-         \nService times, from dispatch to completion:\n\n{}\n",
+    let head = format!(
+        "{}: {}, policy {}, {state}, served for {}, {} of {} memory in use, legs through {}\n",
         stats.name,
         format_size(stats.size_bytes),
         stats.policy,
@@ -57,9 +89,104 @@ fn page(stats: &ArrayStats) -> String {
         format_size(stats.memory_used_bytes),
         format_size(stats.memory_bytes),
         stats.backend,
+    );
+    if !stats.accounting {
+        return head + "\nNothing is counted: it is served with --no-accounting.\n";
+    }
+    let requests = &stats.requests;
+    format!(
+        "{head}\nClients, from request to answer, counted for {}; late is what takes {} or \
+         longer:\n\n{}\n\
+         \n{} requests of clients were {} operations on legs. Legs:\n\n{}\n\
+         \nTimes of legs, in the queue and from dispatch to completion:\n\n{}\n",
+        clock_time(requests.counted_ns),
+        Duration::from_ns(stats.client_timeout_ns),
+        clients(stats),
+        requests.reads + requests.writes,
+        stats
+            .legs
+            .iter()
+            .map(|leg| leg.reads + leg.writes)
+            .sum::<u64>(),
         counts(stats),
         service_times(stats),
     )
+}
+
+/// A number of something in a second.
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn per_second(count: u64, time_ns: u64) -> f64 {
+    count as f64 * 1e9 / time_ns.max(1) as f64
+}
+
+fn clients(stats: &ArrayStats) -> String {
+    let head = [
+        "client",
+        "",
+        "count",
+        "/s",
+        "MB/s",
+        "p50",
+        "p99",
+        "max",
+        "in flight",
+        "late",
+    ];
+    let rows = |name: &str, requests: &RequestFigures| {
+        let sides = [
+            (
+                "read",
+                requests.reads,
+                requests.read_bytes,
+                requests.reads_in_flight,
+                requests.read_response_time_ns,
+            ),
+            (
+                "write",
+                requests.writes,
+                requests.write_bytes,
+                requests.writes_in_flight,
+                requests.write_response_time_ns,
+            ),
+        ];
+        let late = match (requests.late, requests.late_in_flight) {
+            (late, 0) => late.to_string(),
+            (late, now) => format!("{late} + {now} now"),
+        };
+        let row = |(side, count, bytes, in_flight, times): (_, u64, u64, u64, Distribution)| {
+            let rate = |of| per_second(of, requests.counted_ns);
+            let mut row = vec![name.to_owned(), String::from(side), count.to_string()];
+            row.push(format!("{:.1}", rate(count)));
+            row.push(format!("{:.1}", rate(bytes) / 1e6));
+            row.extend([times.p50, times.p99, times.max].map(|ns| time_of(count, ns)));
+            row.push(in_flight.to_string());
+            // Not told by side.
+            row.push(if side == "read" {
+                late.clone()
+            } else {
+                String::new()
+            });
+            row
+        };
+        sides.map(row)
+    };
+    let each = stats.clients.iter().flat_map(|client| {
+        let gone = if client.connections == 0 {
+            ", gone"
+        } else {
+            ""
+        };
+        rows(&format!("{}{gone}", client.client), &client.requests)
+    });
+    table(&head, rows("all", &stats.requests).into_iter().chain(each))
+}
+
+/// A time of so many.
+fn time_of(count: u64, ns: u64) -> String {
+    match count {
+        0 => "-".to_owned(),
+        _ => Duration::from_ns(ns).to_string(),
+    }
 }
 
 /// A table without lines but under its head, numbers to the right.
@@ -107,24 +234,29 @@ fn counts(stats: &ArrayStats) -> String {
 }
 
 fn service_times(stats: &ArrayStats) -> String {
-    let head = ["leg", "", "count", "mean", "p50", "p99", "p99.9", "max"];
-    let row = |leg: &LegFigures, kind: &str, count: u64, times: &Distribution| {
+    let head = [
+        "leg", "", "count", "queued", "p99", "max", "served", "p50", "p99", "p99.9", "max", "busy",
+    ];
+    let row = |leg: &LegFigures, kind: &str, count, waits: Distribution, times: Distribution| {
+        let busy = (leg.ticks_ns * 100)
+            .checked_div(leg.counted_ns)
+            .unwrap_or(0);
         let mut row = vec![
             format!("{} {}", leg.index, leg.leg),
             kind.to_owned(),
-            count.to_string(),
+            u64::to_string(&count),
         ];
+        let waits = [waits.mean, waits.p99, waits.max];
         let times = [times.mean, times.p50, times.p99, times.p99_9, times.max];
-        row.extend(times.map(|ns| match count {
-            0 => "-".to_owned(),
-            _ => Duration::from_ns(ns).to_string(),
-        }));
+        row.extend(waits.into_iter().chain(times).map(|ns| time_of(count, ns)));
+        row.push(format!("{busy} %"));
         row
     };
     let rows = stats.legs.iter().flat_map(|leg| {
+        let (reads, writes) = (leg.read_queue_wait_ns, leg.write_queue_wait_ns);
         [
-            row(leg, "read", leg.reads, &leg.read_service_time_ns),
-            row(leg, "write", leg.writes, &leg.write_service_time_ns),
+            row(leg, "read", leg.reads, reads, leg.read_service_time_ns),
+            row(leg, "write", leg.writes, writes, leg.write_service_time_ns),
         ]
     });
     table(&head, rows)

@@ -42,12 +42,23 @@ impl Histogram {
     }
 
     /// Counts one value.
+    #[inline]
     pub fn record(&mut self, value: u64) {
         self.counts[bucket_of(value)] += 1;
         self.count += 1;
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
+    }
+
+    /// Counts one value so many times.
+    pub fn record_many(&mut self, value: u64, times: u64) {
+        if times > 0 {
+            self.record(value);
+            self.counts[bucket_of(value)] += times - 1;
+            self.count += times - 1;
+            self.sum += u128::from(value) * u128::from(times - 1);
+        }
     }
 
     /// Adds all that `other` has counted.
@@ -205,6 +216,19 @@ mod tests {
         }
         assert_eq!(histogram.max(), 977_000_000);
         assert_eq!(histogram.min(), 977);
+    }
+
+    #[test]
+    fn many_at_once_are_many_one_by_one() {
+        let (mut at_once, mut one_by_one) = (Histogram::new(), Histogram::new());
+        for (value, times) in [(7, 0), (977, 3), (0, 1)] {
+            at_once.record_many(value, times);
+            (0..times).for_each(|_| one_by_one.record(value));
+        }
+        let all = |told: &Histogram| told.buckets().collect::<Vec<_>>();
+        assert_eq!(all(&at_once), all(&one_by_one));
+        assert_eq!((at_once.count(), at_once.sum()), (4, 3 * 977));
+        assert_eq!((at_once.min(), at_once.max()), (0, 977));
     }
 
     #[test]

@@ -257,7 +257,7 @@ impl JobSample {
     pub(super) fn of(result: &JobResult, is_closed: bool, seconds: Duration) -> Self {
         let iops = result.read.iops(seconds) + result.write.iops(seconds);
         let bw_bytes = result.read.bw_bytes(seconds) + result.write.bw_bytes(seconds);
-        let mean_s = result.read.response_time_ns.mean() / 1e9;
+        let mean_s = result.read.response_time_ns().mean() / 1e9;
         Self {
             name: result.name.clone(),
             score: match (is_closed, mean_s > 0.0) {
@@ -268,7 +268,7 @@ impl JobSample {
             iops,
             bw_bytes,
             is_closed,
-            reads: result.read.response_time_ns.clone(),
+            reads: result.read.response_time_ns().clone(),
         }
     }
 }

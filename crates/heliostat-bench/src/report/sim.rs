@@ -209,7 +209,7 @@ fn response_times(page: &mut Page, ranked: &[&SimRun<'_>], side: Side) {
         .iter()
         .map(|run| {
             let moved = (side.moved)(run.result);
-            (run.result.policy.as_str(), &moved.response_time_ns)
+            (run.result.policy.as_str(), moved.response_time_ns())
         })
         .collect();
     page.figure(
@@ -351,12 +351,11 @@ const BUCKETS: [&str; 15] = [
 /// The histograms in the buckets that kernels have.
 fn distributions(page: &mut Page, ranked: &[&SimRun<'_>], sides: &[Side]) {
     for side in sides {
-        let rows: Vec<(&str, &[u64])> = ranked
-            .iter()
-            .map(|run| {
-                let counts = &(side.moved)(run.result).histogram_ms;
-                (run.policy_name(), counts.as_slice())
-            })
+        let histogram = |run: &&SimRun<'_>| (side.moved)(run.result).histogram_ms();
+        let counts: Vec<[u64; BUCKETS.len()]> = ranked.iter().map(histogram).collect();
+        let rows = ranked.iter().zip(&counts);
+        let rows: Vec<(&str, &[u64])> = rows
+            .map(|(run, counts)| (run.policy_name(), counts.as_slice()))
             .collect();
         page.figure(
             &plot::distribution(&rows, &BUCKETS, "response time in ms, in s from 1s on"),
@@ -416,7 +415,7 @@ fn table(ranked: &[&SimRun<'_>], sides: &[Side], unit: RateUnit) -> String {
             let moved = (side.moved)(run.result);
             let rate = unit.rate(moved, run.result);
             row.push(TextCell::number(&format::rate(rate)));
-            let times = &moved.response_time_ns;
+            let times = moved.response_time_ns();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

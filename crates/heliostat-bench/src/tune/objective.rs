@@ -57,7 +57,7 @@ impl Objective {
     }
 
     fn of(self, moved: &Moved, result: &RunResult) -> Option<f64> {
-        let times = &moved.response_time_ns;
+        let times = moved.response_time_ns();
         let value = match self.figure {
             Figure::Iops => moved.iops(result.seconds),
             Figure::Bandwidth => moved.bw_bytes(result.seconds),

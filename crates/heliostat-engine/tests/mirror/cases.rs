@@ -7,6 +7,7 @@ use crate::fill::Fill;
 use crate::policies::{First, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
+mod accounting;
 mod background;
 mod bad_blocks;
 mod failfast;

@@ -91,6 +91,7 @@ impl World {
         self.judge_buffers_of_ghosts();
         self.pump();
         self.judge_nothing_left();
+        self.judge_accounts();
     }
 
     /// Until every request is answered, and nothing is outstanding but at faulted legs.
@@ -241,6 +242,33 @@ impl World {
         };
         self.check(right, || {
             format!("{used_bytes} bytes are used, with {:?}", self.pending)
+        });
+    }
+
+    /// Nothing is in flight in the accounts, and the time that anything was is what it took.
+    fn judge_accounts(&self) {
+        let accounts = self.engine.accounts(self.now);
+        let legs = (0..self.legs.len()).map(LegId::new);
+        let legs = legs.map(|leg| self.engine.leg_stats(self.now, leg));
+        for kind in OpKind::ALL {
+            for flow in &accounts.flows {
+                let traffic = flow.account.of(kind);
+                let times = traffic.times().map_or(0, |times| times.fine_ns().sum());
+                let is_right = traffic.in_flight() == 0 && traffic.weighted_ns() == times;
+                self.check(is_right && flow.late_in_flight == 0, || {
+                    format!("the account of {:?}: {traffic:?}", flow.flow)
+                });
+            }
+            for stats in legs.clone() {
+                let traffic = stats.account.of(kind);
+                let times = traffic.times().map_or(0, |times| times.fine_ns().sum());
+                let is_right = traffic.in_flight() == 0 && traffic.weighted_ns() >= times;
+                self.check(is_right, || format!("the account of a leg: {traffic:?}"));
+            }
+        }
+        let has_any = accounts.total().of(OpKind::Read).count() > 0;
+        self.check(has_any == self.setup.accounting, || {
+            "reads are counted where accounting is on".to_owned()
         });
     }
 

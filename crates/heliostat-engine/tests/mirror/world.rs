@@ -310,6 +310,7 @@ fn new_engine(
         hedges_permille: setup.hedges_permille,
         scheduler: setup.scheduler,
         accounting: setup.accounting,
+        client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
         legs: setup.legs.clone(),
         metadata,
     };

@@ -30,6 +30,7 @@ impl Core {
         peer.place = place;
         if let Some(flow) = flow {
             self.flows.leave(peer.flow);
+            self.close_accounts();
             peer.flow = flow;
         }
         true
@@ -41,6 +42,7 @@ impl Core {
         // The account of a volume stays.
         if !matches!(peer.place, Place::Volume(_)) {
             self.flows.leave(peer.flow);
+            self.close_accounts();
         }
     }
 
@@ -169,6 +171,7 @@ impl Core {
                 }
             }
             let step = self.volumes.next_step(&mut self.flows);
+            self.close_accounts();
             for line in self.volumes.take_lines() {
                 self.log.line(line);
             }

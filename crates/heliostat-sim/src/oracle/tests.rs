@@ -98,7 +98,7 @@ fn a_stuck_device_is_avoided_before_it_is_stuck() {
     let [at, until] = [500, 1500].map(Duration::from_ms);
     let stuck = Fault::new(0, Effect::Stuck).between(at, until);
     scenario.faults.push(stuck);
-    let longest = |policy| play(&scenario, policy).read.response_time_ns.max();
+    let longest = |policy| play(&scenario, policy).read.response_time_ns().max();
     assert!(longest("round-robin") > 900_000_000);
     assert!(longest("oracle") < 1_000_000, "{}", longest("oracle"));
 }

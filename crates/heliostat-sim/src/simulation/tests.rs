@@ -75,7 +75,7 @@ fn one_leg_does_what_its_model_does() {
         let told = result.read.iops(result.seconds);
         assert!((told / iops - 1.0).abs() < 0.01, "{leg}: {told}");
         assert!(result.legs[0].busy_fraction > 0.99);
-        let mean_ns = result.read.response_time_ns.mean();
+        let mean_ns = result.read.response_time_ns().mean();
         let little = told * mean_ns / 1e9;
         assert!((little / f64::from(depth) - 1.0).abs() < 0.01, "{little}");
     }
@@ -253,7 +253,7 @@ fn a_silent_leg_is_faulted_and_clients_go_on() {
     let faulted: Vec<bool> = result.legs.iter().map(|leg| leg.faulted).collect();
     assert_eq!(faulted, [false, true, false]);
     // Writes stood still for the second that the engine waited, and no longer.
-    let longest = result.write.response_time_ns.max();
+    let longest = result.write.response_time_ns().max();
     assert!(
         (1_000_000_000..1_100_000_000).contains(&longest),
         "{longest}"

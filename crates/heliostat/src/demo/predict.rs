@@ -254,7 +254,7 @@ fn outcome_of(policy: &PolicySpec, result: &RunResult) -> Outcome {
         policy: policy.to_string(),
         iops: result.read.iops(result.seconds),
         bytes_per_second: result.read.bw_bytes(result.seconds),
-        response: result.read.response_time_ns.clone(),
+        response: result.read.response_time_ns().clone(),
         legs: result
             .legs
             .iter()

@@ -7,6 +7,8 @@ use heliostat_sim::{BackgroundWork, JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use stdx::units::format_size;
 
+use crate::histogram::histogram;
+
 /// Lines of text are no longer than this.
 const TEXT_COLUMNS: usize = 100;
 
@@ -93,6 +95,20 @@ impl ScenarioTable {
         text
     }
 
+    /// How long reads and writes took under each policy, in buckets.
+    pub(super) fn histograms(&self, has_bars: bool) -> String {
+        let mut text = String::new();
+        for result in &self.results {
+            for (kind, moved) in [("reads", &result.read), ("writes", &result.write)] {
+                let name = format!("{}, {kind}", result.policy);
+                let max = Duration::from_ns(moved.response_time_ns().max());
+                text.push('\n');
+                text += &histogram(&name, &moved.histogram_ms(), max, has_bars);
+            }
+        }
+        text
+    }
+
     /// How much was read, or written, and how long that took.
     fn columns(&self, side: &Side) -> Vec<Column> {
         let moved = side.moved;
@@ -103,7 +119,7 @@ impl ScenarioTable {
         let quantile = |permyriad| {
             move |result: &RunResult| {
                 let moved = moved(result);
-                time(moved, moved.response_time_ns.quantile(permyriad))
+                time(moved, moved.response_time_ns().quantile(permyriad))
             }
         };
         let iops = |result: &RunResult| rate(moved(result).iops(result.seconds));
@@ -112,11 +128,11 @@ impl ScenarioTable {
             rate(bytes / f64::from(1 << 20))
         };
         let mean = |result: &RunResult| {
-            let times = &moved(result).response_time_ns;
+            let times = moved(result).response_time_ns();
             let mean_ns = times.sum() / u128::from(times.count()).max(1);
             time(moved(result), u64::try_from(mean_ns).unwrap_or(u64::MAX))
         };
-        let max = |result: &RunResult| time(moved(result), moved(result).response_time_ns.max());
+        let max = |result: &RunResult| time(moved(result), moved(result).response_time_ns().max());
         vec![
             self.column("policy", 0, |result| result.policy.clone()),
             self.column(side.iops_head, 0, iops),

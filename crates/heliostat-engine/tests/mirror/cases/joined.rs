@@ -63,7 +63,7 @@ fn what_waits_in_a_row_goes_as_one_and_is_answered_one_by_one() {
         let apart = ask(&mut world, block(9));
         end(&mut world, 0, kind, Outcome::Good);
         assert_eq!(extents(&world, 0, kind), [4, 5, 6, 7].map(block));
-        assert_eq!(world.engine.leg_stats(LegId::new(0)).merges, 3);
+        assert_eq!(world.engine.leg_stats(world.now, LegId::new(0)).merges, 3);
         world.pump();
         for request in in_row.into_iter().chain([apart]) {
             assert!(matches!(answer(&world, request), Some(Ok(_))));
@@ -132,7 +132,15 @@ fn of_reads_that_failed_as_one_only_the_bad_one_is_read_elsewhere() {
         kind: ErrorKind::Io,
     };
     assert_eq!(failed_over, [only_bad]);
-    assert_eq!(world.engine.leg_stats(LegId::new(0)).read_errors, 1);
+    assert_eq!(
+        world
+            .engine
+            .leg_stats(world.now, LegId::new(0))
+            .account
+            .of(OpKind::Read)
+            .errors,
+        1
+    );
     world.pump();
     for read in reads {
         assert!(matches!(answer(&world, read), Some(Ok(_))));
