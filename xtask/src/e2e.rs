@@ -29,6 +29,7 @@ mod rebuilds;
 pub(crate) mod room;
 mod scan;
 pub(crate) mod server;
+mod stats;
 mod stop;
 mod volumes;
 mod write_behind;
@@ -58,6 +59,7 @@ const TESTS: &[&[Test]] = &[
     manage::TESTS,
     nbd::TESTS,
     control::TESTS,
+    stats::TESTS,
     files::TESTS,
     explain::TESTS,
     clients::TESTS,

@@ -3,8 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Result, ensure};
 
 use super::Test;
 use super::fio;
@@ -37,11 +36,6 @@ pub(super) const TESTS: &[Test] = &[
         name: "leg_counts",
         about: "1 and 16 legs are served, 17 are refused",
         run: leg_counts,
-    },
-    Test {
-        name: "stats",
-        about: "counts of each leg, and that they add up",
-        run: stats,
     },
     Test {
         name: "unequal_sizes",
@@ -202,31 +196,6 @@ fn leg_counts(room: &Room) -> Result<()> {
     }
     let refusal = Server::misused(room, &vec!["mem:16MiB".to_owned(); 17], &[])?;
     ensure!(refusal.contains("16"), "how many are too many? {refusal}");
-    Ok(())
-}
-
-fn stats(room: &Room) -> Result<()> {
-    room.require_tools(&["qemu-io"])?;
-    let server = Server::start(room, &legs::sparse(room)?, &["--policy", "round-robin"])?;
-    let mut arguments = vec!["-f", "raw"];
-    for _ in 0..30 {
-        arguments.extend(["-c", "write 0 4k", "-c", "read 0 4k"]);
-    }
-    let uri = server.uri();
-    arguments.push(&uri);
-    room.run("qemu-io", &arguments)?;
-    let text = server.control(&["stats", NAME, "--json"])?;
-    let lines: Vec<&str> = text.lines().collect();
-    ensure!(lines.len() == 1, "not one object: {text}");
-    let value: Value = serde_json::from_str(lines[0]).context("stats --json")?;
-    let legs = value["legs"].as_array().context("stats has no legs")?;
-    ensure!(legs.len() == 3, "{text}");
-    let sum = |key: &str| -> u64 { legs.iter().filter_map(|leg| leg[key].as_u64()).sum() };
-    ensure!(sum("reads") >= 30, "30 reads: {text}");
-    ensure!(sum("writes") >= 90, "30 writes to 3 legs: {text}");
-    ensure!(sum("write_bytes") >= 90 * 4096, "{text}");
-    ensure!(!server.control(&["stats", NAME])?.is_empty(), "no table");
-    server.terminate()?;
     Ok(())
 }
 
