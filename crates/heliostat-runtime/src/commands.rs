@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use heliostat_engine::GrowRefusal;
 use heliostat_format::{DeviceFlags, Uuid};
 use heliostat_policy::{PolicyControl, PolicyError};
+use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
 use heliostat_types::LegId;
 
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
+use crate::control::SchedulerChange;
 use crate::events;
 use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads, Watchers};
 use crate::files::FileError;
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     ),
     /// Prefer the leg of this role for reads, or not; answered with all roles that are preferred.
     Prefer(usize, bool, SyncSender<Option<Vec<usize>>>),
+    /// Have this scheduler decide from now on, or leave it; answered with the one that does.
+    Scheduler(Option<SchedulerSpec>, SyncSender<SchedulerSpec>),
     /// How is the array?
     Status(SyncSender<ArrayStatus>),
     /// Fault the leg of this role or text; answered with what became of it.
@@ -178,8 +182,8 @@ impl Handle {
     ///
     /// # Errors
     /// Where there is no such leg, or the array is not served any more, or too busy.
-    pub fn reset_stats(&self, leg: Option<&str>) -> Result<String, RuntimeError> {
-        self.ask(|reply| Command::ResetStats(leg.map(str::to_owned), reply))?
+    pub fn reset_stats(&self, leg: Option<String>) -> Result<String, RuntimeError> {
+        self.ask(|reply| Command::ResetStats(leg, reply))?
             .map_err(RuntimeError)
     }
 
@@ -242,6 +246,36 @@ impl Handle {
         let told = self.ask(|reply| Command::Prefer(role, is_preferred, reply))?;
         let preferred = told.ok_or(FileError::Gone)?;
         Ok(settings.keep_preferred(preferred)?)
+    }
+
+    /// All schedulers, with the active one in brackets and what of its tunables differs from the
+    /// defaults.
+    ///
+    /// # Errors
+    /// Where the array is not served any more, or too busy.
+    pub fn scheduler(&self) -> Result<String, RuntimeError> {
+        let active = self.ask(|reply| Command::Scheduler(None, reply))?;
+        let shown = SCHEDULERS.map(|(name, _)| match active.name() == name {
+            true => format!("[{active}]"),
+            false => name.to_owned(),
+        });
+        Ok(shown.join(" "))
+    }
+
+    /// Switches the scheduler, and keeps it for the next start unless it is transient. What is
+    /// active now.
+    ///
+    /// # Errors
+    /// Where there is no such scheduler, or it cannot be kept, or the array is not served any more.
+    pub fn set_scheduler(&self, to: &SchedulerChange) -> Result<String, RuntimeError> {
+        let spec = SchedulerSpec::parse(&to.scheduler);
+        let spec = spec.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
+        let settings = self.alone();
+        self.ask(|reply| Command::Scheduler(Some(spec), reply))?;
+        if !to.transient {
+            settings.keep_scheduler(&spec)?;
+        }
+        Ok(spec.to_string())
     }
 
     /// Changes the bounds of the rate of background work, and keeps them for the next start. Those

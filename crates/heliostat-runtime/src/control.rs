@@ -36,6 +36,17 @@ const CLIENTS_MAX: usize = 8;
 /// How long somebody who is connected may be silent, or not read the answer.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// Another scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerChange {
+    /// `NAME` or `NAME:key=value,...`.
+    pub scheduler: String,
+    /// Whether it is not kept for the next start.
+    #[serde(default)]
+    pub transient: bool,
+}
+
 /// What may be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
@@ -55,6 +66,10 @@ pub enum ControlRequest {
         /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
         policy: String,
     },
+    /// Which schedulers are there, and which one is active?
+    Scheduler,
+    /// Use another scheduler from now on.
+    SetScheduler(SchedulerChange),
     /// Change the bounds of the rate of background work, or tell them.
     Rate {
         /// The floor; the one that there is where absent.
@@ -175,6 +190,9 @@ pub enum ControlResponse {
     /// To [`ControlRequest::Policy`]: all of them, the active one in brackets. To
     /// [`ControlRequest::SetPolicy`]: the full form of the one that is active now.
     Policy(String),
+    /// To [`ControlRequest::Scheduler`]: all of them, the active one in brackets. To
+    /// [`ControlRequest::SetScheduler`]: the one that is active now.
+    Scheduler(String),
     /// To [`ControlRequest::Rate`]: those that there are now.
     Rates(Rates),
     /// To [`ControlRequest::Status`].
@@ -316,12 +334,14 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
         ControlRequest::Stats => handle
             .stats()
             .map(|stats| ControlResponse::Stats(Box::new(stats))),
-        ControlRequest::ResetStats { leg } => handle
-            .reset_stats(leg.as_deref())
-            .map(ControlResponse::Done),
+        ControlRequest::ResetStats { leg } => handle.reset_stats(leg).map(ControlResponse::Done),
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy { policy } => {
             handle.set_policy(&policy).map(ControlResponse::Policy)
+        }
+        ControlRequest::Scheduler => handle.scheduler().map(ControlResponse::Scheduler),
+        ControlRequest::SetScheduler(to) => {
+            handle.set_scheduler(&to).map(ControlResponse::Scheduler)
         }
         ControlRequest::Rate {
             min_bytes_per_s,

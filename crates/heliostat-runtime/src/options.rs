@@ -33,8 +33,8 @@ pub struct ArrayOptions {
     pub uuid: Option<String>,
     /// The read policy, as the user wrote it; the default where nothing was written.
     pub policy: Option<String>,
-    /// In which order a leg gets what waits for it.
-    pub scheduler: SchedulerSpec,
+    /// In which order a leg gets what waits for it; in order of arrival where nothing was said.
+    pub scheduler: Option<SchedulerSpec>,
     /// Between which bounds background work goes, where not between the default ones.
     pub rates: RateChange,
     /// Whether what is set live is kept for the next start.
@@ -71,7 +71,7 @@ impl ArrayOptions {
             takes_back: true,
             uuid: None,
             policy: None,
-            scheduler: SchedulerSpec::None,
+            scheduler: None,
             rates: RateChange::default(),
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,

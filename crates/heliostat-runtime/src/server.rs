@@ -12,6 +12,7 @@ use heliostat_engine::{ArrayRecord, Config, Engine, Input, LegConfig, LegState, 
 use heliostat_format::DeviceFlags;
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::PolicyControl;
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, Instant, LegId, LegSet};
 
 use crate::RuntimeError;
@@ -63,6 +64,8 @@ pub struct Server {
     /// Whether that is shown now.
     shows_work: bool,
     memory_bytes: u64,
+    /// In which order legs get what waits for them.
+    scheduler: SchedulerSpec,
     commands: Commands,
     handle: Handle,
     signals: Option<Signals>,
@@ -95,6 +98,7 @@ impl Server {
         options.check()?;
         let given = Given {
             policy: options.policy.clone(),
+            scheduler: options.scheduler,
             rates: options.rates,
         };
         let path = options.places.settings(&options.name);
@@ -102,6 +106,7 @@ impl Server {
         let policy = kept::first_policies(&settings, options.legs.len(), progress)?;
         let preferred = settings.read_preferred()?;
         let rates = kept::first_rates(&settings)?;
+        let scheduler = kept::first_scheduler(&settings, progress)?;
         // Before any thread is started, which would not be part of the I/O path.
         let is_in_io_path = options.lock_memory && memory_lock::join_io_path();
         let mut interruptible = Interruptible {
@@ -134,6 +139,7 @@ impl Server {
             uuid,
             block_bytes,
             memory_bytes: options.memory_bytes,
+            scheduler,
             commands,
             handle,
             signals,
@@ -145,6 +151,7 @@ impl Server {
         server
             .watch()
             .map_err(|error| failed("watch descriptors", &error))?;
+        server.set_scheduler(scheduler);
         server.set_rates(rates);
         server.prefer_all(&preferred);
         server.take_up()?;
@@ -376,6 +383,9 @@ impl Server {
                 }
                 Command::Prefer(role, is_preferred, reply) => {
                     drop(reply.try_send(self.prefer(role, is_preferred)));
+                }
+                Command::Scheduler(spec, reply) => {
+                    let _ = reply.try_send(self.change_scheduler(spec));
                 }
                 Command::Status(reply) => drop(reply.try_send(self.status())),
                 Command::Fail(leg, reply) => drop(reply.try_send(self.fail(&leg))),
@@ -687,7 +697,7 @@ fn engine_config(options: &ArrayOptions, prepared: &Prepared, memory_bytes: usiz
         write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: options.accounting,
-        scheduler: options.scheduler,
+        scheduler: SchedulerSpec::None,
         client_timeout: options.client_timeout,
         legs: leg_configs(prepared),
         metadata: prepared

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use heliostat_scheduler::SchedulerSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::RuntimeError;
@@ -31,6 +32,9 @@ struct SettingsFile {
     /// The legs that are preferred for reads, by role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     read_preferred: Vec<usize>,
+    /// The scheduler set live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scheduler: Option<KeptScheduler>,
     /// The bounds of the rate of background work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_min: Option<KeptRate>,
@@ -43,6 +47,16 @@ impl SettingsFile {
         let name = policy.split(':').next().unwrap_or(policy);
         self.tunables.insert(name.to_owned(), policy.to_owned());
     }
+}
+
+/// A scheduler that was set live.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptScheduler {
+    /// As `NAME:key=value,...`.
+    spec: String,
+    /// The command line's when it was set.
+    instead_of: Option<String>,
 }
 
 /// A rate that was set live.
@@ -66,6 +80,7 @@ impl KeptRate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) policy: Option<String>,
+    pub(crate) scheduler: Option<SchedulerSpec>,
     pub(crate) rates: RateChange,
 }
 
@@ -164,6 +179,40 @@ impl Settings {
         self.keep("the preference is", |file| file.read_preferred = roles)
     }
 
+    /// The scheduler on the command line, or the default one.
+    pub(crate) fn given_scheduler(&self) -> SchedulerSpec {
+        self.given.scheduler.unwrap_or_default()
+    }
+
+    fn given_scheduler_text(&self) -> Option<String> {
+        self.given.scheduler.map(|spec| spec.to_string())
+    }
+
+    /// The scheduler that was set live before, where it is to be used rather than the command
+    /// line's.
+    ///
+    /// # Errors
+    /// As [`Self::kept_policy`].
+    pub(crate) fn kept_scheduler(&self) -> Result<Option<String>, RuntimeError> {
+        let given = self.given_scheduler_text();
+        let kept = self.load()?.scheduler;
+        let kept = kept.filter(|kept| given.is_none() || given == kept.instead_of);
+        Ok(kept.map(|kept| kept.spec))
+    }
+
+    /// Keeps a scheduler that was set live, durably. Blocks.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn keep_scheduler(&self, spec: &SchedulerSpec) -> Result<(), RuntimeError> {
+        self.keep("the scheduler is", |file| {
+            file.scheduler = Some(KeptScheduler {
+                spec: spec.to_string(),
+                instead_of: self.given_scheduler_text(),
+            });
+        })
+    }
+
     /// Keeps rates that were set live, durably; those that are `None` stay as they are. Blocks.
     ///
     /// # Errors
@@ -235,6 +284,8 @@ fn unreadable(path: &Path, problem: &dyn std::fmt::Display) -> RuntimeError {
 
 #[cfg(test)]
 mod tests {
+    use heliostat_scheduler::SchedulerSpec;
+
     use super::{Given, Settings};
     use crate::rates::RateChange;
     use crate::scratch::Scratch;
@@ -271,6 +322,38 @@ mod tests {
         settings(None).keep_policy("latency").unwrap();
         assert_eq!(kept(None).as_deref(), Some("latency"));
         assert_eq!(kept(Some("zfs")), None);
+    }
+
+    #[test]
+    fn the_scheduler_set_last_wins_and_leaves_the_policy() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("disk.settings");
+        let parse = |text: &str| SchedulerSpec::parse(text).unwrap();
+        let settings = |scheduler: Option<&str>| {
+            let given = Given {
+                scheduler: scheduler.map(parse),
+                ..Given::default()
+            };
+            Settings::new(path.clone(), true, given)
+        };
+        let kept = |given| settings(given).kept_scheduler().unwrap();
+        assert_eq!(kept(None), None);
+        settings(None).keep_policy("queue").unwrap();
+        let tuned = "deadline:fifo_batch=8";
+        settings(Some("none"))
+            .keep_scheduler(&parse(tuned))
+            .unwrap();
+        assert_eq!(kept(Some("none")).as_deref(), Some(tuned));
+        assert_eq!(kept(None).as_deref(), Some(tuned));
+        // A new decision on the command line.
+        assert_eq!(kept(Some("deadline")), None);
+        assert_eq!(
+            settings(Some("deadline")).given_scheduler(),
+            parse("deadline")
+        );
+        assert_eq!(settings(None).given_scheduler(), SchedulerSpec::None);
+        let policy = settings(None).kept_policy().unwrap();
+        assert_eq!(policy.as_deref(), Some("queue"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) struct Snapshot {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
     pub(crate) policy: String,
+    pub(crate) scheduler: String,
     pub(crate) uptime: Duration,
     pub(crate) backend: String,
     pub(crate) memory_bytes: u64,
@@ -58,6 +59,8 @@ pub struct ArrayStats {
     pub size_bytes: u64,
     /// The active read policy, as `NAME:VALUE`.
     pub policy: String,
+    /// The scheduler in front of each leg, with the tunables that differ from their defaults.
+    pub scheduler: String,
     /// For how long it has been served.
     pub uptime_ns: u64,
     /// How files and block devices are reached.
@@ -166,6 +169,8 @@ pub struct LegFigures {
     pub read_bytes: u64,
     /// Bytes of the writes.
     pub write_bytes: u64,
+    /// Of reads and writes, those that went to the device as one with another one before them.
+    pub merges: u64,
     /// Reads at the leg now.
     pub reads_in_flight: u32,
     /// Writes, trims, write-zeroes and flushes at the leg now.
@@ -223,6 +228,7 @@ impl From<Snapshot> for ArrayStats {
             name: snapshot.name,
             size_bytes: snapshot.size_bytes,
             policy: snapshot.policy,
+            scheduler: snapshot.scheduler,
             uptime_ns: snapshot.uptime.as_ns(),
             backend: snapshot.backend,
             memory_bytes: snapshot.memory_bytes,
@@ -298,6 +304,7 @@ fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant) -> LegFigures {
         flushes: account.of(OpKind::Flush).count(),
         read_bytes: read.bytes,
         write_bytes: write.bytes,
+        merges: stats.merges,
         reads_in_flight: leg.reads_in_flight,
         writes_in_flight: leg.writes_in_flight,
         read_weighted_ns: weighted_ns(read),

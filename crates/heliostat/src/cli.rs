@@ -14,8 +14,8 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    control_files, create, demo, examine, explain, grow, host_config, model, policy, rate, scrub,
-    serve, sim, stats, status, tune, volume, wait,
+    control_files, create, demo, examine, explain, grow, host_config, model, policy, rate,
+    scheduler, scrub, serve, sim, stats, status, tune, volume, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -116,6 +116,8 @@ enum Command {
     Stop(status::StopArgs),
     /// Show the read policy of an array that is being served, or switch it.
     Policy(policy::PolicyArgs),
+    /// Show the scheduler in front of the legs of an array that is being served, or switch it.
+    Scheduler(scheduler::SchedulerArgs),
     /// List all read policies with their tunables.
     Policies,
 }
@@ -192,6 +194,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Volume(args) => volume::run(&args),
         Command::Stop(args) => status::stop(&args),
         Command::Policy(args) => policy::run(&args),
+        Command::Scheduler(args) => scheduler::run(&args),
         Command::Policies => policy::list(),
     };
     end(done.map(|()| ExitCode::SUCCESS))

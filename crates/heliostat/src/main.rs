@@ -13,6 +13,7 @@ mod host_config;
 mod model;
 mod policy;
 mod rate;
+mod scheduler;
 mod scrub;
 mod serve;
 mod sim;

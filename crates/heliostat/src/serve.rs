@@ -44,9 +44,9 @@ pub(crate) struct ServeArgs {
     /// How legs are chosen for reads; see 'heliostat policies' [default: adaptive].
     #[arg(long, value_name = "NAME[:VALUE]", value_parser = parse_policy)]
     policy: Option<String>,
-    /// In which order a leg gets what waits for it: none, deadline.
-    #[arg(long, value_name = "NAME[:KEY=VALUE]", default_value_t = SchedulerSpec::None)]
-    scheduler: SchedulerSpec,
+    /// In which order a leg gets what waits for it: none, deadline [default: none].
+    #[arg(long, value_name = "NAME[:KEY=VALUE]")]
+    scheduler: Option<SchedulerSpec>,
     /// Memory for requests; when it is spent, clients wait.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     memory: u64,

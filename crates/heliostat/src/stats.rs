@@ -81,10 +81,12 @@ fn page(stats: &ArrayStats) -> String {
         "clean"
     };
     let head = format!(
-        "{}: {}, policy {}, {state}, served for {}, {} of {} memory in use, legs through {}\n",
+        "{}: {}, policy {}, scheduler {}, {state}, served for {}, {} of {} memory in use, legs \
+         through {}\n",
         stats.name,
         format_size(stats.size_bytes),
         stats.policy,
+        stats.scheduler,
         clock_time(stats.uptime_ns),
         format_size(stats.memory_used_bytes),
         format_size(stats.memory_bytes),

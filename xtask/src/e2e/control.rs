@@ -23,6 +23,16 @@ pub(super) const TESTS: &[Test] = &[
         run: policy_is_kept,
     },
     Test {
+        name: "scheduler",
+        about: "shown, and switched a hundred times while fio verifies; nonsense is refused",
+        run: scheduler,
+    },
+    Test {
+        name: "scheduler_is_kept",
+        about: "a scheduler set live is back after SIGTERM and SIGKILL, unless --transient",
+        run: scheduler_is_kept,
+    },
+    Test {
         name: "usage",
         about: "command lines that make no sense end with 2, what cannot be done with 1",
         run: usage,
@@ -119,6 +129,71 @@ fn policy_is_kept(room: &Room) -> Result<()> {
     server.terminate()?;
     let server = Server::start(room, &legs, &[])?;
     ensure_active(&server, "queue")?;
+    server.terminate()?;
+    Ok(())
+}
+
+fn ensure_scheduler(server: &Server<'_>, shown: &str) -> Result<()> {
+    let told = server.control(&["scheduler", NAME])?;
+    ensure!(told.contains(&format!("[{shown}]")), "not {shown}: {told}");
+    Ok(())
+}
+
+fn scheduler(room: &Room) -> Result<()> {
+    let legs = legs::sparse(room)?;
+    let server = Server::start(room, &legs, &["--scheduler", "none"])?;
+    ensure_scheduler(&server, "none")?;
+    let mut verifying = fio::verify_meanwhile(room, &server.uri(), &[])?;
+    for round in 0..50 {
+        let batch = format!("deadline:fifo_batch={},read_expire=1ms", 1 + round % 4);
+        for wanted in [batch.as_str(), "none"] {
+            server.control(&["scheduler", NAME, wanted])?;
+        }
+        if round == 0 {
+            verifying.ensure_running()?;
+        }
+    }
+    verifying.finish()?;
+    for nonsense in ["dedline", "deadline:fifo_batch=x", "none:depth=1", ""] {
+        let refusal = server.listen(&["scheduler", NAME, nonsense])?;
+        let why = &refusal.stderr;
+        ensure!(refusal.status.code() == Some(1), "'{nonsense}': {why}");
+        ensure!(why.contains("invalid argument"), "'{nonsense}': {why}");
+    }
+    let unknown = server.listen(&["scheduler", NAME, "dedline"])?.stderr;
+    ensure!(unknown.contains("did you mean 'deadline'"), "{unknown}");
+    ensure_scheduler(&server, "none")?;
+    server.terminate()?;
+    legs::ensure_equal(&legs)
+}
+
+fn scheduler_is_kept(room: &Room) -> Result<()> {
+    let legs = legs::sparse(room)?;
+    let tuned = "deadline:fifo_batch=8";
+    let server = Server::start(room, &legs, &[])?;
+    server.control(&["scheduler", NAME, tuned])?;
+    server.terminate()?;
+    let server = Server::start(room, &legs, &[])?;
+    ensure_scheduler(&server, tuned)?;
+    let told = server.control(&["stats", NAME, "--json"])?;
+    ensure!(
+        told.contains(&format!("\"scheduler\":\"{tuned}\"")),
+        "{told}"
+    );
+    server.control(&["scheduler", NAME, "deadline"])?;
+    server.control(&["scheduler", NAME, "none", "--transient"])?;
+    ensure_scheduler(&server, "none")?;
+    server.kill()?;
+    let server = Server::start(room, &legs, &["--transient"])?;
+    ensure_scheduler(&server, "deadline")?;
+    server.control(&["scheduler", NAME, tuned])?;
+    server.terminate()?;
+    let server = Server::start(room, &legs, &[])?;
+    ensure_scheduler(&server, "deadline")?;
+    server.terminate()?;
+    // A new decision on the command line.
+    let server = Server::start(room, &legs, &["--scheduler", tuned])?;
+    ensure_scheduler(&server, tuned)?;
     server.terminate()?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What was set while the array was served before, or on the command line.
 
 use heliostat_policy::{PolicyControl, PolicySpec};
+use heliostat_scheduler::SchedulerSpec;
 
 use crate::RuntimeError;
 use crate::options::parse_policy;
@@ -44,6 +45,23 @@ fn first_policy(
         }
     }
     Ok(parse_policy(settings.given_policy(), leg_count)?)
+}
+
+/// The scheduler to begin with: one that was set live, or the command line's, or the default.
+pub(super) fn first_scheduler(
+    settings: &Settings,
+    progress: &mut dyn Progress,
+) -> Result<SchedulerSpec, RuntimeError> {
+    if let Some(kept) = settings.kept_scheduler()? {
+        match SchedulerSpec::parse(&kept) {
+            Ok(spec) => return Ok(spec),
+            // It may be of another version of this program.
+            Err(error) => progress.note(&format!(
+                "scheduler '{kept}', which was set live before, is not used: {error}"
+            )),
+        }
+    }
+    Ok(settings.given_scheduler())
 }
 
 /// The rates to begin with: those that were set live, or the command line's, or the default ones.

@@ -1,6 +1,7 @@
 //! What the array did, copied for whoever asks.
 
 use heliostat_engine::Input;
+use heliostat_scheduler::SchedulerSpec;
 
 use super::Server;
 use crate::stats::{ClientSnapshot, LegSnapshot, Snapshot};
@@ -44,6 +45,7 @@ impl Server {
             name: self.name.clone(),
             size_bytes: core.info.size_bytes,
             policy: self.policy(),
+            scheduler: self.scheduler.to_string(),
             uptime: now - self.started,
             backend: self.backend().to_owned(),
             memory_bytes: self.memory_bytes,
@@ -53,6 +55,20 @@ impl Server {
             accounts,
             legs: legs.collect(),
         }
+    }
+
+    /// Another scheduler decides from now on, where one is told. The one that does.
+    pub(super) fn change_scheduler(&mut self, spec: Option<SchedulerSpec>) -> SchedulerSpec {
+        if let Some(spec) = spec {
+            self.set_scheduler(spec);
+            self.core.log.line(format!("scheduler set to '{spec}'"));
+        }
+        self.scheduler
+    }
+
+    pub(super) fn set_scheduler(&mut self, spec: SchedulerSpec) {
+        self.scheduler = spec;
+        self.core.input(Input::SetScheduler(spec));
     }
 
     /// Counts from now on, for the leg of this role or text, or for everything. What became of it.

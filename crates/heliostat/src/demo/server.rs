@@ -95,6 +95,7 @@ impl Server {
         match self.ask(&ControlRequest::Stats)? {
             ControlResponse::Stats(stats) => Ok(stats.legs),
             other @ (ControlResponse::Policy(_)
+            | ControlResponse::Scheduler(_)
             | ControlResponse::Rates(_)
             | ControlResponse::ScrubRuns(_)
             | ControlResponse::Volumes(_)
