@@ -331,9 +331,7 @@ fn is_gone(stream: &UnixStream) -> bool {
 
 fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) -> ControlResponse {
     let told = match request {
-        ControlRequest::Stats => handle
-            .stats()
-            .map(|stats| ControlResponse::Stats(Box::new(stats))),
+        ControlRequest::Stats => handle.stats().map(Box::new).map(ControlResponse::Stats),
         ControlRequest::ResetStats { leg } => handle.reset_stats(leg).map(ControlResponse::Done),
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy { policy } => {
@@ -353,9 +351,7 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
             };
             handle.change_rates(change).map(ControlResponse::Rates)
         }
-        ControlRequest::Status => handle
-            .status()
-            .map(|status| ControlResponse::Status(Box::new(status))),
+        ControlRequest::Status => handle.status().map(Box::new).map(ControlResponse::Status),
         ControlRequest::Fail { leg } => handle.fail(&leg).map(ControlResponse::Done),
         ControlRequest::Remove { leg } => handle.remove(&leg).map(ControlResponse::Done),
         ControlRequest::Add {
@@ -388,23 +384,27 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
         ControlRequest::Scrub { action } => handle.scrub(action).map(ControlResponse::Done),
         ControlRequest::Explain => handle
             .explain()
-            .map(|explanation| ControlResponse::Explanation(Box::new(explanation))),
+            .map(Box::new)
+            .map(ControlResponse::Explanation),
         ControlRequest::WatchReads { reads, wait_ms } => handle
             .watch_reads(reads, Duration::from_millis(wait_ms), is_gone)
             .map(|reads| ControlResponse::WatchedReads(Box::new(reads))),
         ControlRequest::ScrubRuns => handle.scrub_runs().map(ControlResponse::ScrubRuns),
-        ControlRequest::Volumes => handle
-            .volumes()
-            .map(|volumes| ControlResponse::Volumes(Box::new(volumes))),
+        ControlRequest::Volumes => {
+            let volumes = handle.volumes().map(Box::new);
+            volumes.map(ControlResponse::Volumes)
+        }
         ControlRequest::ChangeVolumes { change } => {
             handle.change_volumes(change).map(ControlResponse::Done)
         }
-        ControlRequest::Stop => {
-            handle.stop();
-            Ok(ControlResponse::Done("it stops".to_owned()))
-        }
+        ControlRequest::Stop => Ok(stop(handle)),
     };
     told.unwrap_or_else(|error| ControlResponse::Error(error.to_string()))
+}
+
+fn stop(handle: &Handle) -> ControlResponse {
+    handle.stop();
+    ControlResponse::Done("it stops".to_owned())
 }
 
 fn flags_of(write_mostly: bool, failfast: bool) -> DeviceFlags {
