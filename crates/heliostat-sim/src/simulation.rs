@@ -790,11 +790,8 @@ fn trace_error(error: &TraceError) -> RunError {
 }
 
 fn empty_result(job: &Job) -> JobResult {
-    JobResult {
-        name: job.name.clone(),
-        read: Moved::default(),
-        write: Moved::default(),
-    }
+    let (name, read, write) = (job.name.clone(), Moved::default(), Moved::default());
+    JobResult { name, read, write }
 }
 
 #[cfg(test)]

@@ -143,16 +143,15 @@ fn scheduler(room: &Room) -> Result<()> {
     let legs = legs::sparse(room)?;
     let server = Server::start(room, &legs, &["--scheduler", "none"])?;
     ensure_scheduler(&server, "none")?;
-    let mut verifying = fio::verify_meanwhile(room, &server.uri(), &[])?;
+    let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--loops=20"];
+    let mut verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
     for round in 0..50 {
         let batch = format!("deadline:fifo_batch={},read_expire=1ms", 1 + round % 4);
         for wanted in [batch.as_str(), "none"] {
             server.control(&["scheduler", NAME, wanted])?;
         }
-        if round == 0 {
-            verifying.ensure_running()?;
-        }
     }
+    verifying.ensure_running()?;
     verifying.finish()?;
     for nonsense in ["dedline", "deadline:fifo_batch=x", "none:depth=1", ""] {
         let refusal = server.listen(&["scheduler", NAME, nonsense])?;

@@ -191,7 +191,8 @@ fn reset(room: &Room) -> Result<()> {
     ensure!(number(&told["requests"], "writes")? == 0, "{told}");
     ensure!(told["clients"] == Value::Array(Vec::new()), "{told}");
     // With requests in flight nothing becomes less than nothing.
-    let verifying = fio::verify_meanwhile(room, &server.uri(), &[])?;
+    let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16"];
+    let verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
     for _ in 0..50 {
         server.control(&["stats", NAME, "--reset"])?;
         let requests = &json(&server)?["requests"];
