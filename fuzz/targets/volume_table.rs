@@ -26,7 +26,11 @@ fn parse(bytes: &[u8]) {
     let written = table.to_bytes();
     assert!(written.len() <= COPY_BYTES_MAX);
     assert_eq!(Table::parse(&written).as_ref(), Ok(&table));
-    let all: u64 = table.volumes.iter().map(|volume| volume.allocated_bytes()).sum();
+    let all: u64 = table
+        .volumes
+        .iter()
+        .map(|volume| volume.allocated_bytes())
+        .sum();
     assert_eq!(all + table.free_bytes(), table.places().room().len());
     let _ = table.with_volume("new", bytes.len() as u64, Default::default());
     for volume in &table.volumes {
