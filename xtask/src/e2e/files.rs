@@ -110,7 +110,12 @@ fn control_files(room: &Room) -> Result<()> {
         serde_json::from_str(&stats)?,
         serde_json::from_str(&show(room, "stats.json")?)?,
     );
-    ensure!(own["legs"] == its["legs"], "{own} and {its}");
+    for key in ["reads", "read_bytes", "state"] {
+        for leg in 0..3 {
+            let (own, its) = (&own["legs"][leg][key], &its["legs"][leg][key]);
+            ensure!(own == its && !own.is_null(), "{key}: {own} and {its}");
+        }
+    }
     refused(room)?;
 
     server.kill()?;

@@ -33,7 +33,9 @@ fn in_turn(room: &Room) -> Result<()> {
     let spare = legs::sparse_file(room, 3)?;
     let options = ["--level", "raid1", "--assume-clean", "--bitmap-chunk", "1M"];
     create_well(room, &legs, &options)?;
-    let server = Server::start(room, &[NAME.to_owned()], &[])?;
+    // Whatever clients ask for meanwhile: a rebuild that gives way may take a minute.
+    let options = ["--resync-min", "20MB/s"];
+    let server = Server::start(room, &[NAME.to_owned()], &options)?;
     for order in [[0, 1], [1, 0]] {
         for leg in ["0", "1"] {
             server.control(&["fail", NAME, leg])?;
