@@ -157,7 +157,7 @@ impl Engine {
         leg.in_device_bytes -= bytes;
         leg.last_progress = turn.now;
         if op.sent != Sent::Again {
-            leg.queue.completed(turn.now, &op.job(index));
+            leg.queue.completed(turn.now, &op.job(index), dispatched);
         }
         self.legs.views[op.leg.index()].end(op.kind, op.extent);
         if self.legs.accounting {
@@ -185,23 +185,16 @@ impl Engine {
         op
     }
 
-    /// Which scheduler decides what each leg gets next.
-    #[must_use]
-    pub fn scheduler(&self) -> &SchedulerSpec {
-        self.legs.legs[0].queue.spec()
-    }
-
     /// Another scheduler decides from now on.
     pub(crate) fn set_scheduler(&mut self, now: Instant, spec: &SchedulerSpec) {
-        self.set_admission(spec);
         for leg in LegSet::first(self.legs.legs.len()) {
             self.legs.legs[leg.index()].queue.switch(now, spec);
             self.pump(now, leg);
         }
     }
 
-    /// A flow may have something else of each leg from now on.
-    pub(crate) fn set_flow_of_legs(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
+    /// A flow may have something else from now on.
+    pub(crate) fn set_flow(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
         for leg in LegSet::first(self.legs.legs.len()) {
             self.legs.legs[leg.index()].queue.set_flow(flow, limits);
             self.pump(now, leg);

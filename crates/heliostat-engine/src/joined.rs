@@ -131,12 +131,13 @@ impl Engine {
             return false;
         }
         let leg_id = op.leg;
+        let dispatched = op.dispatched.expect("it was sent");
         let bytes = self.buffers.end_in_device(op.memory, leg_id);
         let leg = &mut self.legs.legs[leg_id.index()];
         leg.in_device -= u32::from(is_last);
         leg.in_device_bytes -= bytes;
         leg.last_progress = turn.now;
-        leg.queue.completed(turn.now, &op.job(index));
+        leg.queue.completed(turn.now, &op.job(index), dispatched);
         leg.again.push_back(index);
         self.ops_begun += 1;
         let op = &mut self.ops[index];

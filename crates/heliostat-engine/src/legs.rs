@@ -136,11 +136,11 @@ impl NewOp {
         }
     }
 
-    /// How much it matters. Reads ahead are as those that will wait for them.
+    /// How much it matters. Reads ahead are nobody's until somebody waits for them.
     pub(crate) const fn class(&self) -> Class {
         match (self.owner, self.kind) {
             (OpOwner::Metadata, _) | (_, OpKind::Flush) => Class::Urgent,
-            (OpOwner::Background(_), _) => Class::Background,
+            (OpOwner::Background(_) | OpOwner::Prefetch(_), _) => Class::Background,
             _ if self.fua => Class::Urgent,
             (_, OpKind::Read | OpKind::BlockStatus) => Class::Read,
             (_, OpKind::Write | OpKind::Trim | OpKind::WriteZeroes) => Class::Write,

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod accounting;
-mod admission;
 mod api;
 mod asked;
 mod assembled;

@@ -72,8 +72,6 @@ pub(crate) struct Prefetched {
     sweep_at: Option<Instant>,
     /// What is copied from and to, until that is done: after this input.
     copied: Vec<BufferId>,
-    /// On whose account the next ones are: of who asked, or was read ahead for, last.
-    pub(crate) flow: FlowId,
     /// Scratch for what a policy plans.
     planned: Vec<Prefetch>,
     figures: PrefetchFigures,
@@ -88,7 +86,6 @@ impl Prefetched {
             max_bytes: (memory_bytes / MEMORY_SHARE) as u64,
             sweep_at: None,
             copied: Vec::new(),
-            flow: FlowId::ARRAY,
             planned: Vec::new(),
             figures: PrefetchFigures::default(),
         }
@@ -256,7 +253,7 @@ impl Engine {
         *sweep_at = sweep_at.or(Some(turn.now + KEPT_FOR));
         let new = NewOp {
             owner: OpOwner::Prefetch(run),
-            flow: self.prefetched.flow,
+            flow: FlowId::ARRAY,
             kind: OpKind::Read,
             extent: self.config.map.on_leg(leg, extent),
             memory: Some(memory),

@@ -251,8 +251,6 @@ impl VolumeExport {
         self.next_tag += 1;
         self.pending.insert(tag, (pending, process));
         context.submit(tag, peer, StreamId(stream), kind);
-        let client = self.clients.get_mut(&process);
-        client.expect("it was just looked at").in_flight += 1;
         None
     }
 

@@ -25,12 +25,11 @@ pub enum Class {
     /// Flushes, writes that are answered only when durable, and the array's own metadata, which
     /// many others wait for.
     Urgent,
-    /// What fetches: for a client, ahead of what a client will ask for, or for the repair of what
-    /// one has read.
+    /// What fetches, for a client or for the repair of what a client has read.
     Read,
-    /// What stores, zeroes or trims.
+    /// What stores, zeroes or trims, likewise.
     Write,
-    /// What nobody waits for: resync, rebuild, scrub.
+    /// What nobody waits for: resync, rebuild, scrub, and reads ahead of what was asked for.
     Background,
 }
 

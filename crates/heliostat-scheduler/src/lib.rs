@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 mod deadline;
-mod fair;
 mod job;
 mod line;
 mod none;
@@ -31,7 +30,6 @@ mod scheduler;
 mod spec;
 
 pub use deadline::DeadlineSettings;
-pub use fair::FairSettings;
 pub use job::{Class, Device, FlowLimits, Job, Side};
 pub use scheduler::Scheduler;
 pub use spec::{SCHEDULERS, SchedulerError, SchedulerSpec};

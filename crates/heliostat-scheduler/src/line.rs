@@ -1,6 +1,6 @@
 //! Jobs in two orders: by age, and by place.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::job::{Job, Side};
 
@@ -56,32 +56,6 @@ impl Line {
         self.by_age.remove(&key.1);
         let job = self.by_place.remove(&key);
         job.expect("a key names a job that waits")
-    }
-
-    /// Whether there is one of this name.
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        self.by_place.contains_key(&key)
-    }
-
-    /// What a job that waits is called here.
-    ///
-    /// # Panics
-    /// Where it does not wait.
-    pub(crate) fn key_of(&self, job: &Job) -> Key {
-        let offset = job.extent.offset();
-        let mut there = self.by_place.range((offset, 0)..=(offset, u64::MAX));
-        let found = there.find(|(_, one)| one.op == job.op);
-        *found.expect("it waits here").0
-    }
-
-    /// The `count` oldest, by place: upwards from `head`, then those before it.
-    pub(crate) fn sweep(&self, count: usize, head: u64) -> VecDeque<Key> {
-        let oldest = self.by_age.iter().take(count);
-        let mut keys: Vec<Key> = oldest.map(|(&number, &offset)| (offset, number)).collect();
-        keys.sort_unstable();
-        let at = keys.partition_point(|key| key.0 < head);
-        keys.rotate_left(at);
-        keys.into()
     }
 
     /// The oldest of those that lie right before or behind `first` and are of the same kind, flow

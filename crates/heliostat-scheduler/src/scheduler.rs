@@ -1,11 +1,8 @@
 //! Whichever scheduler there is, behind one face.
 
-use std::collections::BTreeMap;
-
 use heliostat_types::{FlowId, Instant};
 
 use crate::deadline::Deadline;
-use crate::fair::Fair;
 use crate::job::{Device, FlowLimits, Job, Side};
 use crate::none::Fifo;
 use crate::spec::SchedulerSpec;
@@ -14,9 +11,6 @@ use crate::spec::SchedulerSpec;
 #[derive(Debug)]
 pub struct Scheduler {
     spec: SchedulerSpec,
-    device: Device,
-    /// What flows may have, of those of which anything is said.
-    limits: BTreeMap<FlowId, FlowLimits>,
     order: Order,
 }
 
@@ -24,15 +18,13 @@ pub struct Scheduler {
 enum Order {
     None(Fifo),
     Deadline(Box<Deadline>),
-    Fair(Box<Fair>),
 }
 
 impl Order {
-    fn new(spec: &SchedulerSpec, device: Device) -> Self {
+    fn new(spec: &SchedulerSpec) -> Self {
         match spec {
             SchedulerSpec::None => Self::None(Fifo::default()),
             SchedulerSpec::Deadline(settings) => Self::Deadline(Box::new(Deadline::new(*settings))),
-            SchedulerSpec::Fair(settings) => Self::Fair(Box::new(Fair::new(*settings, device))),
         }
     }
 }
@@ -40,12 +32,10 @@ impl Order {
 impl Scheduler {
     /// Nothing waits.
     #[must_use]
-    pub fn new(spec: &SchedulerSpec, device: Device) -> Self {
+    pub fn new(spec: &SchedulerSpec, _device: Device) -> Self {
         Self {
             spec: *spec,
-            device,
-            limits: BTreeMap::new(),
-            order: Order::new(spec, device),
+            order: Order::new(spec),
         }
     }
 
@@ -53,11 +43,7 @@ impl Scheduler {
     /// device.
     #[must_use]
     pub fn anew(&self, device: Device) -> Self {
-        let mut anew = Self::new(&self.spec, device);
-        for (&flow, &limits) in &self.limits {
-            anew.set_flow(flow, limits);
-        }
-        anew
+        Self::new(&self.spec, device)
     }
 
     /// Which one it is, and how it is tuned.
@@ -75,15 +61,12 @@ impl Scheduler {
             (Order::Deadline(deadline), SchedulerSpec::Deadline(settings)) => {
                 deadline.set(*settings);
             }
-            (Order::Fair(fair), SchedulerSpec::Fair(settings)) => fair.set(*settings),
             _ => {
                 let jobs = match &mut self.order {
                     Order::None(fifo) => fifo.drain(),
                     Order::Deadline(deadline) => deadline.drain(),
-                    Order::Fair(fair) => fair.drain(),
                 };
-                self.order = Order::new(spec, self.device);
-                self.tell_limits();
+                self.order = Order::new(spec);
                 for job in jobs {
                     self.insert(now, job);
                 }
@@ -92,24 +75,7 @@ impl Scheduler {
     }
 
     /// What a flow may have from now on.
-    pub fn set_flow(&mut self, flow: FlowId, limits: FlowLimits) {
-        if limits == FlowLimits::DEFAULT {
-            self.limits.remove(&flow);
-        } else {
-            self.limits.insert(flow, limits);
-        }
-        if let Order::Fair(fair) = &mut self.order {
-            fair.set_weight(flow, limits.weight);
-        }
-    }
-
-    fn tell_limits(&mut self) {
-        if let Order::Fair(fair) = &mut self.order {
-            for (&flow, limits) in &self.limits {
-                fair.set_weight(flow, limits.weight);
-            }
-        }
-    }
+    pub const fn set_flow(&mut self, _flow: FlowId, _limits: FlowLimits) {}
 
     /// A job comes.
     #[inline]
@@ -117,7 +83,6 @@ impl Scheduler {
         match &mut self.order {
             Order::None(fifo) => fifo.insert(job),
             Order::Deadline(deadline) => deadline.insert(job),
-            Order::Fair(fair) => fair.insert(job),
         }
     }
 
@@ -129,7 +94,6 @@ impl Scheduler {
         match &mut self.order {
             Order::None(fifo) => fifo.next(),
             Order::Deadline(deadline) => deadline.next(now),
-            Order::Fair(fair) => fair.next(),
         }
     }
 
@@ -139,7 +103,6 @@ impl Scheduler {
         match &mut self.order {
             Order::None(fifo) => fifo.take(),
             Order::Deadline(deadline) => deadline.take(now),
-            Order::Fair(fair) => fair.take(now),
         }
     }
 
@@ -150,26 +113,20 @@ impl Scheduler {
         match &self.order {
             Order::None(_) => None,
             Order::Deadline(deadline) => deadline.adjoining(first, side),
-            Order::Fair(fair) => fair.adjoining(first, side),
         }
     }
 
     /// Takes out what [`Scheduler::adjoining`] names: the device gets it.
-    pub fn take_adjoining(&mut self, now: Instant, first: &Job, side: Side) -> Option<Job> {
+    pub fn take_adjoining(&mut self, _now: Instant, first: &Job, side: Side) -> Option<Job> {
         match &mut self.order {
             Order::None(_) => None,
             Order::Deadline(deadline) => deadline.take_adjoining(first, side),
-            Order::Fair(fair) => fair.take_adjoining(now, first, side),
         }
     }
 
-    /// The device has ended a job, well or not.
+    /// The device has ended a job, well or not. It got it at `dispatched`.
     #[inline]
-    pub fn completed(&mut self, now: Instant, job: &Job) {
-        if let Order::Fair(fair) = &mut self.order {
-            fair.completed(now, job);
-        }
-    }
+    pub const fn completed(&mut self, _now: Instant, _job: &Job, _dispatched: Instant) {}
 
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
     #[must_use]
@@ -183,7 +140,6 @@ impl Scheduler {
         match &self.order {
             Order::None(fifo) => fifo.len(),
             Order::Deadline(deadline) => deadline.len(),
-            Order::Fair(fair) => fair.len(),
         }
     }
 
@@ -199,7 +155,6 @@ impl Scheduler {
         match &mut self.order {
             Order::None(fifo) => fifo.retain(is_kept),
             Order::Deadline(deadline) => deadline.retain(&is_kept),
-            Order::Fair(fair) => fair.retain(&is_kept),
         }
     }
 }

@@ -8,18 +8,13 @@ use stdx::settings::{SettingError, parse_count};
 use stdx::units::{exact_time, parse_time_ns};
 
 use crate::deadline::DeadlineSettings;
-use crate::fair::FairSettings;
 
 /// The schedulers there are: what people call each, and what it does, in a line.
-pub const SCHEDULERS: [(&str, &str); 3] = [
+pub const SCHEDULERS: [(&str, &str); 2] = [
     ("none", "strictly in order of arrival"),
     (
         "deadline",
         "in batches by place, reads before writes, what waits too long first (mq-deadline)",
-    ),
-    (
-        "fair",
-        "each client its share of the device's time, by weight, whatever it asks for",
     ),
 ];
 
@@ -31,8 +26,6 @@ pub enum SchedulerSpec {
     None,
     /// As mq-deadline.
     Deadline(DeadlineSettings),
-    /// Each flow its share of the device's time.
-    Fair(FairSettings),
 }
 
 /// Why a text names no scheduler.
@@ -85,8 +78,7 @@ impl SchedulerSpec {
         };
         let mut spec = match name {
             "none" => Self::None,
-            "deadline" => Self::Deadline(DeadlineSettings::DEFAULT),
-            "fair" => Self::Fair(FairSettings::DEFAULT),
+            "deadline" => Self::Deadline(DeadlineSettings::default()),
             _ => {
                 let name = name.to_owned();
                 return Err(SchedulerError::Unknown { name });
@@ -109,7 +101,6 @@ impl SchedulerSpec {
         match self {
             Self::None => "none",
             Self::Deadline(_) => "deadline",
-            Self::Fair(_) => "fair",
         }
     }
 
@@ -119,7 +110,6 @@ impl SchedulerSpec {
         match self {
             Self::None => Vec::new(),
             Self::Deadline(settings) => settings.fields(),
-            Self::Fair(settings) => settings.fields(),
         }
     }
 
@@ -131,7 +121,6 @@ impl SchedulerSpec {
         match self {
             Self::None => Err(SettingError::unknown(key, [])),
             Self::Deadline(settings) => settings.set(key, value),
-            Self::Fair(settings) => settings.set(key, value),
         }
     }
 
@@ -140,7 +129,6 @@ impl SchedulerSpec {
         match self {
             Self::None => Self::None,
             Self::Deadline(_) => Self::Deadline(DeadlineSettings::DEFAULT),
-            Self::Fair(_) => Self::Fair(FairSettings::DEFAULT),
         }
     }
 }
@@ -217,30 +205,6 @@ impl DeadlineSettings {
     }
 }
 
-impl FairSettings {
-    fn fields(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("quantum", exact_time(self.quantum.as_ns())),
-            ("writes_starved", self.writes_starved.to_string()),
-            ("depth", self.depth.to_string()),
-        ]
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        match key {
-            "quantum" => self.quantum = parse_time(key, value)?,
-            "writes_starved" => self.writes_starved = parse_u32(key, value, 0, 1000)?,
-            "depth" => self.depth = parse_u32(key, value, 0, 65_536)?,
-            _ => {
-                let fields = self.fields();
-                let keys = fields.iter().map(|(key, _)| *key);
-                return Err(SettingError::unknown(key, keys));
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{SCHEDULERS, SchedulerSpec};
@@ -258,7 +222,6 @@ mod tests {
         }
         for text in [
             "deadline:read_expire=250ms,fifo_batch=1",
-            "fair:quantum=20ms,depth=8",
             "deadline:write_expire=10s,writes_starved=0,background_expire=1s",
         ] {
             let spec = SchedulerSpec::parse(&format!("{text}\n")).unwrap();
@@ -271,8 +234,7 @@ mod tests {
         let told = |text| SchedulerSpec::parse(text).unwrap_err().to_string();
         assert_eq!(
             told("deadlin"),
-            "there is no scheduler 'deadlin'; did you mean 'deadline'? Valid are: none, \
-             deadline, fair"
+            "there is no scheduler 'deadlin'; did you mean 'deadline'? Valid are: none, deadline"
         );
         assert_eq!(
             told("deadline:fifo_bach=2"),

@@ -1,9 +1,6 @@
 //! The clients' side: what they ask for, and whether what they are told is true.
 
-use std::collections::{BTreeSet, VecDeque};
-
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
-use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES,
     StreamId,
@@ -145,35 +142,19 @@ impl Simulation {
         self.littles.on_arrival(self.now);
         let id = self.clients.client(pending.client).id;
         self.record(What::Asked { client: id.0 }, pending.ask, number);
-        let flow = self.flow_of(pending.client);
-        let in_order = !matches!(self.engine.scheduler(), SchedulerSpec::Fair(_));
-        let mut waiting = self.memory_waiters.iter();
-        let is_behind = waiting.any(|&(whose, _)| in_order || whose == flow);
-        if is_behind || !self.submit(number) {
-            self.memory_waiters.push_back((flow, number));
+        if !self.memory_waiters.is_empty() || !self.submit(number) {
+            self.memory_waiters.push_back(number);
         }
     }
 
-    /// On whose account a client asks.
-    fn flow_of(&self, client: usize) -> FlowId {
-        let id = self.clients.client(client).id;
-        FlowId(u32::try_from(id.0).expect("there are few clients"))
-    }
-
-    /// Memory was freed: those who waited for it try again, oldest first; who is refused again
-    /// keeps back those of his account, and under a scheduler that knows of no accounts everybody.
+    /// Memory was freed: those who waited for it try again, oldest first.
     pub(crate) fn submit_memory_waiters(&mut self) {
-        let mut refused = BTreeSet::new();
-        let mut left = VecDeque::new();
-        let in_order = !matches!(self.engine.scheduler(), SchedulerSpec::Fair(_));
-        for (flow, number) in std::mem::take(&mut self.memory_waiters) {
-            let is_behind = refused.contains(&flow) || in_order && !refused.is_empty();
-            if is_behind || !self.submit(number) {
-                refused.insert(flow);
-                left.push_back((flow, number));
+        while let Some(&number) = self.memory_waiters.front() {
+            if !self.submit(number) {
+                return;
             }
+            self.memory_waiters.pop_front();
         }
-        self.memory_waiters = left;
     }
 
     /// Gives a request to the engine; `false` where there is no memory for its bytes now.
@@ -206,8 +187,7 @@ impl Simulation {
                 }
             }
             Ask::Write(extent) => {
-                let flow = self.flow_of(pending.client);
-                let Some(buffer) = self.engine.alloc_write(flow, extent) else {
+                let Some(buffer) = self.engine.alloc_write(extent) else {
                     return false;
                 };
                 let shadow = self.shadow.as_mut();
@@ -234,7 +214,7 @@ impl Simulation {
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
             client,
-            flow: self.flow_of(pending.client),
+            flow: FlowId(u32::try_from(client.0).expect("there are few clients")),
             stream: StreamId(client.0),
             kind,
         }));

@@ -14,7 +14,7 @@ use heliostat_engine::{
 };
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
-    Duration, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, SECTOR_BYTES,
+    Duration, Extent, Instant, LegId, LegOpId, LegSet, OpKind, RandomStream, SECTOR_BYTES,
     StatusRun,
 };
 use heliostat_workload::{Client, Clients, Job, Surroundings, TraceError};
@@ -61,7 +61,7 @@ pub struct Simulation {
     pub(crate) neighbours: Neighbours,
     pub(crate) requests: Requests,
     /// Writes that wait for memory in the arena, by request number; oldest first.
-    pub(crate) memory_waiters: VecDeque<(FlowId, u64)>,
+    pub(crate) memory_waiters: VecDeque<u64>,
     memory_freed: bool,
     pub(crate) inbox: VecDeque<Input>,
     /// The newest record that is being made durable, and when it is.

@@ -8,7 +8,6 @@ use crate::policies::{First, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 mod accounting;
-mod admission;
 mod background;
 mod bad_blocks;
 mod failfast;

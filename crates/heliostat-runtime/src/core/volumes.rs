@@ -2,7 +2,7 @@
 
 use heliostat_engine::{Answer as EngineAnswer, Input, Request, RequestKind, WriteBuffer};
 use heliostat_scheduler::FlowLimits;
-use heliostat_types::{ClientId, ErrorKind, Extent, FlowId, RequestId, StreamId};
+use heliostat_types::{ClientId, ErrorKind, Extent, RequestId, StreamId};
 use heliostat_volume::Limits;
 
 use super::{Completion, Core, TAG_BITS, is_mutating};
@@ -49,15 +49,15 @@ impl Core {
     /// A buffer for a write.
     pub(crate) fn alloc_write(&mut self, peer: Peer, extent: Extent) -> Option<WriteBuffer> {
         let Place::Volume(id) = peer.place else {
-            return self.engine.alloc_write(peer.flow, extent);
+            return self.engine.alloc_write(extent);
         };
         let map = self.volumes.live().map(id);
         let first = map.first(extent);
         if first.len() == extent.len() {
-            return self.engine.alloc_write(peer.flow, first);
+            return self.engine.alloc_write(first);
         }
         let extents: Vec<Extent> = map.all(extent).collect();
-        self.engine.alloc_writes(peer.flow, &extents)
+        self.engine.alloc_writes(&extents)
     }
 
     /// Hands a request of an export in, where the engine has it.
@@ -210,7 +210,7 @@ impl Core {
                 bytes,
             } => {
                 let extent = Extent::new(offset_bytes, bytes.len() as u64);
-                let buffer = self.engine.alloc_write(FlowId::ARRAY, extent)?;
+                let buffer = self.engine.alloc_write(extent)?;
                 self.bytes_mut(buffer.data).copy_from_slice(&bytes);
                 RequestKind::Write {
                     extent,

@@ -52,7 +52,7 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
         let mut scheduler = Scheduler::new(&specs[0], DEVICE);
         let mut now = Instant::ZERO;
         let mut waiting = std::collections::BTreeSet::new();
-        let mut in_device: Vec<Job> = Vec::new();
+        let mut in_device: Vec<(Job, Instant)> = Vec::new();
         let mut ops = 0;
         for _ in 0..2000 {
             now += Duration::from_us(luck.below(3000));
@@ -68,13 +68,13 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
                     assert_eq!(next, scheduler.take(now));
                     if let Some(job) = next {
                         assert!(waiting.remove(&job.op), "{job:?} waits");
-                        in_device.push(job);
+                        in_device.push((job, now));
                     }
                 }
                 6 if !in_device.is_empty() => {
                     let at = below(&mut luck, in_device.len());
-                    let job = in_device.swap_remove(at);
-                    scheduler.completed(now, &job);
+                    let (job, since) = in_device.swap_remove(at);
+                    scheduler.completed(now, &job, since);
                 }
                 7 if luck.below(8) == 0 => {
                     let gone: Vec<u32> = waiting.iter().copied().filter(|op| op % 3 == 0).collect();
@@ -86,8 +86,8 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
             }
             assert_eq!(scheduler.len(), waiting.len());
         }
-        for job in in_device.drain(..) {
-            scheduler.completed(now, &job);
+        for (job, since) in in_device.drain(..) {
+            scheduler.completed(now, &job, since);
         }
         while !waiting.is_empty() {
             let Some(job) = scheduler.take(now) else {
@@ -96,7 +96,7 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
                 continue;
             };
             assert!(waiting.remove(&job.op));
-            scheduler.completed(now, &job);
+            scheduler.completed(now, &job, now);
         }
         assert!(scheduler.is_empty());
     }
