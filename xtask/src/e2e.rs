@@ -1,6 +1,7 @@
 //! End-to-end tests: the program as its users run it, driven by tools that are not ours.
 //!
-//! Each test has a directory of its own, which is removed afterwards, and ends what it started. A
+//! As many run at once as there are processors. Each has a directory of its own, which is removed
+//! afterwards, and ends what it started. A
 //! test whose tool is missing is skipped with the reason; where `CI=true` says that everything was
 //! to be installed, it fails. What only the kernel can give (root, FUSE, loop devices) is skipped
 //! everywhere.
@@ -36,12 +37,14 @@ mod write_behind;
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use xshell::{Shell, cmd};
 
 use crate::metadata::Metadata;
+use crate::process;
 use crate::tools::Skip;
 use room::Room;
 
@@ -104,39 +107,60 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
         }
     }
     let program = program(root)?;
-    let mut failed = Vec::new();
-    let (mut passed, mut skipped) = (0, 0);
-    for test in tests.filter(|test| names.is_empty() || names.contains(&test.name)) {
-        let start = Instant::now();
-        let room = Room::new(root, &program, test.name)?;
-        let result = (test.run)(&room);
-        let time = start.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                println!("PASS {:24} {time:6.1} s", test.name);
-                passed += 1;
-            }
-            Err(error) => match error.downcast_ref::<Skip>() {
-                Some(skip) => {
-                    println!("SKIP {:24} {skip}", test.name);
-                    skipped += 1;
-                }
-                None => {
-                    println!("FAIL {:24} {time:6.1} s: {error:#}", test.name);
-                    room.print_logs();
-                    failed.push(test.name);
-                }
-            },
-        }
-    }
+    let tests = tests.filter(|test| names.is_empty() || names.contains(&test.name));
+    let terminal = Mutex::new(());
+    let outcomes = process::side_by_side(tests.collect(), |test| {
+        run_one(root, &program, test, &terminal)
+    });
+    let count = |wanted: Outcome| outcomes.iter().filter(|(_, one)| *one == wanted).count();
     println!(
-        "{passed} passed, {skipped} skipped, {} failed",
-        failed.len()
+        "{} passed, {} skipped, {} failed",
+        count(Outcome::Passed),
+        count(Outcome::Skipped),
+        count(Outcome::Failed)
     );
+    let failed = outcomes.iter().filter(|(_, one)| *one == Outcome::Failed);
+    let failed: Vec<&str> = failed.map(|(name, _)| *name).collect();
     if !failed.is_empty() {
         bail!("end-to-end tests failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Skipped,
+    Failed,
+}
+
+/// Runs a test and says how it ended, in lines that no other's come between.
+fn run_one(
+    root: &Path,
+    program: &Path,
+    test: &Test,
+    terminal: &Mutex<()>,
+) -> (&'static str, Outcome) {
+    let (start, name) = (Instant::now(), test.name);
+    let room = Room::new(root, program, name);
+    let ended = room.as_ref().map_err(|error| anyhow!("{error:#}"));
+    let ended = ended.and_then(|room| (test.run)(room));
+    let time = start.elapsed().as_secs_f64();
+    let _lines = terminal.lock().expect("nobody panics with it");
+    let Err(error) = ended else {
+        println!("PASS {name:24} {time:6.1} s");
+        return (name, Outcome::Passed);
+    };
+    if let Some(skip) = error.downcast_ref::<Skip>() {
+        println!("SKIP {name:24} {skip}");
+        return (name, Outcome::Skipped);
+    }
+    println!("FAIL {name:24} {time:6.1} s: {error:#}");
+    if let Ok(room) = &room {
+        room.print_logs();
+    }
+    (name, Outcome::Failed)
 }
 
 /// The program under test.

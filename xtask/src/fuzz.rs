@@ -42,8 +42,8 @@ pub(crate) fn run(root: &Path, target: &str, time: Duration) -> Result<()> {
             targets.join(", ")
         );
     }
-    let program = build(root, target)?;
-    fuzz(root, target, &program, time)
+    let programs = build(root, &[target.to_owned()])?;
+    fuzz(root, target, &programs[0], time)
 }
 
 /// Runs every target for a short time.
@@ -51,10 +51,13 @@ pub(crate) fn run(root: &Path, target: &str, time: Duration) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub(crate) fn smoke(root: &Path) -> Result<()> {
-    for target in targets(root)? {
-        run(root, &target, SMOKE_TIME)?;
-    }
-    Ok(())
+    let targets = targets(root)?;
+    let programs = build(root, &targets)?;
+    let items = targets.into_iter().zip(programs).collect();
+    let ended = process::side_by_side(items, |(target, program): (String, PathBuf)| {
+        fuzz(root, &target, &program, SMOKE_TIME)
+    });
+    ended.into_iter().collect()
 }
 
 /// The names of all targets.
@@ -70,8 +73,8 @@ fn targets(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds a target and says where its program is.
-fn build(root: &Path, target: &str) -> Result<PathBuf> {
+/// Builds targets and says where their programs are.
+fn build(root: &Path, targets: &[String]) -> Result<Vec<PathBuf>> {
     let shell = Shell::new()?;
     shell.change_dir(root);
     // With the platform named, build scripts, which run without libFuzzer, get none of the flags.
@@ -85,14 +88,16 @@ fn build(root: &Path, target: &str) -> Result<PathBuf> {
     let directory = Metadata::read(&root.join("Cargo.toml"))?
         .target
         .join("fuzz");
+    let wanted = targets.iter().flat_map(|target| ["--bin", target]);
     cmd!(
         shell,
         "cargo build --release --manifest-path {manifest} --target {platform}
-            --target-dir {directory} --bin {target}"
+            --target-dir {directory} {wanted...}"
     )
     .env("RUSTFLAGS", FLAGS)
     .run()?;
-    Ok(directory.join(platform).join("release").join(target))
+    let programs = directory.join(platform).join("release");
+    Ok(targets.iter().map(|name| programs.join(name)).collect())
 }
 
 fn fuzz(root: &Path, target: &str, program: &Path, time: Duration) -> Result<()> {
@@ -141,7 +146,7 @@ fn fuzz(root: &Path, target: &str, program: &Path, time: Duration) -> Result<()>
         line.starts_with("INFO: Seed") || line.contains("DONE") || line.contains("executed_units")
     });
     for line in lines {
-        println!("  {line}");
+        println!("{target}: {line}");
     }
     Ok(())
 }

@@ -2,9 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::num::NonZero;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +18,29 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long a program that was killed may take to be gone; then the kernel holds it.
 const KILL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How many programs that compute run at once.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Works on all items, on as many at once as there are processors, in their order.
+pub(crate) fn side_by_side<Item: Send, Outcome: Send>(
+    items: Vec<Item>,
+    work: impl Fn(Item) -> Outcome + Sync,
+) -> Vec<Outcome> {
+    let threads = processors().min(items.len());
+    let left = Mutex::new(items.into_iter());
+    let next = || left.lock().expect("nobody panics with it").next();
+    let worker = || std::iter::from_fn(next).map(&work).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(|worker| worker.join());
+        ended
+            .flat_map(|ended| ended.expect("no work panics"))
+            .collect()
+    })
+}
 
 /// Looks at `is_done` until it says yes.
 ///
@@ -30,7 +56,7 @@ pub(crate) fn wait_until(
         if start.elapsed() > limit {
             bail!("waited {limit:?} for {what}");
         }
-        std::thread::sleep(POLL_INTERVAL);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

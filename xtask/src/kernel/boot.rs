@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -13,6 +10,7 @@ use anyhow::{Context, Result};
 use super::case::Run;
 use super::guest::{self, Drive};
 use super::initramfs::Image;
+use crate::process;
 
 /// How many drives a guest should have at most: its kernel finds 50 in some seconds, and takes half
 /// a minute for 120. A case with more has a guest of its own.
@@ -64,7 +62,7 @@ impl Boot {
         let drives: usize = drives.sum();
         let guests = drives
             .div_ceil(DRIVES_WANTED)
-            .next_multiple_of(processors());
+            .next_multiple_of(process::processors());
         let wanted = drives / guests + DRIVES_MIN;
         let mut boots: Vec<Self> = Vec::new();
         for (index, script) in waiting {
@@ -118,29 +116,10 @@ impl Boot {
     }
 }
 
-/// How many guests can run at once.
-fn processors() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
-}
-
 /// Runs guests, as many at once as there are processors, and says how each ended.
 pub(super) fn run_all(image: &Image, boots: Vec<Boot>) -> Vec<(Boot, Result<()>)> {
-    let threads = processors().min(boots.len());
-    let left = Mutex::new(boots.into_iter());
-    let next = || left.lock().expect("nobody panics with it").next();
-    thread::scope(|scope| {
-        let worker = || {
-            let boots = std::iter::from_fn(next);
-            let ended = boots.map(|boot| {
-                let ended = boot.run(image);
-                (boot, ended)
-            });
-            ended.collect::<Vec<_>>()
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        let ended = workers.into_iter().map(|worker| worker.join());
-        ended
-            .flat_map(|ended| ended.expect("no guest panics"))
-            .collect()
+    process::side_by_side(boots, |boot| {
+        let ended = boot.run(image);
+        (boot, ended)
     })
 }
