@@ -12,6 +12,7 @@ mod bad_blocks;
 mod clients;
 mod control;
 mod demo;
+mod emulate;
 mod examine;
 mod explain;
 mod exports;
@@ -71,6 +72,7 @@ const TESTS: &[&[Test]] = &[
     volumes::TESTS,
     faults::TESTS,
     exports::TESTS,
+    emulate::TESTS,
     arrays::TESTS,
     rebuilds::TESTS,
     grow::TESTS,

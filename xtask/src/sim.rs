@@ -76,13 +76,13 @@ pub(crate) fn ci_matrix(root: &Path) -> Result<()> {
     matrix(root, &CI_MATRIX)
 }
 
-/// What `ci` does: some minutes' worth on one core.
+/// What `ci` does: some minutes' worth on one core. That each checker finds its planted bug is a
+/// unit test as well.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn ci(root: &Path) -> Result<()> {
-    run(root, &CI_SMOKE)?;
-    run(root, &["planted"])
+    run(root, &CI_SMOKE)
 }
 
 /// The commit that is checked out, and whether anything was changed since.

@@ -97,6 +97,11 @@ impl ArrayOptions {
                 "an array has 1 to {LEGS_MAX} legs, and {count} were named"
             )));
         }
+        if self.trust == Trust::Drive && count != 1 {
+            return Err(UsageError(format!(
+                "a drive is one leg, and {count} were named"
+            )));
+        }
         self.refuse_twins()?;
         self.source()?;
         self.memory()?;
@@ -182,6 +187,9 @@ pub enum Trust {
     CopyFrom(String),
     /// All of them, because the user says so.
     AssumeClean,
+    /// The only one, which is served as it is: what lies on it, be it a superblock, is its data,
+    /// and nothing is remembered of it.
+    Drive,
 }
 
 #[cfg(test)]

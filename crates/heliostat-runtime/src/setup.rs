@@ -54,9 +54,12 @@ pub(crate) struct Prepared {
     /// The largest physical block among the legs.
     pub(crate) block_physical_bytes: u32,
     /// What is remembered of the lasting ones, and which legs those are; nothing where none lasts.
-    pub(crate) record: Option<(StateFile, Vec<LegId>)>,
+    pub(crate) record: Record,
     pub(crate) lock: ArrayLock,
 }
+
+/// What is remembered of lasting legs, and which of the legs those are.
+type Record = Option<(StateFile, Vec<LegId>)>;
 
 impl Prepared {
     /// What the array is made of, in words.
@@ -117,23 +120,41 @@ pub(crate) fn prepare_locked(
     progress: &mut dyn Progress,
 ) -> Result<Prepared, RuntimeError> {
     let (legs, absent) = open_legs(options)?;
+    if options.trust == Trust::Drive {
+        return prepare_raw(legs, lock, progress, |legs, _, _| {
+            refuse_known(options, &legs[0])?;
+            Ok(None)
+        });
+    }
     let sorted = Sorted::of(legs, options.uuid.is_some())?;
     leave_out_absent(options, &absent, &sorted.candidates, progress)?;
     if !sorted.candidates.is_empty() || options.uuid.is_some() {
         return prepare_described(options, sorted, lock, progress);
     }
-    let legs = sorted.legs;
+    prepare_raw(sorted.legs, lock, progress, |legs, size_bytes, progress| {
+        let reconciliation = Reconciliation {
+            options,
+            legs,
+            size_bytes,
+        };
+        reconciliation.run(progress)
+    })
+}
+
+/// Prepares legs that hold data and nothing else. What is remembered of them is what `reconcile`
+/// says.
+fn prepare_raw(
+    legs: Vec<OpenedLeg>,
+    lock: ArrayLock,
+    progress: &mut dyn Progress,
+    reconcile: impl FnOnce(&[OpenedLeg], u64, &mut dyn Progress) -> Result<Record, RuntimeError>,
+) -> Result<Prepared, RuntimeError> {
     for (index, leg) in legs.iter().enumerate() {
         progress.note(&format!("leg {index}: {}", leg.info().description));
     }
     let (size_bytes, block_bytes) = common_size(&legs, progress)?;
     let physical = legs.iter().map(|leg| leg.info().physical_block_bytes).max();
-    let record = Reconciliation {
-        options,
-        legs: &legs,
-        size_bytes,
-    }
-    .run(progress)?;
+    let record = reconcile(&legs, size_bytes, progress)?;
     Ok(Prepared {
         size_bytes,
         block_bytes,
@@ -461,6 +482,27 @@ fn common_size(
     Ok((size, block))
 }
 
+/// Refuses a leg as a drive that is known as a leg of a mirror: the others would not have what is
+/// written to it, and nothing would say so.
+fn refuse_known(options: &ArrayOptions, leg: &OpenedLeg) -> Result<(), RuntimeError> {
+    if leg.info().volatile {
+        return Ok(());
+    }
+    let record = vec![LegRecord::new(leg)];
+    let wanted = StateFile::clean(&options.name, leg.info().size_bytes, record);
+    match state::find(&options.places.state, &wanted)?.first() {
+        None => Ok(()),
+        Some(found) => Err(RuntimeError(format!(
+            "{} is a leg of the mirror '{}', whose other legs would not have what is written to \
+             it; serve that, or use a copy of the file (if that mirror is not needed any more, \
+             remove {})",
+            leg.name(),
+            found.file.name,
+            found.path.display()
+        ))),
+    }
+}
+
 /// What is remembered of the legs is made to agree with what is done to them.
 struct Reconciliation<'a> {
     options: &'a ArrayOptions,
@@ -469,10 +511,7 @@ struct Reconciliation<'a> {
 }
 
 impl Reconciliation<'_> {
-    fn run(
-        &self,
-        progress: &mut dyn Progress,
-    ) -> Result<Option<(StateFile, Vec<LegId>)>, RuntimeError> {
+    fn run(&self, progress: &mut dyn Progress) -> Result<Record, RuntimeError> {
         let lasting: Vec<LegId> = (0..self.legs.len())
             .filter(|&index| !self.legs[index].info().volatile)
             .map(LegId::new)
@@ -517,14 +556,8 @@ impl Reconciliation<'_> {
     }
 
     fn new_file(&self, lasting: &[LegId]) -> StateFile {
-        let legs = lasting.iter().map(|leg| {
-            let leg = &self.legs[leg.index()];
-            LegRecord {
-                identity: leg.info().identity.clone(),
-                text: leg.name().to_owned(),
-                fault: None,
-            }
-        });
+        let legs = lasting.iter();
+        let legs = legs.map(|leg| LegRecord::new(&self.legs[leg.index()]));
         StateFile::clean(&self.options.name, self.size_bytes, legs.collect())
     }
 

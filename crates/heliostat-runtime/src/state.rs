@@ -11,6 +11,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use heliostat_leg::OpenedLeg;
 use serde::{Deserialize, Serialize};
 
 use crate::RuntimeError;
@@ -59,6 +60,15 @@ pub(crate) struct LegRecord {
 }
 
 impl LegRecord {
+    /// One that may be read.
+    pub(crate) fn new(leg: &OpenedLeg) -> Self {
+        Self {
+            identity: leg.info().identity.clone(),
+            text: leg.name().to_owned(),
+            fault: None,
+        }
+    }
+
     /// Why it must not be read, as a sentence.
     fn told_fault(&self) -> Option<String> {
         let FaultRecord { at, reason } = self.fault.as_ref()?;

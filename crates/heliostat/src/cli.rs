@@ -14,7 +14,7 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    control_files, create, demo, examine, explain, grow, host_config, model, policy, rate,
+    control_files, create, demo, emulate, examine, explain, grow, host_config, model, policy, rate,
     scheduler, scrub, serve, sim, stats, status, tune, volume, wait,
 };
 
@@ -61,6 +61,11 @@ enum Command {
     HostConfig(host_config::HostConfigArgs),
     /// Serve a mirror of files, disks, memory or device models to clients.
     Serve(Box<serve::ServeArgs>),
+    /// Serve one modelled drive to clients, to measure what stands on drives.
+    ///
+    /// It answers when a drive of that make would have answered. docs/emulate.md says what it is
+    /// good for.
+    Emulate(Box<emulate::EmulateArgs>),
     /// What a daemon starts beside itself, to take its control files away when it is killed.
     #[command(hide = true)]
     TakeAway(control_files::TakeAwayArgs),
@@ -176,6 +181,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Examine(args) => return end(examine::run(&args)),
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
+        Command::Emulate(args) => return end(emulate::run(*args)),
         Command::TakeAway(args) => return control_files::take_away(&args),
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),

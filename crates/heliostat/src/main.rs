@@ -5,6 +5,7 @@ mod console;
 mod control_files;
 mod create;
 mod demo;
+mod emulate;
 mod examine;
 mod explain;
 mod grow;

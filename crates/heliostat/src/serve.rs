@@ -138,7 +138,7 @@ struct NamedArray {
     uuid: String,
 }
 
-fn parse_name(text: &str) -> Result<String, String> {
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     heliostat_runtime::check_name(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
@@ -149,7 +149,7 @@ fn parse_policy(text: &str) -> Result<String, String> {
     Ok(spec.to_string())
 }
 
-fn parse_memory(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
 }
 
@@ -167,16 +167,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("cannot take signals")?;
     let places = args.control.places()?;
     let (legs, array) = legs(&args, &places)?;
-    let (name, is_named) = match (&args.name, &array) {
-        (Some(name), _) | (None, Some(NamedArray { name, .. })) => (name.clone(), true),
-        (None, None) => name_of_export(&args.exports),
-    };
-    if let Err(error) = heliostat_runtime::check_name(&name) {
-        bail!(UsageError(format!(
-            "{error}; give the array another name than its export with --name NAME"
-        )));
-    }
-    refuse_twins(&args.exports)?;
+    let known = array.as_ref().map(|array| &array.name);
+    let (name, is_named) = name_of(args.name.as_ref().or(known), &args.exports)?;
     let options = ArrayOptions {
         trust: match &args.copy_from {
             Some(leg) => Trust::CopyFrom(leg.clone()),
@@ -206,16 +198,34 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         },
         ..ArrayOptions::new(name, legs, places)
     };
-    options.check()?;
     let description = format!("heliostat array {}", options.name);
-    let export = NbdExport::new(args.exports, description, options.memory_bytes)?;
+    until_stopped(
+        &options,
+        (args.exports, description),
+        args.control_files,
+        signals,
+        introduce,
+    )
+}
+
+/// Serves what the options say to clients, until the end, after `introduce` has said what that is.
+pub(crate) fn until_stopped(
+    options: &ArrayOptions,
+    (exports, description): (Vec<ExportUri>, String),
+    control_files: ShowFiles,
+    signals: Signals,
+    introduce: impl FnOnce(&mut Console, &ArrayOptions, &Server),
+) -> anyhow::Result<ExitCode> {
+    refuse_twins(&exports)?;
+    options.check()?;
+    let export = NbdExport::new(exports, description, options.memory_bytes)?;
     let mut exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
-    let mut files = WantedFiles::new(args.control_files)?;
+    let mut files = WantedFiles::new(control_files)?;
     exports.extend(files.export());
     let mut console = Console::new();
-    let server = Server::open(&options, exports, Some(signals), &mut console)?;
-    let files = files.show(&options, &server, &mut console)?;
-    introduce(&mut console, &options, &server);
+    let server = Server::open(options, exports, Some(signals), &mut console)?;
+    let files = files.show(options, &server, &mut console)?;
+    introduce(&mut console, options, &server);
     let stopped = server.run()?;
     drop(files);
     Ok(if stopped.is_clean {
@@ -232,6 +242,23 @@ fn refuse_twins(exports: &[ExportUri]) -> Result<(), UsageError> {
         Some(index) => Err(UsageError(format!(
             "--export number {} was given before; give it once, or another name or place",
             index + 1
+        ))),
+    }
+}
+
+/// The name that was given, or that of the first export, and whether it means anything later.
+pub(crate) fn name_of(
+    given: Option<&String>,
+    exports: &[ExportUri],
+) -> Result<(String, bool), UsageError> {
+    let (name, is_named) = match given {
+        Some(name) => (name.clone(), true),
+        None => name_of_export(exports),
+    };
+    match heliostat_runtime::check_name(&name) {
+        Ok(()) => Ok((name, is_named)),
+        Err(error) => Err(UsageError(format!(
+            "{error}; give it another name than its export with --name NAME"
         ))),
     }
 }
@@ -275,7 +302,7 @@ fn introduce(console: &mut Console, options: &ArrayOptions, server: &Server) {
 /// What is said at the start: lines on standard error, with a bar on a terminal while legs are
 /// copied.
 #[derive(Debug)]
-struct Console {
+pub(crate) struct Console {
     bar: Option<ProgressBar>,
     /// The last tenth that was told of in plain lines.
     tenth: u64,

@@ -35,12 +35,25 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where it does not come up; the error has what it said.
     pub(crate) fn start(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Self> {
+        Self::begin_with(room, arguments(room, NAME, serving(legs), options))
+    }
+
+    /// Emulates a drive in the same way.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub(crate) fn emulate(room: &'a Room, model: &str, options: &[&str]) -> Result<Self> {
+        let emulated = vec!["emulate".to_owned(), model.to_owned()];
+        Self::begin_with(room, arguments(room, NAME, emulated, options))
+    }
+
+    fn begin_with(room: &'a Room, arguments: Vec<String>) -> Result<Self> {
         let log = (0..)
             .map(|number| room.path(&format!("serve-{number}.log")))
             .find(|path| !path.exists())
             .context("numbers do not end")?;
         let mut command = Command::new(&room.program);
-        command.args(arguments(room, NAME, legs, options));
+        command.args(arguments);
         let mut process = Background::start(&mut command, &log)?;
         process.wait_for_socket(&socket(room, NAME), START_TIME_MAX)?;
         let server = Self { process, room };
@@ -59,7 +72,7 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where it serves, or fails in another way.
     pub(crate) fn refused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
-        Self::refused_with(1, room, legs, options)
+        Self::refused_with(1, room, &serving(legs), options)
     }
 
     /// The same, where the command line makes no sense.
@@ -67,12 +80,27 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where it does not end with exit code 2.
     pub(crate) fn misused(room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
-        Self::refused_with(2, room, legs, options)
+        Self::refused_with(2, room, &serving(legs), options)
     }
 
-    fn refused_with(code: i32, room: &Room, legs: &[String], options: &[&str]) -> Result<String> {
+    /// Tries to emulate a drive under another name, which has to end with this exit code, and gives
+    /// what it said.
+    ///
+    /// # Errors
+    /// Where it ends in another way.
+    pub(crate) fn emulation_refused(
+        code: i32,
+        room: &Room,
+        model: &str,
+        options: &[&str],
+    ) -> Result<String> {
+        let emulated = ["emulate".to_owned(), model.to_owned()];
+        Self::refused_with(code, room, &emulated, options)
+    }
+
+    fn refused_with(code: i32, room: &Room, words: &[String], options: &[&str]) -> Result<String> {
         let mut command = process::limited(START_TIME_MAX, &room.program);
-        let arguments = arguments(room, "other", legs, options);
+        let arguments = arguments(room, "other", words.to_vec(), options);
         let Said {
             status,
             stdout,
@@ -80,7 +108,7 @@ impl<'a> Server<'a> {
         } = process::listen(command.args(arguments))?;
         ensure!(
             status.code() == Some(code),
-            "serve should have ended with exit code {code}, not {status}: {stdout}{stderr}"
+            "it should have ended with exit code {code}, not {status}: {stdout}{stderr}"
         );
         Ok(stderr)
     }
@@ -165,10 +193,14 @@ impl<'a> Server<'a> {
     }
 }
 
-/// The command line of `serve`.
-fn arguments(room: &Room, name: &str, legs: &[String], options: &[&str]) -> Vec<String> {
-    let mut arguments = vec!["serve".to_owned()];
-    arguments.extend_from_slice(legs);
+/// `serve` and its legs.
+fn serving(legs: &[String]) -> Vec<String> {
+    [&["serve".to_owned()], legs].concat()
+}
+
+/// The command line that begins with these words.
+fn arguments(room: &Room, name: &str, words: Vec<String>, options: &[&str]) -> Vec<String> {
+    let mut arguments = words;
     arguments.extend(options.iter().map(ToString::to_string));
     arguments.extend(["--control-dir".to_owned(), control_directory(room)]);
     if !options.contains(&"--control-files") {

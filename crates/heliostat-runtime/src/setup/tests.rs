@@ -467,3 +467,26 @@ fn a_leg_that_the_others_do_not_count_on_may_be_anywhere() {
     let error = refusal(&options);
     assert!(error.contains("leg1"), "{error}");
 }
+
+#[test]
+fn a_drive_is_what_lies_on_it_and_no_leg_of_a_mirror() {
+    let scratch = Scratch::new();
+    let mirror = file_options(&scratch, 2);
+    let first = file(&scratch, 0);
+    let drive = trusting(&options(&scratch, &[&first]), Trust::Drive);
+    let prepared = prepare(&drive, &mut Notes::default()).unwrap();
+    assert!(prepared.described.is_none() && prepared.record.is_none());
+    assert_eq!(prepared.size_bytes, LEG_BYTES);
+    drop(prepared);
+    drop(
+        prepare(
+            &trusting(&mirror, Trust::AssumeClean),
+            &mut Notes::default(),
+        )
+        .unwrap(),
+    );
+    let error = refusal(&drive);
+    assert!(error.contains("is a leg of the mirror"), "{error}");
+    let error = trusting(&mirror, Trust::Drive).check().unwrap_err();
+    assert!(error.to_string().contains("2 were named"), "{error}");
+}
