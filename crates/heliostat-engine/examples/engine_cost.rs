@@ -133,6 +133,7 @@ impl Run {
             write_behind: 0,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
+            scheduler_on: heliostat_engine::SchedulerPlace::Legs,
             scheduler: heliostat_scheduler::SchedulerSpec::None,
             accounting,
             client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,

@@ -42,8 +42,10 @@ pub struct Config {
     pub hedges_permille: u64,
     /// Whether counters and histograms of clients and legs are kept.
     pub accounting: bool,
-    /// In which order each leg gets what waits for it.
+    /// In which order things go that wait,
     pub scheduler: SchedulerSpec,
+    /// and where they wait.
+    pub scheduler_on: SchedulerPlace,
     /// A request that is not answered after this long is counted as late: a client's own time-out.
     pub client_timeout: Duration,
     /// The legs in role order, as many as `map` has; or one more, in whose place a leg can be made
@@ -70,6 +72,8 @@ impl Config {
     /// Hedges mend a few bad moments in a hundred; where more reads than that are late, more reads
     /// would be what makes them so.
     pub const HEDGES_PERMILLE_DEFAULT: u64 = 30;
+    /// How many requests a scheduler on the array looks at: Linux's `nr_requests`.
+    pub const ARRAY_REQUESTS_MAX: usize = 128;
     /// The floor and the ceiling of background work in bytes per second: md's.
     pub const BACKGROUND_RATES_DEFAULT: (u64, u64) = (1_000_000, 200_000_000);
 
@@ -111,6 +115,37 @@ impl Config {
             self.memory_bytes >= Self::MEMORY_MIN_BYTES,
             "the arena holds the largest request"
         );
+    }
+}
+
+/// Where a scheduler stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerPlace {
+    /// In front of each leg, one for each, over what the leg is to do.
+    #[default]
+    Legs,
+    /// In front of the array, over what clients ask for; in front of the legs there is `none`.
+    Array,
+}
+
+impl SchedulerPlace {
+    /// What people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Legs => "leg",
+            Self::Array => "array",
+        }
+    }
+}
+
+impl std::str::FromStr for SchedulerPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Legs, Self::Array];
+        let found = all.into_iter().find(|place| place.name() == text);
+        found.ok_or_else(|| format!("'{text}' is neither leg nor array"))
     }
 }
 

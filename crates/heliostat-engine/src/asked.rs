@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::slab::Slab;
 
 /// A request in the engine, by index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AskedId(u32);
 
 /// What is known of a request as long as it is not answered.
@@ -87,10 +87,13 @@ impl Engine {
     }
 
     /// Answers a request.
-    pub(crate) fn complete(&mut self, id: AskedId, result: Result<Answer, ErrorKind>) {
-        let Asked { id, counted } = self.requests.asked.remove(id.0);
+    pub(crate) fn complete(&mut self, index: AskedId, result: Result<Answer, ErrorKind>) {
+        let Asked { id, counted } = self.requests.asked.remove(index.0);
         let accounting = &mut self.requests.accounting;
         accounting.end(self.requests.now, &counted, result.is_err());
+        if let Some(stage) = &mut self.stage {
+            stage.on_answer(index);
+        }
         self.outputs.push_back(Output::Complete { id, result });
     }
 }

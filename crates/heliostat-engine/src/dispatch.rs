@@ -187,6 +187,9 @@ impl Engine {
 
     /// Another scheduler decides from now on.
     pub(crate) fn set_scheduler(&mut self, now: Instant, spec: &SchedulerSpec) {
+        if let Some(stage) = &mut self.stage {
+            return stage.switch(now, spec);
+        }
         for leg in LegSet::first(self.legs.legs.len()) {
             self.legs.legs[leg.index()].queue.switch(now, spec);
             self.pump(now, leg);
@@ -195,6 +198,9 @@ impl Engine {
 
     /// A flow may have something else from now on.
     pub(crate) fn set_flow(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
+        if let Some(stage) = &mut self.stage {
+            return stage.set_flow(flow, limits);
+        }
         for leg in LegSet::first(self.legs.legs.len()) {
             self.legs.legs[leg.index()].queue.set_flow(flow, limits);
             self.pump(now, leg);

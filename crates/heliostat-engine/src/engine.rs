@@ -27,8 +27,9 @@ use crate::record::Record;
 use crate::repair::Repair;
 use crate::slab::Slab;
 use crate::spares::Spares;
+use crate::stage::Stage;
 use crate::status::Status;
-use crate::sweep::{ZEROS_BYTES, zeros_slice};
+use crate::sweep::reserve_zeros;
 use crate::write::Write;
 use crate::write_behind::Behind;
 
@@ -57,6 +58,8 @@ pub struct Engine {
     pub(crate) config: Config,
     pub(crate) policy: Box<dyn ReadPolicy>,
     pub(crate) observes: Observes,
+    /// What stands in front of the array, where anything does.
+    pub(crate) stage: Option<Box<Stage>>,
     pub(crate) legs: Legs,
     pub(crate) orphans: Orphans,
     /// Legs of which people know that they should be out, but are the last of some bytes.
@@ -147,12 +150,12 @@ impl Engine {
         // Dirty, with nothing to resync: it may become clean without a write.
         let clean_at = (has_metadata && record.dirty && needed.is_empty()).then_some(Instant::ZERO);
         let mut buffers = BufferTable::new(config.memory_bytes);
-        let zeros = buffers.alloc_permanent(ZEROS_BYTES);
-        let zeros = zeros.expect("an empty arena has room");
+        let zeros_reserved = reserve_zeros(&mut buffers);
         let mut engine = Self {
+            stage: Stage::of(&config),
             observes: policy.observes(),
             policy,
-            zeros_reserved: zeros_slice(zeros),
+            zeros_reserved,
             buffers,
             ops: Slab::new(),
             ops_begun: 0,
@@ -297,6 +300,9 @@ impl Engine {
     fn deadline_reached(&mut self, turn: &Turn<'_>) {
         self.check_silence(turn);
         self.pump_due(turn.now);
+        if let Some(stage) = &mut self.stage {
+            stage.on_deadline();
+        }
         self.check_late(turn);
         self.check_prefetched(turn.now);
         self.check_clean(turn);
@@ -305,6 +311,19 @@ impl Engine {
 
     /// Goes on with what an input has set free, until nothing is left.
     fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.settle_begun(turn);
+        let is_due = |engine: &Self| {
+            let is_short = !engine.waiting.is_empty();
+            let stage = engine.stage.as_ref();
+            stage.is_some_and(|stage| stage.is_due(is_short))
+        };
+        while is_due(self) {
+            self.run_stage(turn);
+            self.settle_begun(turn);
+        }
+    }
+
+    fn settle_begun(&mut self, turn: &mut Turn<'_>) {
         self.settle_orphans(turn);
         if self.keeper.is_none() && !self.background.has_job() {
             return self.serve_waiting(turn);
@@ -359,6 +378,7 @@ impl Engine {
             self.hedges.next_at(),
             self.prefetched.sweep_at(),
             self.legs.next_turn(),
+            self.stage.as_ref().and_then(|stage| stage.next_deadline()),
         ];
         all.into_iter().flatten().min()
     }
@@ -397,7 +417,8 @@ impl Engine {
     /// background work that is not paused this is a matter of moments.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.reads.is_empty()
+        self.stage.as_ref().is_none_or(|stage| stage.is_empty())
+            && self.reads.is_empty()
             && self.writes.is_empty()
             && self.changes.is_empty()
             && self.statuses.is_empty()
@@ -558,6 +579,15 @@ impl Engine {
             }
             return self.complete(request.id, result);
         }
+        let is_change_or_read = !matches!(request.kind, RequestKind::BlockStatus { .. });
+        match &mut self.stage {
+            Some(stage) if is_change_or_read => stage.insert(turn.now, request),
+            Some(_) | None => self.start(turn, request),
+        }
+    }
+
+    /// Starts a request that may be done.
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_>, request: Admitted) {
         let asker = Asker::of(&request);
         match request.kind {
             RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {

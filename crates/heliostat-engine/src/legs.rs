@@ -9,13 +9,15 @@
 use std::collections::VecDeque;
 
 use heliostat_policy::LegView;
-use heliostat_scheduler::{Class, Device, Job, Scheduler};
+use heliostat_scheduler::{Class, Device, Job, Scheduler, SchedulerSpec};
 use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
 };
 
 use crate::accounting::Choices;
-use crate::api::{Config, Event, FaultReason, LegConfig, LegState, LegStats, Output};
+use crate::api::{
+    Config, Event, FaultReason, LegConfig, LegState, LegStats, Output, SchedulerPlace,
+};
 use crate::buffer::BufferSlice;
 use crate::dispatch::InFlight;
 use crate::engine::{Engine, Turn};
@@ -211,10 +213,14 @@ pub(crate) struct Legs {
 
 impl Legs {
     pub(crate) fn new(config: &Config) -> Self {
+        let spec = match config.scheduler_on {
+            SchedulerPlace::Legs => config.scheduler,
+            SchedulerPlace::Array => SchedulerSpec::None,
+        };
         let legs: Vec<Leg> = config
             .legs
             .iter()
-            .map(|leg| Leg::new(leg, Scheduler::new(&config.scheduler, device_of(leg))))
+            .map(|leg| Leg::new(leg, Scheduler::new(&spec, device_of(leg))))
             .collect();
         let with = |wanted: fn(&Leg) -> bool| {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));

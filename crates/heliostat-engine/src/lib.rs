@@ -40,6 +40,7 @@ mod repair;
 mod replace;
 mod slab;
 mod spares;
+mod stage;
 mod status;
 mod sweep;
 mod write;
@@ -50,7 +51,7 @@ pub use accounting::{
 };
 pub use api::{
     Answer, ArrayRecord, Config, Event, FaultReason, Input, LegConfig, LegOp, LegState, LegStats,
-    Output, Request, RequestKind,
+    Output, Request, RequestKind, SchedulerPlace,
 };
 pub use assembled::{Assembled, AssembledError, layout_word, shape_of};
 pub use background::{

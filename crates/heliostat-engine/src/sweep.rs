@@ -2,7 +2,7 @@
 
 use heliostat_types::{Extent, LegId, OpKind};
 
-use crate::buffer::{BufferId, BufferSlice, BufferStep};
+use crate::buffer::{BufferSlice, BufferStep, BufferTable};
 use crate::change::{ChangeKind, whole};
 use crate::engine::{Engine, Turn};
 use crate::legs::{NewOp, OpOwner};
@@ -10,7 +10,7 @@ use crate::legs::{NewOp, OpOwner};
 /// A leg trims or zeroes at most this much at a time, so that a long one is not taken for silence.
 const SWEEP_MAX_BYTES: u64 = 64 << 20;
 /// Zeros are written in pieces of this size to legs that cannot zero by themselves.
-pub(crate) const ZEROS_BYTES: u64 = 1 << 20;
+const ZEROS_BYTES: u64 = 1 << 20;
 
 impl Engine {
     /// Zeroes or trims the first part of what is left of `extent` of the leg: in this way,
@@ -76,6 +76,7 @@ impl Engine {
 }
 
 /// Where the zeros lie that legs are sent which cannot zero by themselves.
-pub(crate) fn zeros_slice(buffer: BufferId) -> BufferSlice {
-    whole(buffer, ZEROS_BYTES)
+pub(crate) fn reserve_zeros(buffers: &mut BufferTable) -> BufferSlice {
+    let zeros = buffers.alloc_permanent(ZEROS_BYTES);
+    whole(zeros.expect("an empty arena has room"), ZEROS_BYTES)
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heliostat_engine::Config;
+use heliostat_engine::{Config, SchedulerPlace};
 use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_policy::{ArrayInfo, DEFAULT_POLICY, PolicySpec};
 use heliostat_scheduler::SchedulerSpec;
@@ -35,6 +35,8 @@ pub struct ArrayOptions {
     pub policy: Option<String>,
     /// In which order a leg gets what waits for it; in order of arrival where nothing was said.
     pub scheduler: Option<SchedulerSpec>,
+    /// Where that is decided.
+    pub scheduler_on: SchedulerPlace,
     /// Between which bounds background work goes, where not between the default ones.
     pub rates: RateChange,
     /// Whether what is set live is kept for the next start.
@@ -72,6 +74,7 @@ impl ArrayOptions {
             uuid: None,
             policy: None,
             scheduler: None,
+            scheduler_on: SchedulerPlace::Legs,
             rates: RateChange::default(),
             keeps_settings: true,
             memory_bytes: Config::MEMORY_DEFAULT_BYTES as u64,

@@ -698,6 +698,7 @@ fn engine_config(options: &ArrayOptions, prepared: &Prepared, memory_bytes: usiz
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: options.accounting,
         scheduler: SchedulerSpec::None,
+        scheduler_on: options.scheduler_on,
         client_timeout: options.client_timeout,
         legs: leg_configs(prepared),
         metadata: prepared

@@ -44,6 +44,7 @@ mod simulation;
 mod smoke;
 mod store;
 mod streams;
+mod tags_2014;
 mod trace;
 mod trial;
 
@@ -58,7 +59,7 @@ pub use metadata::MetadataSpec;
 #[doc(hidden)]
 pub use planted::{Found, planted, run_planted};
 pub use result::{Hedges, Integrity, JobResult, LegResult, Moved, RunResult};
-pub use scenario::{ArraySpec, Scenario, ScenarioError, TraceOpener};
+pub use scenario::{ArraySpec, NONE_2014, Scenario, ScenarioError, TraceOpener};
 pub use series::{Series, SeriesMoved, SeriesPoint};
 pub use shrink::Shrunk;
 pub use sim_policy::SimPolicy;

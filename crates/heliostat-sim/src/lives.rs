@@ -4,7 +4,7 @@
 //!
 //! Everything about one comes from its seed, as with [`Trial::random`].
 
-use heliostat_engine::{Config, CopyOrder, Layout, LegFlags, Raid10};
+use heliostat_engine::{Config, CopyOrder, Layout, LegFlags, Raid10, SchedulerPlace};
 use heliostat_model::{FailedKind, drive};
 use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, Prng, RandomStream};
@@ -288,6 +288,8 @@ fn random_array(prng: &mut dyn Prng) -> (ArraySpec, usize) {
         leg_timeout: LEG_TIMEOUT,
         write_behind: 0,
         scheduler: SchedulerSpec::None,
+        scheduler_on: SchedulerPlace::Legs,
+        tags_2014: false,
         hbas: Vec::new(),
         trims: false,
         metadata: Some(MetadataSpec {

@@ -20,6 +20,7 @@ use crate::planted::Planted;
 use crate::requests::Pending;
 use crate::scenario::Scenario;
 use crate::simulation::{Simulation, engine_config};
+use crate::tags_2014::Tags;
 use crate::trace::{TraceEvent, What};
 
 /// How fast the operator's copy goes, in bytes of written pages for each leg that is copied over:
@@ -104,6 +105,7 @@ impl Simulation {
         self.leg_ops = LegOps::default();
         self.inbox.clear();
         self.memory_waiters.clear();
+        self.tags = self.tags.take().map(|_| Tags::new(self.scenario.seed));
         self.arena.forget();
         for pending in self.requests.take_all() {
             self.littles

@@ -12,6 +12,7 @@ use crate::planted::Planted;
 use crate::series::Side;
 use crate::shadow::{Moment, Wrong};
 use crate::simulation::Simulation;
+use crate::tags_2014::Tags;
 use crate::trace::{TraceEvent, What};
 
 /// Requests that were asked and not answered, by number.
@@ -142,6 +143,14 @@ impl Simulation {
         self.littles.on_arrival(self.now);
         let id = self.clients.client(pending.client).id;
         self.record(What::Asked { client: id.0 }, pending.ask, number);
+        let tags = self.tags.as_mut();
+        if tags.is_none_or(|tags| tags.ask(number)) {
+            self.let_in(number);
+        }
+    }
+
+    /// A request goes into the engine as soon as there is memory.
+    fn let_in(&mut self, number: u64) {
         if !self.memory_waiters.is_empty() || !self.submit(number) {
             self.memory_waiters.push_back(number);
         }
@@ -230,6 +239,9 @@ impl Simulation {
             ));
             return;
         };
+        if let Some(next) = self.tags.as_mut().and_then(Tags::give_back) {
+            self.let_in(next);
+        }
         let response_time = self.now - pending.arrived_at;
         let lost_time = Duration::from_ns(u64::from(self.has(Planted::LostTime)));
         self.littles.on_answer(self.now, response_time + lost_time);

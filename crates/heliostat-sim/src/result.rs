@@ -14,6 +14,8 @@ pub struct RunResult {
     pub scenario: String,
     /// The policy as it was asked for.
     pub policy: String,
+    /// The scheduler, with its tunables.
+    pub scheduler: String,
     /// The seed.
     pub seed: u64,
     /// How long was measured.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 
-use heliostat_engine::{Layout, Map};
+use heliostat_engine::{Layout, Map, SchedulerPlace};
 use heliostat_model::drive;
-use heliostat_scheduler::SchedulerSpec;
+use heliostat_scheduler::{SchedulerError, SchedulerSpec};
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId};
 use heliostat_workload::{Job, OpenTrace};
 use stdx::units::exact_size;
@@ -87,8 +87,12 @@ pub struct ArraySpec {
     pub leg_timeout: Duration,
     /// Of a mirror of all legs, how many writes write-mostly legs may be behind; 0: none.
     pub write_behind: u32,
-    /// In which order each leg gets what waits for it.
+    /// In which order things go that wait,
     pub scheduler: SchedulerSpec,
+    /// and where they wait.
+    pub scheduler_on: SchedulerPlace,
+    /// Instead of a scheduler: requests get in as they did in Linux in 2014, `none-2014`.
+    pub tags_2014: bool,
     /// Host adapters that legs name.
     pub hbas: Vec<HbaSpec>,
     /// The metadata that its legs carry; `None`: they hold data and nothing else.
@@ -222,7 +226,33 @@ impl Scenario {
     }
 }
 
+/// Instead of a scheduler: how requests got in in 2014.
+pub const NONE_2014: &str = "none-2014";
+
 impl ArraySpec {
+    /// Its scheduler as a scenario names it.
+    #[must_use]
+    pub fn scheduler_text(&self) -> String {
+        if self.tags_2014 {
+            return NONE_2014.to_owned();
+        }
+        self.scheduler.to_string()
+    }
+
+    /// Gives it another one.
+    ///
+    /// # Errors
+    /// Where there is none of that name, or it has no such tunables.
+    pub fn set_scheduler(&mut self, text: &str) -> Result<(), SchedulerError> {
+        self.tags_2014 = text == NONE_2014;
+        self.scheduler = if self.tags_2014 {
+            SchedulerSpec::None
+        } else {
+            SchedulerSpec::parse(text)?
+        };
+        Ok(())
+    }
+
     /// A mirror of raw legs.
     #[must_use]
     pub const fn new(size_bytes: u64, legs: Vec<LegSpec>) -> Self {
@@ -236,6 +266,8 @@ impl ArraySpec {
             leg_timeout: heliostat_engine::Config::LEG_TIMEOUT_DEFAULT,
             write_behind: 0,
             scheduler: SchedulerSpec::None,
+            scheduler_on: SchedulerPlace::Legs,
+            tags_2014: false,
             hbas: Vec::new(),
             metadata: None,
             trims: false,

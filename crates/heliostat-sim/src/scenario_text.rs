@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use heliostat_engine::Layout;
+use heliostat_engine::{Layout, SchedulerPlace};
 use heliostat_model::{CacheParams, DRIVES, ModelParams, drive};
 use heliostat_scheduler::SchedulerSpec;
 use stdx::units::{exact_rate, exact_size, exact_time};
@@ -81,8 +81,11 @@ impl ArraySpec {
         if self.write_behind > 0 {
             keys.push(("write_behind", self.write_behind.to_string()));
         }
-        if self.scheduler != SchedulerSpec::None {
-            keys.push(("scheduler", self.scheduler.to_string()));
+        if self.tags_2014 || self.scheduler != SchedulerSpec::None {
+            keys.push(("scheduler", self.scheduler_text()));
+        }
+        if self.scheduler_on != SchedulerPlace::Legs {
+            keys.push(("scheduler_on", self.scheduler_on.name().to_owned()));
         }
         add_table(text, "[array]", keys);
         let policy = format!("policies = [{}]\n", quoted(&policy.to_string()));

@@ -3,14 +3,14 @@
 //! One input goes into the engine, all outputs come out and are carried out, then the next input:
 //! as the runtime does it. Nothing here decides anything that the engine should.
 
+mod config;
 mod samples;
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use heliostat_engine::{
-    ArrayRecord, Config, Engine, Event, HedgeFigures, Input, LegConfig, LegOp, LegState, Map,
-    Output,
+    ArrayRecord, Engine, Event, HedgeFigures, Input, LegOp, LegState, Map, Output,
 };
 use heliostat_policy::{ArrayInfo, ReadPolicy};
 use heliostat_types::{
@@ -36,8 +36,10 @@ use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
 use crate::sim_policy::SimPolicy;
 use crate::streams::Streams;
+use crate::tags_2014::Tags;
 use crate::trace::{Trace, TraceEvent, What};
 
+pub(crate) use config::engine_config;
 use samples::{granule_bytes, may_sample};
 
 /// How long a record takes to be durable: a small write and a flush on a flash drive.
@@ -57,6 +59,8 @@ pub struct Simulation {
     pub(crate) arena: Arena,
     pub(crate) legs: Vec<SimLeg>,
     pub(crate) leg_ops: LegOps,
+    /// How requests get in, where not at once.
+    pub(crate) tags: Option<Tags>,
     pub(crate) clients: Clients,
     pub(crate) neighbours: Neighbours,
     pub(crate) requests: Requests,
@@ -259,6 +263,7 @@ impl Simulation {
             arena: Arena::new(array.memory_bytes, scenario.fidelity),
             legs,
             leg_ops: LegOps::default(),
+            tags: scenario.array.tags_2014.then(|| Tags::new(scenario.seed)),
             clients,
             neighbours: Neighbours::default(),
             requests: Requests::default(),
@@ -423,6 +428,7 @@ impl Simulation {
             legs.push(result);
         }
         Ok(RunResult {
+            scheduler: self.scenario.array.scheduler_text(),
             scenario: self.scenario.name,
             policy: self.policy,
             seed: self.scenario.seed,
@@ -708,57 +714,6 @@ impl Simulation {
         } else if let Event::ReadFailedOver { leg, extent, .. } = event {
             self.read_elsewhere(leg, extent);
         }
-    }
-}
-
-pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> Config {
-    let array = &scenario.array;
-    let specs = legs.iter().map(SimLeg::spec);
-    let roles = array.roles();
-    Config {
-        size_bytes: match array.metadata {
-            // As its legs say, which may be more than anybody uses.
-            Some(_) => map.size_bytes(),
-            None => array.size_bytes,
-        },
-        map,
-        block_bytes: specs
-            .clone()
-            .map(|spec| spec.logical_block_bytes)
-            .max()
-            .expect("an array has a leg"),
-        memory_bytes: array.memory_bytes,
-        leg_timeout: array.leg_timeout,
-        clean_delay: Config::CLEAN_DELAY_DEFAULT,
-        write_behind: array.write_behind,
-        hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
-        accounting: true,
-        scheduler: array.scheduler,
-        client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
-        // Where there are devices that are no legs, one of them can replace a leg.
-        legs: specs
-            .zip(legs.iter().map(|leg| &array.legs[leg.device]))
-            .take(roles + 1)
-            .enumerate()
-            .map(|(place, (spec, leg))| LegConfig {
-                state: if place < roles {
-                    LegState::InSync
-                } else {
-                    LegState::Missing
-                },
-                data_offset_bytes: array.data_offset_bytes(),
-                rotational: spec.rotational,
-                write_mostly: leg.write_mostly,
-                failfast: false,
-                read_preferred: leg.read_preferred,
-                queue_depth: spec.queue_depth,
-                optimal_io_bytes: spec.optimal_io_bytes,
-                fua: true,
-                trim_reads_zeros: true,
-                fast_zero: false,
-            })
-            .collect(),
-        metadata: None,
     }
 }
 

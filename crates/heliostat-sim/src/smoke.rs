@@ -3,7 +3,7 @@
 //! Everything about a scenario comes from its seed. What is wrong with a run is found by the
 //! checkers of every run.
 
-use heliostat_engine::{CopyOrder, Layout, Raid10};
+use heliostat_engine::{CopyOrder, Layout, Raid10, SchedulerPlace};
 use heliostat_model::{Drive, FailedKind, ModelParams, RamParams, drive};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
@@ -136,6 +136,8 @@ pub(crate) fn random_scenario(seed: u64) -> (Scenario, PolicySpec) {
 const FIRST_WITH_ALL_FAULTS: u64 = 1_000;
 /// The same.
 pub(crate) const FIRST_WITH_SCHEDULERS: u64 = 1_795_423_600_000;
+/// The same.
+pub(crate) const FIRST_WITH_STAGES: u64 = 1_795_441_600_000;
 
 /// Long enough for some thousand requests and for a silent leg to be faulted.
 pub(crate) const LENGTH: Duration = Duration::from_ms(100);
@@ -193,13 +195,16 @@ pub(crate) fn draw_write_behind(seed: u64, array: &mut ArraySpec) {
     }
 }
 
-/// Puts any scheduler in front of the legs.
+/// Puts any scheduler in front of the legs, or of the array.
 pub(crate) fn draw_scheduler(seed: u64, array: &mut ArraySpec) {
     if seed >= FIRST_WITH_SCHEDULERS {
         let prng = &mut RandomStream::new(seed, "scheduler", 0);
         let (name, _) = pick(prng, &SCHEDULERS);
         let spec = SchedulerSpec::parse(name);
         array.scheduler = spec.expect("it is one of those that there are");
+        if seed >= FIRST_WITH_STAGES && prng.below(3) == 0 {
+            array.scheduler_on = SchedulerPlace::Array;
+        }
     }
 }
 
@@ -369,7 +374,9 @@ fn random_power_cuts(prng: &mut dyn Prng) -> Vec<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WITH_ALL_FAULTS, FIRST_WITH_SCHEDULERS, kept_seeds, smoke};
+    use super::{
+        FIRST_WITH_ALL_FAULTS, FIRST_WITH_SCHEDULERS, FIRST_WITH_STAGES, kept_seeds, smoke,
+    };
 
     fn play_all(seeds: impl IntoIterator<Item = u64>) -> u64 {
         match smoke(seeds) {
@@ -390,5 +397,7 @@ mod tests {
         assert!(play_all(with_all_faults) > 5_000);
         let with_schedulers = FIRST_WITH_SCHEDULERS..FIRST_WITH_SCHEDULERS + 60;
         assert!(play_all(with_schedulers) > 5_000);
+        let with_stages = FIRST_WITH_STAGES..FIRST_WITH_STAGES + 60;
+        assert!(play_all(with_stages) > 5_000);
     }
 }

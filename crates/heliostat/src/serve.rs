@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use heliostat_engine::SchedulerPlace;
 use heliostat_export_nbd::serve::NbdExport;
 use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_nbd::uri::ExportUri;
@@ -47,6 +48,10 @@ pub(crate) struct ServeArgs {
     /// In which order a leg gets what waits for it: none, deadline [default: none].
     #[arg(long, value_name = "NAME[:KEY=VALUE]")]
     scheduler: Option<SchedulerSpec>,
+    /// Where the scheduler stands: leg (one in front of each leg) or array (one in front of all,
+    /// over what clients ask for).
+    #[arg(long, value_name = "leg|array", default_value = "leg")]
+    scheduler_on: SchedulerPlace,
     /// Memory for requests; when it is spent, clients wait.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     memory: u64,
@@ -180,6 +185,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         uuid: array.map(|array| array.uuid),
         policy: args.policy,
         scheduler: args.scheduler,
+        scheduler_on: args.scheduler_on,
         rates: RateChange {
             min_bytes_per_s: args.resync_min,
             max_bytes_per_s: args.resync_max,

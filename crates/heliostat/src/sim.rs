@@ -19,7 +19,8 @@ use comfy_table::Table;
 use heliostat_bench::report::{SimRun, check_directory, write_sim_report};
 use heliostat_bench::{Contender, ResultJson, Run, ScenarioFile, Shard, run_all};
 use heliostat_runtime::UsageError;
-use heliostat_sim::{Fidelity, JobBound, RunError, RunResult, bound};
+use heliostat_scheduler::SCHEDULERS;
+use heliostat_sim::{Fidelity, JobBound, NONE_2014, RunError, RunResult, bound};
 use heliostat_types::Instant;
 
 use self::progress::RunProgress;
@@ -35,12 +36,16 @@ pub(crate) struct SimArgs {
     #[arg(required_unless_present = "published", value_name = "SCENARIO.toml")]
     scenarios: Vec<PathBuf>,
     /// Run the cases that others have measured and published, and compare.
-    #[arg(long, conflicts_with_all = ["scenarios", "policies", "trace", "shard"])]
+    #[arg(long, conflicts_with_all = ["scenarios", "policies", "schedulers", "trace", "shard"])]
     published: bool,
     /// The read policies to run each scenario under, as NAME, NAME:VALUE or
     /// NAME:key=value,key=value, or `all` [default: those that the scenario names].
     #[arg(long, value_name = "A,B")]
     policies: Option<String>,
+    /// The schedulers to run each scenario under besides, as NAME or NAME:key=value, none-2014, or
+    /// `all` [default: the one that the scenario names].
+    #[arg(long, value_name = "A,B")]
+    schedulers: Option<String>,
     /// What all chance comes from [default: as the scenario says].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -96,9 +101,13 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let contenders = contenders
         .transpose()
         .map_err(|error| UsageError(format!("--policies: {error}")))?;
-    let Some(files) = load(args) else {
+    let schedulers = args.schedulers.as_deref().map(scheduler_names);
+    let Some(mut files) = load(args) else {
         return Ok(ExitCode::FAILURE);
     };
+    if let Some(schedulers) = schedulers {
+        files = under_each(&files, &schedulers)?;
+    }
     let runs = plan(&files, contenders.as_deref(), args.shard)?;
     if let Some(trace) = &args.trace {
         return trace::run(&runs, trace.as_deref(), args.json);
@@ -162,6 +171,36 @@ fn load(args: &SimArgs) -> Option<Vec<ScenarioFile>> {
         }
     }
     is_whole.then_some(files)
+}
+
+/// The schedulers of a list. A comma that begins a tunable belongs to the one before it.
+fn scheduler_names(list: &str) -> Vec<String> {
+    if list == "all" {
+        let names = SCHEDULERS.iter().map(|(name, _)| *name);
+        return names.chain([NONE_2014]).map(str::to_owned).collect();
+    }
+    let mut names: Vec<String> = Vec::new();
+    for part in list.split(',') {
+        match names.last_mut() {
+            Some(last) if part.contains('=') && !part.contains(':') => *last += &format!(",{part}"),
+            Some(_) | None => names.push(part.to_owned()),
+        }
+    }
+    names
+}
+
+/// Each scenario once for each scheduler.
+fn under_each(files: &[ScenarioFile], schedulers: &[String]) -> anyhow::Result<Vec<ScenarioFile>> {
+    let mut all = Vec::new();
+    for file in files {
+        for scheduler in schedulers {
+            let mut file = file.clone();
+            let set = file.scenario.array.set_scheduler(scheduler);
+            set.map_err(|error| UsageError(format!("--schedulers: {error}")))?;
+            all.push(file);
+        }
+    }
+    Ok(all)
 }
 
 /// Every scenario under every policy, of which those of one shard.

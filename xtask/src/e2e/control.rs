@@ -141,7 +141,14 @@ fn ensure_scheduler(server: &Server<'_>, shown: &str) -> Result<()> {
 
 fn scheduler(room: &Room) -> Result<()> {
     let legs = legs::sparse(room)?;
-    let server = Server::start(room, &legs, &["--scheduler", "none"])?;
+    switch_schedulers(room, &legs, "leg")?;
+    switch_schedulers(room, &legs, "array")
+}
+
+/// Switches a hundred times while checksums are written and read.
+fn switch_schedulers(room: &Room, legs: &[String], place: &str) -> Result<()> {
+    let options = ["--scheduler", "none", "--scheduler-on", place];
+    let server = Server::start(room, legs, &options)?;
     ensure_scheduler(&server, "none")?;
     let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--loops=20"];
     let mut verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
@@ -163,7 +170,7 @@ fn scheduler(room: &Room) -> Result<()> {
     ensure!(unknown.contains("did you mean 'deadline'"), "{unknown}");
     ensure_scheduler(&server, "none")?;
     server.terminate()?;
-    legs::ensure_equal(&legs)
+    legs::ensure_equal(legs)
 }
 
 fn scheduler_is_kept(room: &Room) -> Result<()> {

@@ -116,8 +116,8 @@ fn fields_stand_in_the_order_of_the_contract() {
         "faulted":false}],"hedges":
         {"issued":0,"won":0,"extra_read_fraction":0},"read_histogram_ms":[0,
         0,0,0,0,0,0,0,0,0,0,0,0,0,0],"write_histogram_ms":[0,0,0,0,0,
-        0,0,0,0,0,0,0,0,0,0],"trace_hash":"HASH","errors":0,"events":0,
-        "integrity":
+        0,0,0,0,0,0,0,0,0,0],"trace_hash":"HASH","scheduler":"none","errors":0,
+        "events":0,"integrity":
         {"damaged_reads":0,"lost_writes":0,"torn_writes":0,"misdirected_writes":0,
         "rotten_sectors":0,"lied_flushes":0,"power_cuts":0,"sectors_lost_by_lies":0,
         "damaged_sectors":0},"background":null,"bound":

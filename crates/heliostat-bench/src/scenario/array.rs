@@ -1,7 +1,6 @@
 //! The section `[array]`: what serves.
 
 use heliostat_engine::{Layout, Map, Raid10};
-use heliostat_scheduler::SchedulerSpec;
 use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
@@ -266,20 +265,10 @@ fn set(
             let writes = writes.map_err(|error| section.error(entry, error))?;
             array.write_behind = u32::try_from(writes).expect("within the bounds just checked");
         }
-        "scheduler" => {
-            let spec = SchedulerSpec::parse(&text);
-            array.scheduler = spec.map_err(|error| wrong(error.to_string()))?;
-        }
-        "scheduler_on" if text == "array" => {
-            return Err(wrong(
-                "there is no queue in front of the whole array yet: leave it out, and there is one \
-                 in front of each leg"
-                    .to_owned(),
-            ));
-        }
-        "scheduler_on" if !["leg", "array"].contains(&text.as_str()) => {
-            return Err(wrong(format!("'{text}' is neither leg nor array")));
-        }
+        "scheduler" => array
+            .set_scheduler(&text)
+            .map_err(|error| wrong(error.to_string()))?,
+        "scheduler_on" => array.scheduler_on = text.parse().map_err(wrong)?,
         _ => {}
     }
     Ok(())

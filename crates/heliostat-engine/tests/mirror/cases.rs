@@ -22,6 +22,7 @@ mod prefetch;
 mod replace;
 mod review;
 mod spares;
+mod stage;
 mod write_behind;
 
 const MIB: u64 = 1 << 20;

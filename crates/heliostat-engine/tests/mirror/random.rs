@@ -10,7 +10,7 @@ mod write_behind;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use heliostat_engine::{FaultReason, Input, LegFlags, Missed, RequestKind};
+use heliostat_engine::{FaultReason, Input, LegFlags, Missed, RequestKind, SchedulerPlace};
 use heliostat_types::{
     Duration, ErrorKind, Extent, LegId, LegSet, OpKind, Prng, RandomStream, SECTOR_BYTES,
 };
@@ -171,6 +171,9 @@ impl Run {
         setup.record.dirty |= is_unclean;
         let mut scheduler_dice = RandomStream::new(seed, "schedulers", 0);
         setup.scheduler = scheduler(&mut scheduler_dice);
+        if scheduler_dice.below(3) == 0 {
+            setup.scheduler_on = SchedulerPlace::Array;
+        }
         let block = u64::from(setup.block_bytes);
         let blocks = setup.size_bytes / block;
         let hot_blocks = 1 + dice.below(blocks.min(12));

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use heliostat_engine::{
     Answer, ArrayRecord, BufferId, BufferStep, Config, Engine, Event, FaultReason, Input,
-    LegConfig, LegOp, LegState, Map, Metadata, Output, Spare, SpareId, WriteBuffer,
+    LegConfig, LegOp, LegState, Map, Metadata, Output, SchedulerPlace, Spare, SpareId, WriteBuffer,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_scheduler::SchedulerSpec;
@@ -44,6 +44,7 @@ pub(crate) struct Setup {
     pub(crate) write_behind: u32,
     pub(crate) hedges_permille: u64,
     pub(crate) scheduler: SchedulerSpec,
+    pub(crate) scheduler_on: SchedulerPlace,
     pub(crate) accounting: bool,
     pub(crate) legs: Vec<LegConfig>,
     pub(crate) fill: Fill,
@@ -88,6 +89,7 @@ impl Setup {
             write_behind: 0,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
             scheduler: SchedulerSpec::None,
+            scheduler_on: SchedulerPlace::Legs,
             accounting: true,
             legs: vec![LEG; count],
             fill: Fill::Pattern(0),
@@ -309,6 +311,7 @@ fn new_engine(
         write_behind: setup.write_behind,
         hedges_permille: setup.hedges_permille,
         scheduler: setup.scheduler,
+        scheduler_on: setup.scheduler_on,
         accounting: setup.accounting,
         client_timeout: Config::CLIENT_TIMEOUT_DEFAULT,
         legs: setup.legs.clone(),

@@ -226,8 +226,12 @@ fn facts(file: &ScenarioFile) -> String {
         Duration::ZERO => "until all is moved".to_owned(),
         seconds => format!("for {} s", seconds.as_secs_f64()),
     };
+    let scheduler = match scenario.array.scheduler_text().as_str() {
+        "none" => String::new(),
+        other => format!(", scheduler {other}"),
+    };
     format!(
-        "{}: {} of {}, {time} after {} s of warm-up, seed {}",
+        "{}: {} of {}{scheduler}, {time} after {} s of warm-up, seed {}",
         scenario.name,
         format_size(scenario.array.size_bytes),
         legs.collect::<Vec<_>>().join(" + "),

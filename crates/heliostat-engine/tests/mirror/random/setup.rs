@@ -1,7 +1,7 @@
 //! What a random array is like.
 
 use heliostat_engine::{
-    ArrayRecord, Config, CopyOrder, Layout, LegConfig, LegState, Map, Place, Raid10,
+    ArrayRecord, Config, CopyOrder, Layout, LegConfig, LegState, Map, Place, Raid10, SchedulerPlace,
 };
 use heliostat_policy::ReadPolicy;
 use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
@@ -115,6 +115,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
         clean_delay: Duration::from_us([100, 2_000, 200_000][index(dice.below(3))]),
         write_behind,
         scheduler: SchedulerSpec::None,
+        scheduler_on: SchedulerPlace::Legs,
         hedges_permille: [30, 1000][usize::from(odds.hedges)],
         accounting: dice.below(2) == 0,
         legs,

@@ -1,0 +1,118 @@
+//! A scheduler in front of the array, step by step.
+
+use heliostat_engine::{LegConfig, SchedulerPlace};
+use heliostat_scheduler::SchedulerSpec;
+use heliostat_types::{Duration, Extent, LegId, OpKind};
+
+use super::{DONE, answer, at_leg, block, deliver_all};
+use crate::policies::First;
+use crate::world::{LEG, Outcome, Setup, World};
+
+/// One leg that takes so many operations, and a scheduler on the array.
+fn world(queue_depth: u32, scheduler: &str) -> World {
+    let leg = LegConfig { queue_depth, ..LEG };
+    let setup = Setup {
+        scheduler: SchedulerSpec::parse(scheduler).expect("it is one"),
+        scheduler_on: SchedulerPlace::Array,
+        legs: vec![leg],
+        size_bytes: 1 << 20,
+        ..Setup::legs(1)
+    };
+    let mut world = World::new(setup, Box::new(First));
+    world.clients = 1;
+    world
+}
+
+/// Ends what the leg has, one after the other: the order in which it got it.
+fn order(world: &mut World, kind: OpKind) -> Vec<Extent> {
+    let mut order = Vec::new();
+    while let Some(&at) = world.find(|_| true).first() {
+        let op = world.pending[at].op;
+        order.extend((op.kind == kind).then_some(op.extent));
+        world.complete(at, Outcome::Good);
+    }
+    order
+}
+
+#[test]
+fn requests_wait_in_front_of_the_array_and_go_in_by_place() {
+    let mut world = world(1, "deadline");
+    for number in [5, 9, 1, 7] {
+        world.read(block(number));
+    }
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1);
+    assert_eq!(
+        world.engine.leg_in_flight(LegId::new(0)),
+        (1, 0),
+        "no queue"
+    );
+    assert!(!world.engine.is_idle());
+    assert_eq!(order(&mut world, OpKind::Read), [5, 7, 9, 1].map(block));
+    world.settle();
+}
+
+#[test]
+fn no_more_than_the_largest_number_is_looked_at() {
+    let mut world = world(1, "deadline");
+    world.read(block(0));
+    // The last ones would be first by place.
+    for number in (1..200).rev() {
+        world.read(block(number));
+    }
+    let order = order(&mut world, OpKind::Read);
+    let looked_at: Vec<u64> = order.iter().map(|extent| extent.offset() / 512).collect();
+    assert_eq!(looked_at[..2], [0, 72], "the lowest of 128");
+    world.settle();
+}
+
+#[test]
+fn flushes_and_queries_go_by_and_durable_writes_go_first() {
+    let mut world = world(1, "deadline");
+    let busy = world.write(block(0));
+    deliver_all(&mut world);
+    for number in 10..14 {
+        world.write(block(number));
+    }
+    world.write_fua(block(20));
+    world.flush();
+    world.status(block(3));
+    let queued = world.find(|_| true).len();
+    assert_eq!(queued, 1, "the leg takes one");
+    let order = order(&mut world, OpKind::Write);
+    assert_eq!(order[..2], [block(0), block(20)]);
+    world.pump();
+    assert_eq!(answer(&world, busy), DONE);
+    world.settle();
+}
+
+#[test]
+fn another_scheduler_takes_over_what_waits() {
+    let mut world = world(1, "deadline");
+    for number in [5, 9, 1, 7] {
+        world.read(block(number));
+    }
+    world.set_scheduler(SchedulerSpec::None);
+    assert_eq!(order(&mut world, OpKind::Read), [5, 9, 1, 7].map(block));
+    world.settle();
+}
+
+#[test]
+fn writes_that_have_memory_do_not_wait_for_reads_that_need_it() {
+    let mut world = world(1, "deadline");
+    world.setup.size_bytes = 1 << 20;
+    let large = Extent::new(0, 1 << 20);
+    // All memory is with writes that wait, and reads wait for memory in the places.
+    let mut writes = Vec::new();
+    while let Some(allocated) = world.alloc(large) {
+        writes.push(world.send(allocated, false));
+    }
+    let reads: Vec<u64> = (0..4).map(|_| world.read(large)).collect();
+    deliver_all(&mut world);
+    world.pump();
+    world.advance(Duration::from_secs(1));
+    world.pump();
+    for request in writes.into_iter().chain(reads) {
+        assert!(matches!(answer(&world, request), Some(Ok(_))));
+    }
+    world.settle();
+}
