@@ -3,7 +3,7 @@
 use heliostat_runtime::{ControlNode, DeviceFile};
 
 /// Those that are there once, from 1 on, which is the root's number for the kernel.
-const SINGLE: [ControlNode; 7] = [
+const SINGLE: [ControlNode; 8] = [
     ControlNode::Root,
     ControlNode::ReadPolicy,
     ControlNode::StatsJson,
@@ -11,6 +11,7 @@ const SINGLE: [ControlNode; 7] = [
     ControlNode::Policy,
     ControlNode::Devices,
     ControlNode::Volume,
+    ControlNode::Scheduler,
 ];
 
 /// Where the tunables begin; more than there are.
@@ -31,6 +32,7 @@ pub(crate) fn number(node: ControlNode) -> u64 {
         }
         ControlNode::Root
         | ControlNode::ReadPolicy
+        | ControlNode::Scheduler
         | ControlNode::StatsJson
         | ControlNode::Volume
         | ControlNode::ReadPolicies
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn other_numbers_are_nobodys() {
-        for wrong in [0, 8, u64::MAX - (1 << 8) + 200] {
+        for wrong in [0, 9, u64::MAX - (1 << 8) + 200] {
             assert_eq!(node(wrong), None, "{wrong}");
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use heliostat_engine::GrowRefusal;
 use heliostat_format::{DeviceFlags, Uuid};
 use heliostat_policy::{PolicyControl, PolicyError};
-use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
+use heliostat_scheduler::{SCHEDULERS, SchedulerError, SchedulerSpec};
 use heliostat_types::LegId;
 
 use crate::RuntimeError;
@@ -268,14 +268,27 @@ impl Handle {
     /// # Errors
     /// Where there is no such scheduler, or it cannot be kept, or the array is not served any more.
     pub fn set_scheduler(&self, to: &SchedulerChange) -> Result<String, RuntimeError> {
-        let spec = SchedulerSpec::parse(&to.scheduler);
-        let spec = spec.map_err(|error| RuntimeError(format!("invalid argument: {error}")))?;
+        let told = self.try_scheduler(&to.scheduler, to.transient)?;
+        told.map(|spec| spec.to_string())
+            .map_err(|error| RuntimeError(format!("invalid argument: {error}")))
+    }
+
+    /// The same, with what is wrong with the text apart from what is wrong with the array.
+    pub(crate) fn try_scheduler(
+        &self,
+        text: &str,
+        is_transient: bool,
+    ) -> Result<Result<SchedulerSpec, SchedulerError>, RuntimeError> {
+        let spec = match SchedulerSpec::parse(text) {
+            Ok(spec) => spec,
+            Err(error) => return Ok(Err(error)),
+        };
         let settings = self.alone();
         self.ask(|reply| Command::Scheduler(Some(spec), reply))?;
-        if !to.transient {
+        if !is_transient {
             settings.keep_scheduler(&spec)?;
         }
-        Ok(spec.to_string())
+        Ok(Ok(spec))
     }
 
     /// Changes the bounds of the rate of background work, and keeps them for the next start. Those

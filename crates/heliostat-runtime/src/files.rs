@@ -22,6 +22,8 @@ pub enum ControlNode {
     Root,
     /// `read_policy`: all policies with their first values, the active one in brackets.
     ReadPolicy,
+    /// `scheduler`: all schedulers, the active one in brackets.
+    Scheduler,
     /// `stats.json`: what `heliostat stats --json` prints.
     StatsJson,
     /// `volume`: the array itself.
@@ -98,6 +100,7 @@ impl ControlNode {
         match self {
             Self::Root => String::new(),
             Self::ReadPolicy => "read_policy".to_owned(),
+            Self::Scheduler => "scheduler".to_owned(),
             Self::StatsJson => "stats.json".to_owned(),
             Self::Volume => "volume".to_owned(),
             Self::ReadPolicies => "read_policies".to_owned(),
@@ -119,6 +122,7 @@ impl ControlNode {
             Self::Root
             | Self::Volume
             | Self::ReadPolicy
+            | Self::Scheduler
             | Self::StatsJson
             | Self::ReadPolicies
             | Self::Devices => Self::Root,
@@ -141,7 +145,9 @@ impl ControlNode {
     #[must_use]
     pub const fn is_writable(self) -> bool {
         match self {
-            Self::ReadPolicy | Self::Policy | Self::Tunable(_) | Self::Volume => true,
+            Self::ReadPolicy | Self::Scheduler | Self::Policy | Self::Tunable(_) | Self::Volume => {
+                true
+            }
             Self::DeviceFile(_, file) => file.is_writable(),
             Self::Root | Self::StatsJson | Self::ReadPolicies | Self::Devices | Self::Device(_) => {
                 false
@@ -176,6 +182,7 @@ impl Handle {
                 ControlNode::Devices,
                 ControlNode::ReadPolicies,
                 ControlNode::ReadPolicy,
+                ControlNode::Scheduler,
                 ControlNode::StatsJson,
                 ControlNode::Volume,
             ],
@@ -194,6 +201,7 @@ impl Handle {
                     .collect()
             }
             ControlNode::ReadPolicy
+            | ControlNode::Scheduler
             | ControlNode::StatsJson
             | ControlNode::Volume
             | ControlNode::Policy
@@ -209,6 +217,7 @@ impl Handle {
     pub fn show_file(&self, file: ControlNode) -> Result<String, FileError> {
         let mut text = match file {
             ControlNode::ReadPolicy => self.policy()?,
+            ControlNode::Scheduler => self.scheduler()?,
             ControlNode::Policy => self.policies()?.show_names(),
             ControlNode::Tunable(at) => show_tunable(&self.policies()?, at)?,
             ControlNode::StatsJson => {
@@ -254,6 +263,10 @@ impl Handle {
             ControlNode::ReadPolicy | ControlNode::Policy => {
                 self.try_policy(text)?.map(drop).map_err(invalid)
             }
+            ControlNode::Scheduler => self
+                .try_scheduler(text, false)?
+                .map(drop)
+                .map_err(|error| FileError::Invalid(error.to_string())),
             ControlNode::Tunable(at) => {
                 let (policy, tunable) = tunables().nth(at).ok_or(FileError::Gone)?;
                 let text = text.trim_end();

@@ -90,6 +90,8 @@ fn control_files(room: &Room) -> Result<()> {
     store(room, tunable, "3\n")?;
     ensure!(show(room, tunable)? == "3\n");
     store(room, "devinfo/2/read_preferred", "1\n")?;
+    store(room, "scheduler", "deadline:fifo_batch=8\n")?;
+    ensure!(show(room, "scheduler")?.contains(" [deadline:fifo_batch=8]"));
     store(room, "read_policy", "device\n")?;
     let devices: Vec<_> = fs::read_dir(directory(room).join("devinfo"))?.collect();
     ensure!(devices.len() == 3, "one for each leg");
@@ -128,6 +130,10 @@ fn control_files(room: &Room) -> Result<()> {
     })?;
     let server = start(room, &legs, &["--assume-clean"])?;
     ensure!(show(room, "read_policy")?.contains(" [device] "), "kept");
+    ensure!(
+        show(room, "scheduler")?.contains(" [deadline:fifo_batch=8]"),
+        "kept"
+    );
     ensure!(show(room, tunable)? == "3\n", "kept");
     ensure!(show(room, "devinfo/2/read_preferred")? == "1\n", "kept");
     // Somebody who stands in there does not keep the daemon from ending.
@@ -146,6 +152,9 @@ fn refused(room: &Room) -> Result<()> {
         ("read_policy", "devid:4"),
         ("read_policy", long.as_str()),
         ("read_policies/policy", "pid queue"),
+        ("scheduler", "cfq"),
+        ("scheduler", "deadline:fifo_batch=0"),
+        ("scheduler", "\n"),
         ("read_policies/roundrobin_rot_nonlocal_inc", "many"),
         ("read_policies/queue_tie", "last"),
         ("devinfo/1/read_preferred", "2"),
