@@ -157,7 +157,11 @@ impl Run {
         for n in 0..count {
             let extent = Extent::new(self.prng.below(1 << 18) * 4096, 4096);
             let kind = if is_write {
-                let buffer = self.engine.alloc_write(extent).expect("memory").buffer;
+                let buffer = self
+                    .engine
+                    .alloc_write(FlowId::default(), extent)
+                    .expect("memory")
+                    .buffer;
                 let fua = false;
                 RequestKind::Write {
                     extent,

@@ -333,6 +333,11 @@ impl BufferTable {
         differing.map(|(block, _)| block).collect()
     }
 
+    /// How many bytes of the arena there are to hand out.
+    pub(crate) const fn total_bytes(&self) -> usize {
+        (self.granules - self.permanent) * GRANULE_BYTES
+    }
+
     /// How many bytes of the arena are handed out.
     #[must_use]
     pub const fn used_bytes(&self) -> usize {

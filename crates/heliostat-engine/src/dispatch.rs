@@ -196,8 +196,8 @@ impl Engine {
         }
     }
 
-    /// A flow may have something else from now on.
-    pub(crate) fn set_flow(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
+    /// A flow may have something else from now on, of each leg or in front of the array.
+    pub(crate) fn set_share(&mut self, now: Instant, flow: FlowId, limits: FlowLimits) {
         if let Some(stage) = &mut self.stage {
             return stage.set_flow(flow, limits);
         }

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use heliostat_policy::{LegView, Observes, ReadPolicy, ReadRequest};
 use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng};
 
-use crate::api::{Answer, ArrayRecord, Config, Input, LegState, Output, Request, RequestKind};
+use crate::admission::Admission;
+use crate::api::{Answer, ArrayRecord, Config, Input, LegState, Output, RequestKind};
 use crate::asked::{Admitted, Requests};
 use crate::background::Background;
 use crate::bad_blocks::BadLogs;
@@ -104,6 +105,7 @@ pub struct Engine {
     /// When to look for bits that can be cleared.
     pub(crate) sweep_at: Option<Instant>,
     pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) admission: Admission,
     /// Room for zeros to write to legs that cannot zero by themselves,
     pub(crate) zeros_reserved: BufferSlice,
     /// and the same once it was filled.
@@ -116,9 +118,9 @@ pub struct Engine {
     /// `alloc_write` was refused since memory was last freed.
     pub(crate) alloc_refused: bool,
     /// Memory was freed by the input that is being handled.
-    memory_freed: bool,
+    pub(crate) memory_freed: bool,
     /// Whether a write may take memory that requests in the engine wait for.
-    writes_turn: bool,
+    pub(crate) writes_turn: bool,
 }
 
 impl Engine {
@@ -128,9 +130,8 @@ impl Engine {
     /// Where `config` breaks what its fields say, some bytes have no leg in sync, or a leg is being
     /// rebuilt and nothing is said of what it lacks.
     #[must_use]
-    pub fn new(mut config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
-        config.check();
-        give_role_to_replacement(&mut config);
+    pub fn new(config: Config, policy: Box<dyn ReadPolicy>, record: ArrayRecord) -> Self {
+        let mut config = checked(config);
         let legs = Legs::new(&config);
         check_in_sync(&config.map, legs.in_sync, record.faulted);
         let metadata = config.metadata.take();
@@ -186,6 +187,7 @@ impl Engine {
             is_growing: false,
             keeper,
             waiting: VecDeque::new(),
+            admission: Admission::default(),
             zeros: None,
             candidates: Vec::with_capacity(legs.legs.len()),
             legs,
@@ -228,7 +230,7 @@ impl Engine {
         self.requests.now = now;
         self.release_copied();
         match input {
-            Input::Request(request) => self.begin_request(turn, request),
+            Input::Request(request) => self.request_arrived(turn, request),
             Input::LegCompletion { op, result } => self.completion(turn, op, result),
             Input::StatusCompletion { op, result } => {
                 let op = self.reap(turn, op, result.as_ref().map(|_| ()).map_err(|&kind| kind));
@@ -289,7 +291,7 @@ impl Engine {
                 self.observes = self.policy.observes();
             }
             Input::SetScheduler(spec) => self.set_scheduler(turn.now, &spec),
-            Input::SetFlow { flow, limits } => self.set_flow(turn.now, flow, limits),
+            Input::SetFlow { flow, limits } => self.set_flow(turn, flow, limits),
             Input::ResetStats(leg) => self.reset_stats(leg),
             Input::DeadlineReached => self.deadline_reached(turn),
         }
@@ -297,7 +299,8 @@ impl Engine {
     }
 
     /// The time has come that was told last.
-    fn deadline_reached(&mut self, turn: &Turn<'_>) {
+    fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
+        self.begin_capped(turn);
         self.check_silence(turn);
         self.pump_due(turn.now);
         if let Some(stage) = &mut self.stage {
@@ -379,20 +382,13 @@ impl Engine {
             self.prefetched.sweep_at(),
             self.legs.next_turn(),
             self.stage.as_ref().and_then(|stage| stage.next_deadline()),
+            self.admission.next_at(),
         ];
         all.into_iter().flatten().min()
     }
 
-    /// A buffer for the bytes of a write to `extent` (not empty, inside the array, not larger than
-    /// a request may be), or `None` while memory is short: then [`crate::Output::MemoryFreed`] will
-    /// come.
-    pub fn alloc_write(&mut self, extent: Extent) -> Option<WriteBuffer> {
-        self.alloc_writes(&[extent])
-    }
-
-    /// The same for several writes that are submitted together, in this order, and whose bytes lie
-    /// one behind the other in the buffer. They meet at borders of blocks.
-    pub fn alloc_writes(&mut self, extents: &[Extent]) -> Option<WriteBuffer> {
+    /// A buffer for the bytes of writes, where there is memory.
+    pub(crate) fn alloc_in_turn(&mut self, extents: &[Extent]) -> Option<WriteBuffer> {
         // Requests in the engine and writes outside it take turns, so that neither starves.
         let allocated = if self.waiting.is_empty() || self.writes_turn {
             self.alloc_write_buffers(extents).or_else(|| {
@@ -427,6 +423,7 @@ impl Engine {
             && self.flushes.is_idle()
             && self.keeper.as_ref().is_none_or(Keeper::is_idle)
             && self.waiting.is_empty()
+            && self.admission.is_idle()
             && self.background.is_idle()
             && self.legs.is_idle()
     }
@@ -534,11 +531,6 @@ impl Engine {
         (view.reads_in_flight, view.writes_in_flight)
     }
 
-    /// Gives up one reference to a buffer.
-    pub(crate) fn release_buffer(&mut self, buffer: BufferId) {
-        self.memory_freed |= self.buffers.release(buffer);
-    }
-
     /// Whether legs in sync differ nowhere but where a write is in flight, as far as is known.
     pub(crate) fn is_all_equal(&self) -> bool {
         self.divergence.is_empty() && self.needed.is_empty()
@@ -549,8 +541,7 @@ impl Engine {
         u64::from(self.config.block_bytes)
     }
 
-    fn begin_request(&mut self, turn: &mut Turn<'_>, request: Request) {
-        let request = self.admit_request(request);
+    pub(crate) fn begin_request(&mut self, turn: &mut Turn<'_>, request: Admitted) {
         let (extent, limit, beyond) = match request.kind {
             RequestKind::Read { extent } => {
                 (extent, Config::REQUEST_MAX_BYTES, ErrorKind::InvalidInput)
@@ -593,9 +584,7 @@ impl Engine {
             RequestKind::Read { .. } | RequestKind::WriteZeroes { .. } => {
                 let asked = read_asked(&request);
                 // In order of arrival: what is small does not overtake what is large.
-                if !self.waiting.is_empty() || !self.admit(turn, &request) {
-                    self.wait_for_memory(Waiting::Request(request), false);
-                }
+                self.admit_or_wait(turn, request);
                 if self.observes.requests
                     && let Some(asked) = asked
                 {
@@ -614,7 +603,7 @@ impl Engine {
     }
 
     /// Begins a request that needs memory; `false` where there is not enough.
-    fn admit(&mut self, turn: &mut Turn<'_>, request: &Admitted) -> bool {
+    pub(crate) fn admit(&mut self, turn: &mut Turn<'_>, request: &Admitted) -> bool {
         match request.kind {
             RequestKind::Read { extent } => self.begin_read(turn, request, extent),
             RequestKind::WriteZeroes {
@@ -719,7 +708,8 @@ impl Engine {
 
     #[inline(never)]
     fn serve_with_memory(&mut self, turn: &mut Turn<'_>) {
-        while let Some(first) = self.waiting.pop_front() {
+        while let Some(at) = self.next_waiting() {
+            let first = self.waiting.remove(at).expect("it was just found");
             let done = match &first {
                 Waiting::Request(request) => self.admit(turn, request),
                 Waiting::Restart(read) => self.restart_read(turn, *read),
@@ -728,13 +718,14 @@ impl Engine {
             };
             let is_settled = done || self.is_kept_by_ghosts() && self.refuse_waiting(&first);
             if !is_settled {
-                self.waiting.push_front(first);
+                self.waiting.insert(at, first);
                 break;
             }
             self.writes_turn = true;
         }
         self.writes_turn |= self.waiting.is_empty();
-        if self.alloc_refused && self.writes_turn {
+        let has_refused = std::mem::take(&mut self.admission.has_refused);
+        if has_refused || self.alloc_refused && self.writes_turn {
             self.alloc_refused = false;
             self.outputs.push_back(Output::MemoryFreed);
         }
@@ -759,6 +750,13 @@ fn check_in_sync(map: &Map, in_sync: LegSet, faulted: LegSet) {
         in_sync.intersection(faulted).is_empty(),
         "a leg on record as faulted is not in sync"
     );
+}
+
+/// A configuration that makes sense, with a role for each leg.
+fn checked(mut config: Config) -> Config {
+    config.check();
+    give_role_to_replacement(&mut config);
+    config
 }
 
 /// A leg that is to replace another one stands beside it in its role.

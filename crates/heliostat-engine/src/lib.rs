@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod accounting;
+mod admission;
 mod api;
 mod asked;
 mod assembled;

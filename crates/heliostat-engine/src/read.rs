@@ -137,6 +137,7 @@ impl Engine {
         let Some(buffer) = self.buffers.alloc(aligned.len()) else {
             return false;
         };
+        self.note_holder(request.flow, buffer);
         let memory = BufferSlice {
             buffer,
             offset_bytes: 0,

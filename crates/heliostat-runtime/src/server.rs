@@ -496,6 +496,7 @@ impl Server {
             }
             notify("STOPPING=1");
             self.core.volumes.stop();
+            self.core.lift_caps();
             self.stop.begin_drain(now);
             self.each_export(|export, context| {
                 export.begin_stop(context);

@@ -149,6 +149,12 @@ impl Simulation {
         }
     }
 
+    /// On whose account a client asks.
+    fn flow_of(&self, client: usize) -> FlowId {
+        let id = self.clients.client(client).id;
+        FlowId(u32::try_from(id.0).expect("there are few clients"))
+    }
+
     /// A request goes into the engine as soon as there is memory.
     fn let_in(&mut self, number: u64) {
         if !self.memory_waiters.is_empty() || !self.submit(number) {
@@ -196,7 +202,8 @@ impl Simulation {
                 }
             }
             Ask::Write(extent) => {
-                let Some(buffer) = self.engine.alloc_write(extent) else {
+                let flow = self.flow_of(pending.client);
+                let Some(buffer) = self.engine.alloc_write(flow, extent) else {
                     return false;
                 };
                 let shadow = self.shadow.as_mut();
@@ -223,7 +230,7 @@ impl Simulation {
         self.inbox.push_back(Input::Request(Request {
             id: RequestId(number),
             client,
-            flow: FlowId(u32::try_from(client.0).expect("there are few clients")),
+            flow: self.flow_of(pending.client),
             stream: StreamId(client.0),
             kind,
         }));

@@ -47,16 +47,16 @@ enum VolumeCommand {
     Repair(RepairArgs),
 }
 
-/// How much of the array a volume may have. It is kept; no scheduler goes by it yet.
+/// How much of the array a volume may have.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct LimitArgs {
     /// Its share of the legs' time beside others (kept, but no scheduler goes by it yet).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     weight: Option<u32>,
-    /// Requests per second at most (likewise); 0: as many as there are.
+    /// Requests per second at most; 0: as many as there are.
     #[arg(long, value_name = "N")]
     iops: Option<u32>,
-    /// Bytes per second at most (likewise), as in 10MB/s; 0MB/s: as many as there are.
+    /// Bytes per second at most, as in 10MB/s; 0MB/s: as many as there are.
     #[arg(long, value_name = "RATE", value_parser = rate::parse)]
     bandwidth: Option<u64>,
 }

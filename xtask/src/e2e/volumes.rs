@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -14,13 +15,18 @@ use super::legs;
 use super::power::{first_seed, rounds, volatile_legs};
 use super::room::Room;
 use super::server::{NAME, Server};
-use crate::process::Background;
+use crate::process::{self, Background};
 
 pub(super) const TESTS: &[Test] = &[
     Test {
         name: "volumes_twenty",
         about: "twenty volumes on a RAID10: written at once, resized, deleted, there after kill -9",
         run: twenty,
+    },
+    Test {
+        name: "volumes_capped",
+        about: "caps on requests and bytes of a volume hold, at once, and keep nobody at a stop",
+        run: capped,
     },
     Test {
         name: "volumes_first",
@@ -161,6 +167,73 @@ fn fio_on(room: &Room, uri: &str, number: usize) -> Result<Background> {
     Background::start(&mut room.command("fio", &arguments), &report)
 }
 
+/// How many requests of 4 KiB a volume serves in a second, at depth 32.
+fn iops(room: &Room, server: &Server<'_>, volume: &str, rw: &str) -> Result<f64> {
+    let arguments = [
+        "--name=capped",
+        "--ioengine=nbd",
+        "--thread",
+        &format!("--uri={}", uri(server, volume)),
+        &format!("--rw={rw}"),
+        "--bs=4k",
+        "--iodepth=32",
+        "--size=5m",
+        "--time_based",
+        "--runtime=3",
+        "--output-format=json",
+    ];
+    let jobs = crate::fio::jobs(&room.run("fio", &arguments)?)?;
+    let job = jobs.first().context("fio tells of no job")?;
+    let direction = if rw == "randread" { "read" } else { "write" };
+    job[direction]["iops"].as_f64().context("fio tells no IOPS")
+}
+
+fn capped(room: &Room) -> Result<()> {
+    room.require_tools(&["fio"])?;
+    let files = (0..2).map(|index| legs::sparse_file(room, index));
+    let files: Vec<String> = files.collect::<Result<_>>()?;
+    create_well(room, &files, &["--level", "raid1", "--assume-clean"])?;
+    let server = serve(room)?;
+    volume(&server, &["create", NAME, "capped", "5M", "--iops", "100"])?;
+    volume(&server, &["create", NAME, "free", "5M"])?;
+    for rw in ["randread", "randwrite"] {
+        let found = iops(room, &server, "capped", rw)?;
+        // The queue that fio waits for in the end adds a little.
+        ensure!((70.0..=104.0).contains(&found), "{rw}: {found} of 100");
+    }
+    let free = iops(room, &server, "free", "randread")?;
+    ensure!(free > 300.0, "who has no cap is held to {free}");
+    volume(
+        &server,
+        &[
+            "set",
+            NAME,
+            "capped",
+            "--iops",
+            "0",
+            "--bandwidth",
+            "400kB/s",
+        ],
+    )?;
+    let found = iops(room, &server, "capped", "randwrite")?;
+    ensure!((70.0..=104.0).contains(&found), "{found} of 98 pages");
+    volume(&server, &["set", NAME, "capped", "--bandwidth", "0MB/s"])?;
+    let found = iops(room, &server, "capped", "randread")?;
+    ensure!(found > 300.0, "a cap that is gone holds to {found}");
+    // What waits for a cap is done at a stop, and everybody is answered.
+    volume(&server, &["set", NAME, "capped", "--iops", "1"])?;
+    let mut waiting = fio_on(room, &uri(&server, "capped"), 0)?;
+    process::wait_until("requests that wait", Duration::from_secs(10), || {
+        let told = server.control(&["stats", NAME, "--json"])?;
+        let told: serde_json::Value = serde_json::from_str(&told)?;
+        Ok(told["requests"]["writes_in_flight"].as_u64() > Some(4))
+    })?;
+    server.terminate()?;
+    // Without a server it has nothing more to do, and fails.
+    waiting.wait(Duration::from_secs(30))?;
+    Ok(())
+}
+
 fn twenty(room: &Room) -> Result<()> {
     room.require_tools(&["fio", "nbdcopy", "nbdinfo"])?;
     let files = (0..4).map(|index| legs::sparse_file(room, index));
@@ -216,26 +289,22 @@ fn written_at_once(room: &Room, server: &Server<'_>) -> Result<()> {
     volume(server, &["delete", NAME, "tenant-10"])?;
     volume(server, &["create", NAME, "late", "3M"])?;
     for process in &mut running {
-        let status = process.wait(std::time::Duration::from_secs(100))?;
+        let status = process.wait(Duration::from_secs(100))?;
         ensure!(status.success(), "fio ended with {status}");
         fio::ensure_no_error(&process.said()?)?;
     }
     let mut held = fio::run_on(room, &uri(server, "tenant-4"), "randwrite", 4)?;
-    crate::process::wait_until(
-        "somebody uses it",
-        std::time::Duration::from_secs(20),
-        || {
-            let volumes = listed(server)?["volumes"].clone();
-            let mut volumes = volumes.as_array().into_iter().flatten();
-            Ok(volumes.any(|volume| volume["name"] == "tenant-4" && volume["connections"] != 0))
-        },
-    )?;
+    process::wait_until("somebody uses it", Duration::from_secs(20), || {
+        let volumes = listed(server)?["volumes"].clone();
+        let mut volumes = volumes.as_array().into_iter().flatten();
+        Ok(volumes.any(|volume| volume["name"] == "tenant-4" && volume["connections"] != 0))
+    })?;
     refused(server, &["delete", NAME, "tenant-4"], "is in use")?;
     let shrunk = ["resize", NAME, "tenant-4", "2M", "--shrink"];
     refused(server, &shrunk, "is in use")?;
     refused(server, &["resize", NAME, "tenant-6", "2M"], "--shrink")?;
     held.signal(rustix::process::Signal::KILL)?;
-    held.wait(std::time::Duration::from_secs(10))?;
+    held.wait(Duration::from_secs(10))?;
     Ok(())
 }
 
@@ -258,7 +327,7 @@ fn first_and_last(room: &Room) -> Result<()> {
     let create = ["create", NAME, "a", "5M"];
     refused(&server, &create, "something unknown")?;
     let mut user = fio::run_on(room, &server.uri(), "randread", 4)?;
-    crate::process::wait_until("fio to read", std::time::Duration::from_secs(20), || {
+    process::wait_until("fio to read", Duration::from_secs(20), || {
         let told = server.control(&["stats", NAME, "--json"])?;
         let told: serde_json::Value = serde_json::from_str(&told)?;
         let mut clients = told["clients"].as_array().into_iter().flatten();
@@ -270,8 +339,8 @@ fn first_and_last(room: &Room) -> Result<()> {
     let forced = ["create", NAME, "a", "5M", "--force"];
     refused(&server, &forced, "used as a whole")?;
     user.signal(rustix::process::Signal::KILL)?;
-    user.wait(std::time::Duration::from_secs(10))?;
-    crate::process::wait_until("it to leave", std::time::Duration::from_secs(10), || {
+    user.wait(Duration::from_secs(10))?;
+    process::wait_until("it to leave", Duration::from_secs(10), || {
         Ok(server
             .listen(&[&["volume"], &forced[..]].concat())?
             .status
@@ -315,9 +384,9 @@ fn cut_in_changes(room: &Room) -> Result<()> {
         let log = room.path(&format!("change-{round}.log"));
         let mut change = running.begin(&[&["volume"], &words[..]].concat(), &log)?;
         // From before the first write to after the last one, as the machine has it.
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(round * 7 % 40)));
+        std::thread::sleep(Duration::from_millis(u64::from(round * 7 % 40)));
         running.kill()?;
-        change.wait(std::time::Duration::from_secs(20))?;
+        change.wait(Duration::from_secs(20))?;
         let legs = volatile_legs(&files, seed + u64::from(round) + 1);
         let running = Server::start(room, &legs, &["--name", NAME])?;
         let found = settled(&running)?;
@@ -335,14 +404,10 @@ fn cut_in_changes(room: &Room) -> Result<()> {
 
 /// The volumes when nothing is being prepared any more.
 fn settled(server: &Server<'_>) -> Result<Vec<(String, u64)>> {
-    crate::process::wait_until(
-        "volumes to be ready",
-        std::time::Duration::from_secs(30),
-        || {
-            let text = volume(server, &["list", NAME, "--json"])?;
-            Ok(!text.contains("\"preparing\""))
-        },
-    )?;
+    process::wait_until("volumes to be ready", Duration::from_secs(30), || {
+        let text = volume(server, &["list", NAME, "--json"])?;
+        Ok(!text.contains("\"preparing\""))
+    })?;
     sizes(server)
 }
 

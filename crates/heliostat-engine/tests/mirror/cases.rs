@@ -8,6 +8,7 @@ use crate::policies::{First, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 mod accounting;
+mod admission;
 mod background;
 mod bad_blocks;
 mod failfast;

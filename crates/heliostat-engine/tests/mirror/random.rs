@@ -17,7 +17,7 @@ use heliostat_types::{
 
 use crate::fill::index;
 use crate::world::{Log, Outcome, World, story};
-use setup::{policy, random_setup, scheduler};
+use setup::{limits, policy, random_setup, scheduler};
 
 /// How often legs go wrong, per 1000 chances.
 #[derive(Clone, Copy, Debug, Default)]
@@ -356,6 +356,8 @@ impl Run {
                 self.world.set_policy(policy);
                 let scheduler = scheduler(&mut self.scheduler_dice);
                 self.world.set_scheduler(scheduler);
+                let (flow, limits) = limits(&mut self.scheduler_dice);
+                self.world.input(Input::SetFlow { flow, limits });
             }
             1 => {
                 let tick = self.world.tick;

@@ -2,7 +2,7 @@
 
 use heliostat_engine::{Answer as EngineAnswer, Input, Request, RequestKind, WriteBuffer};
 use heliostat_scheduler::FlowLimits;
-use heliostat_types::{ClientId, ErrorKind, Extent, RequestId, StreamId};
+use heliostat_types::{ClientId, ErrorKind, Extent, FlowId, RequestId, StreamId};
 use heliostat_volume::Limits;
 
 use super::{Completion, Core, TAG_BITS, is_mutating};
@@ -49,15 +49,15 @@ impl Core {
     /// A buffer for a write.
     pub(crate) fn alloc_write(&mut self, peer: Peer, extent: Extent) -> Option<WriteBuffer> {
         let Place::Volume(id) = peer.place else {
-            return self.engine.alloc_write(extent);
+            return self.engine.alloc_write(peer.flow, extent);
         };
         let map = self.volumes.live().map(id);
         let first = map.first(extent);
         if first.len() == extent.len() {
-            return self.engine.alloc_write(first);
+            return self.engine.alloc_write(peer.flow, first);
         }
         let extents: Vec<Extent> = map.all(extent).collect();
-        self.engine.alloc_writes(&extents)
+        self.engine.alloc_writes(peer.flow, &extents)
     }
 
     /// Hands a request of an export in, where the engine has it.
@@ -176,8 +176,11 @@ impl Core {
                 self.log.line(line);
             }
             for (flow, limits) in self.volumes.take_limited() {
-                let limits = flow_limits(limits);
-                self.input(Input::SetFlow { flow, limits });
+                // What is on nobody's account is nobody's to limit.
+                if flow != flows::SHARED {
+                    let limits = flow_limits(limits);
+                    self.input(Input::SetFlow { flow, limits });
+                }
             }
             let Some(kind) = step.and_then(|step| self.request_for(step)) else {
                 return has_moved;
@@ -191,6 +194,15 @@ impl Core {
                 stream: StreamId(u64::MAX),
                 kind,
             }));
+        }
+    }
+
+    /// What waits because of a cap waits no longer: nobody is to wait for it at a stop.
+    pub(crate) fn lift_caps(&mut self) {
+        let capped: Vec<FlowId> = self.engine.capped_flows().collect();
+        let limits = FlowLimits::DEFAULT;
+        for flow in capped {
+            self.input(Input::SetFlow { flow, limits });
         }
     }
 
@@ -210,7 +222,7 @@ impl Core {
                 bytes,
             } => {
                 let extent = Extent::new(offset_bytes, bytes.len() as u64);
-                let buffer = self.engine.alloc_write(extent)?;
+                let buffer = self.engine.alloc_write(FlowId::ARRAY, extent)?;
                 self.bytes_mut(buffer.data).copy_from_slice(&bytes);
                 RequestKind::Write {
                     extent,

@@ -4,8 +4,8 @@ use heliostat_engine::{
     ArrayRecord, Config, CopyOrder, Layout, LegConfig, LegState, Map, Place, Raid10, SchedulerPlace,
 };
 use heliostat_policy::ReadPolicy;
-use heliostat_scheduler::{SCHEDULERS, SchedulerSpec};
-use heliostat_types::{Duration, LegId, LegSet, Prng, RandomStream};
+use heliostat_scheduler::{FlowLimits, SCHEDULERS, SchedulerSpec};
+use heliostat_types::{Duration, FlowId, LegId, LegSet, Prng, RandomStream};
 
 use super::{Odds, Size};
 use crate::fill::{Fill, index};
@@ -37,6 +37,17 @@ pub(super) fn policy(
 pub(super) fn scheduler(dice: &mut RandomStream) -> SchedulerSpec {
     let (name, _) = SCHEDULERS[index(dice.below(SCHEDULERS.len() as u64))];
     SchedulerSpec::parse(name).expect("it is one of those that there are")
+}
+
+/// Any weight of a flow, and caps that are reached now and then.
+pub(super) fn limits(dice: &mut RandomStream) -> (FlowId, FlowLimits) {
+    let flow = FlowId(u32::try_from(dice.below(3)).expect("there are three"));
+    let limits = FlowLimits {
+        weight: 1 << dice.below(10),
+        iops_max: [0, 20_000][index(dice.below(2))],
+        bytes_per_s_max: [0, 100_000_000][index(dice.below(2))],
+    };
+    (flow, limits)
 }
 
 fn random_leg(dice: &mut RandomStream) -> LegConfig {

@@ -39,7 +39,7 @@ impl World {
 
     /// Memory for a write, or `None` where it was refused.
     pub(crate) fn alloc(&mut self, extent: Extent) -> Option<Allocated> {
-        let Some(buffer) = self.engine.alloc_write(extent) else {
+        let Some(buffer) = self.engine.alloc_write(FlowId::default(), extent) else {
             self.say(|| format!("no memory for {extent:?}"));
             self.refused = true;
             return None;
@@ -83,7 +83,7 @@ impl World {
 
     /// Several writes whose bytes lie in one buffer, which get their memory at once.
     pub(crate) fn writes(&mut self, extents: &[Extent], fua: bool) -> Vec<u64> {
-        let buffer = self.engine.alloc_writes(extents);
+        let buffer = self.engine.alloc_writes(FlowId::default(), extents);
         let buffer = buffer.expect("there is memory");
         let mut range = self.engine.buffers().resolve(buffer.data);
         self.judge_free_for_writing(&range, "memory for several writes");
