@@ -78,6 +78,14 @@ impl Next {
 /// as many wait in the clone, and count as late.
 pub const OPEN_IN_FLIGHT_MAX: u32 = 65_536;
 
+/// Answers that a clone gets at one instant before it rests for [`REST`]. Answers from memory take
+/// no time of the model; without a bound, whoever reads again and again what is held would read for
+/// ever at one instant. It is a million answers a second, more than one processor asks for.
+const ANSWERS_PER_INSTANT_MAX: u32 = 1000;
+
+/// How long a clone rests that was answered so often at one instant.
+const REST: Duration = Duration::from_ms(1);
+
 /// What every loop has: an end, a rate, time to think, flushes.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -265,6 +273,8 @@ pub struct Client {
     pub(crate) cache: Option<usize>,
     pub(crate) in_flight: u32,
     pub(crate) stopped: bool,
+    /// The instant of its last answer, and how many it got then.
+    pub(crate) answered: (Instant, u32),
 }
 
 impl Client {
@@ -281,6 +291,9 @@ impl Client {
         }
         if now < self.start {
             return Next::WaitUntil(self.start);
+        }
+        if self.answered.1 >= ANSWERS_PER_INSTANT_MAX && now < self.answered.0 + REST {
+            return Next::WaitUntil((self.answered.0 + REST).min(self.stop));
         }
         let next = match &mut self.body {
             Body::Direct(direct) => direct.next(now, self.in_flight),
@@ -299,6 +312,12 @@ impl Client {
     /// A request was answered; those of its stream are told to its page cache by others.
     pub(crate) fn on_answer(&mut self, now: Instant, ask: Ask, tag: u64) {
         self.in_flight -= 1;
+        let before = if self.answered.0 == now {
+            self.answered.1
+        } else {
+            0
+        };
+        self.answered = (now, before.saturating_add(1));
         match &mut self.body {
             Body::Direct(direct) => {
                 direct.owed = direct.owed.saturating_sub(1);

@@ -273,6 +273,7 @@ impl Builder<'_> {
             cache: job.is_streamed().then(|| self.cache()),
             in_flight: 0,
             stopped: false,
+            answered: (Instant::ZERO, 0),
         })
     }
 

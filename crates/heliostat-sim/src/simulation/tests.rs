@@ -517,3 +517,29 @@ fn reads_that_a_leg_widens_are_checked_where_they_are() {
     let result = play(&scenario, "pid");
     assert!(result.read.ios > 100);
 }
+
+/// Seed 1795445973166 of `heliostat smoke`: what a stream fetched ahead beyond the reader's region
+/// is never read, so that the reader finds its region in memory for ever.
+#[test]
+fn time_goes_on_for_whoever_reads_again_what_is_held() {
+    let reader = Job {
+        rw: Rw::Read,
+        bs_bytes: 512,
+        offset_bytes: 1_419_776,
+        size_bytes: 4096,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ram", "ram"], 0, reader.clone());
+    scenario.seconds = Duration::from_ms(5);
+    scenario.jobs.push(Job {
+        offset_bytes: 0,
+        size_bytes: 1 << 20,
+        ..reader
+    });
+    let result = play(&scenario, "adaptive");
+    assert!(
+        (1_000..=10_000).contains(&result.read.ios),
+        "{}",
+        result.read.ios
+    );
+}

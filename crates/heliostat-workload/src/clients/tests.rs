@@ -77,6 +77,14 @@ fn a_closed_loop_keeps_its_depth() {
     assert_eq!(times(&told), [0, 0, 100, 100, 200, 200]);
 }
 
+/// An array that answers from memory takes no time, and a model that lets it would never get on.
+#[test]
+fn answers_that_take_no_time_are_a_million_a_second() {
+    let told = play(&[("iodepth", "2")], 0, 3_000, false);
+    let in_ms = |ms| times(&told).iter().filter(|at| **at / 1_000 == ms).count();
+    assert_eq!([in_ms(0), in_ms(1), in_ms(2)], [1000, 1000, 1000]);
+}
+
 /// Four in flight, of which three have to be back before more are sent.
 #[test]
 fn batches_wait_for_their_answers() {
