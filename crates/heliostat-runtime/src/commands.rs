@@ -12,7 +12,7 @@ use heliostat_types::LegId;
 
 use crate::RuntimeError;
 use crate::add::{Addition, NewLeg, Wanted, is_same_leg};
-use crate::control::SchedulerChange;
+use crate::control::{PolicyChange, SchedulerChange};
 use crate::events;
 use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads, Watchers};
 use crate::files::FileError;
@@ -205,7 +205,15 @@ impl Handle {
     /// # Errors
     /// Where there is no such policy, or it cannot be kept, or the array is not served any more.
     pub fn set_policy(&self, text: &str) -> Result<String, RuntimeError> {
-        let told = self.try_policy(text)?;
+        self.change_policy(&PolicyChange {
+            policy: text.to_owned(),
+            transient: false,
+        })
+    }
+
+    /// The same, where it may be that it is not kept.
+    pub(crate) fn change_policy(&self, to: &PolicyChange) -> Result<String, RuntimeError> {
+        let told = self.try_policy(&to.policy, to.transient)?;
         told.map_err(|error| RuntimeError(format!("invalid argument: {error}")))
     }
 
@@ -213,10 +221,13 @@ impl Handle {
     pub(crate) fn try_policy(
         &self,
         text: &str,
+        is_transient: bool,
     ) -> Result<Result<String, PolicyError>, RuntimeError> {
         let settings = self.alone();
         let told = self.ask(|reply| Command::SetPolicy(text.to_owned(), reply))?;
-        if let Ok(spec) = &told {
+        if let Ok(spec) = &told
+            && !is_transient
+        {
             settings.keep_policy(spec)?;
         }
         Ok(told)

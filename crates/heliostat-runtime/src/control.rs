@@ -36,6 +36,17 @@ const CLIENTS_MAX: usize = 8;
 /// How long somebody who is connected may be silent, or not read the answer.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// Another policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyChange {
+    /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
+    pub policy: String,
+    /// Whether it is not kept for the next start.
+    #[serde(default)]
+    pub transient: bool,
+}
+
 /// Another scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,10 +73,7 @@ pub enum ControlRequest {
     /// Which policies are there, and which one is active?
     Policy,
     /// Use another policy from now on.
-    SetPolicy {
-        /// `NAME`, `NAME:VALUE` or `NAME:key=value,...`.
-        policy: String,
-    },
+    SetPolicy(PolicyChange),
     /// Which schedulers are there, and which one is active?
     Scheduler,
     /// Use another scheduler from now on.
@@ -334,9 +342,7 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
         ControlRequest::Stats => handle.stats().map(Box::new).map(ControlResponse::Stats),
         ControlRequest::ResetStats { leg } => handle.reset_stats(leg).map(ControlResponse::Done),
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
-        ControlRequest::SetPolicy { policy } => {
-            handle.set_policy(&policy).map(ControlResponse::Policy)
-        }
+        ControlRequest::SetPolicy(to) => handle.change_policy(&to).map(ControlResponse::Policy),
         ControlRequest::Scheduler => handle.scheduler().map(ControlResponse::Scheduler),
         ControlRequest::SetScheduler(to) => {
             handle.set_scheduler(&to).map(ControlResponse::Scheduler)

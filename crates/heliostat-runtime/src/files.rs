@@ -261,7 +261,7 @@ impl Handle {
     pub fn store_file(&self, file: ControlNode, text: &str) -> Result<(), FileError> {
         match file {
             ControlNode::ReadPolicy | ControlNode::Policy => {
-                self.try_policy(text)?.map(drop).map_err(invalid)
+                self.try_policy(text, false)?.map(drop).map_err(invalid)
             }
             ControlNode::Scheduler => self
                 .try_scheduler(text, false)?

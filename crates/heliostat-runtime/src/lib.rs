@@ -61,7 +61,7 @@ mod work;
 pub use array_lock::server_of;
 pub use commands::Handle;
 pub use context::Context;
-pub use control::{ControlRequest, ControlResponse, SchedulerChange, ask};
+pub use control::{ControlRequest, ControlResponse, PolicyChange, SchedulerChange, ask};
 pub use create::{CreateLeg, CreateOptions, Created, create};
 pub use decisions::{CandidateFigures, DecisionFigures, PieceFigures, WeightFigures};
 pub use explain::{

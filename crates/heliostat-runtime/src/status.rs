@@ -28,6 +28,9 @@ pub struct ArrayStatus {
     pub legs_in_sync: usize,
     /// See above.
     pub legs_wanted: usize,
+    /// What clients connect to, as URIs.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub exports: Vec<String>,
     /// Its legs, in role order.
     pub legs: Vec<LegStatus>,
     /// The leg that is to replace one of them, in whose role it is; absent where none is replaced.

@@ -4,7 +4,7 @@ use std::io::{Write as _, stdout};
 
 use anyhow::bail;
 use heliostat_policy::{PolicyInfo, all_policies};
-use heliostat_runtime::{ControlRequest, ControlResponse};
+use heliostat_runtime::{ControlRequest, ControlResponse, PolicyChange};
 
 use crate::cli::ControlArgs;
 
@@ -17,6 +17,9 @@ pub(crate) struct PolicyArgs {
     /// The policy to switch to: NAME, NAME:VALUE or NAME:key=value,key=value. Without it, all are
     /// shown with the active one in brackets, as btrfs does.
     policy: Option<String>,
+    /// Do not keep it for the next start.
+    #[arg(long, requires = "policy")]
+    transient: bool,
     /// List all policies with their tunables instead.
     #[arg(long, conflicts_with = "name")]
     list: bool,
@@ -31,9 +34,10 @@ pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<()> {
     };
     let request = match &args.policy {
         None => ControlRequest::Policy,
-        Some(policy) => ControlRequest::SetPolicy {
+        Some(policy) => ControlRequest::SetPolicy(PolicyChange {
             policy: policy.clone(),
-        },
+            transient: args.transient,
+        }),
     };
     let ControlResponse::Policy(text) = args.control.ask(name, &request)? else {
         bail!("asked for the policy, the daemon answered something else");

@@ -195,6 +195,8 @@ fn page(status: &ArrayStatus) -> String {
     if let Some(uuid) = &status.uuid {
         lines.push(format!("  UUID {uuid}"));
     }
+    let exports = status.exports.iter();
+    lines.extend(exports.map(|uri| format!("  served at {uri}")));
     lines.extend(status.legs.iter().map(leg_line));
     let replacement = status.replacement.iter();
     lines.extend(replacement.map(|leg| format!("  replacement of{}", leg_line(leg).split_at(1).1)));

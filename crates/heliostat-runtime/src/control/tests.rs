@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-use super::{ControlRequest, ControlResponse, REQUEST_BYTES_MAX, ask};
+use super::{ControlRequest, ControlResponse, PolicyChange, REQUEST_BYTES_MAX, ask};
 use crate::rig::{Rig, memory_options};
 use crate::scratch::Scratch;
 
@@ -73,9 +73,10 @@ fn the_program_asks_as_everybody_does() {
         panic!("{told:?}")
     };
     assert_eq!((stats.name.as_str(), stats.legs.len()), ("disk", 3));
-    let wrong = ControlRequest::SetPolicy {
+    let wrong = ControlRequest::SetPolicy(PolicyChange {
         policy: "x".to_owned(),
-    };
+        transient: false,
+    });
     assert!(
         ask(&path, &wrong)
             .unwrap_err()

@@ -221,6 +221,7 @@ impl Server {
             state: if is_active { "active" } else { "clean" }.to_owned(),
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: engine.map().legs(),
+            exports: self.addresses(),
             legs: legs.collect(),
             replacement,
             former: self.former_legs().map(str::to_owned).collect(),

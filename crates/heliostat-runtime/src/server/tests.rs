@@ -1,6 +1,7 @@
 use heliostat_format::DeviceFlags;
 use heliostat_types::{ErrorKind, Extent};
 
+use crate::control::PolicyChange;
 use crate::rig::{
     Fails, Job, LEG_BYTES, Rig, file, file_options, make_array, memory_options, options, trusting,
 };
@@ -427,6 +428,13 @@ fn the_policy_is_switched_and_kept() {
     let rig = start(Some("pid"), false);
     assert_eq!(rig.handle.stats().unwrap().policy, "round-robin:65536");
     rig.handle.set_policy("queue").unwrap();
+    rig.stop();
+    let rig = start(None, true);
+    let for_now = PolicyChange {
+        policy: "pid".to_owned(),
+        transient: true,
+    };
+    assert_eq!(rig.handle.change_policy(&for_now).unwrap(), "pid");
     rig.stop();
     let rig = start(None, true);
     assert_eq!(rig.handle.stats().unwrap().policy, "round-robin:65536");

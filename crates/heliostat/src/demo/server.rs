@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use heliostat_export_nbd::client::Client;
 use heliostat_nbd::uri::{Endpoint, ExportUri};
-use heliostat_runtime::{ControlRequest, ControlResponse, LegFigures, Places, ask};
+use heliostat_runtime::{ControlRequest, ControlResponse, LegFigures, Places, PolicyChange, ask};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::interrupt::remove_at_signal;
@@ -79,9 +79,10 @@ impl Server {
     /// # Errors
     /// Where the server refuses.
     pub(super) fn set_policy(&self, policy: &str) -> anyhow::Result<()> {
-        let request = ControlRequest::SetPolicy {
+        let request = ControlRequest::SetPolicy(PolicyChange {
             policy: policy.to_owned(),
-        };
+            transient: true,
+        });
         self.ask(&request)
             .with_context(|| format!("cannot switch to {policy}"))?;
         Ok(())
