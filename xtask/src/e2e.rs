@@ -9,6 +9,7 @@
 mod arrays;
 pub(crate) mod attack;
 mod bad_blocks;
+mod bench;
 mod clients;
 mod control;
 mod demo;
@@ -72,6 +73,7 @@ const TESTS: &[&[Test]] = &[
     volumes::TESTS,
     faults::TESTS,
     exports::TESTS,
+    bench::TESTS,
     emulate::TESTS,
     arrays::TESTS,
     rebuilds::TESTS,

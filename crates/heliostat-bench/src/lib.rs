@@ -9,6 +9,7 @@ mod averages;
 mod contender;
 pub mod data_sheet;
 mod json;
+pub mod live;
 pub mod matrix;
 pub mod plot;
 pub mod published;

@@ -3,6 +3,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// SIGTERM, SIGINT and SIGHUP, taken out of their ordinary course.
 ///
@@ -47,6 +49,25 @@ impl Signals {
         // SAFETY: the descriptor is new and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd })
+    }
+
+    /// Has signals take their ordinary course in a process that is started while they are taken.
+    pub fn leave_to(command: &mut Command) {
+        let leave = || {
+            let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+            // SAFETY: sigemptyset initialises the set it is given.
+            unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+            // SAFETY: the set was initialised; the old mask is not asked for.
+            let told = unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+            };
+            match told {
+                0 => Ok(()),
+                errno => Err(io::Error::from_raw_os_error(errno)),
+            }
+        };
+        // SAFETY: between fork and exec only what is async-signal-safe is called, which both are.
+        unsafe { command.pre_exec(leave) };
     }
 
     /// How many have come since the last call.

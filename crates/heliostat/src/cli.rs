@@ -14,8 +14,8 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    control_files, create, demo, emulate, examine, explain, grow, host_config, model, policy, rate,
-    scheduler, scrub, serve, sim, stats, status, tune, volume, wait,
+    bench, control_files, create, demo, emulate, examine, explain, grow, host_config, model,
+    policy, rate, scheduler, scrub, serve, sim, stats, status, tune, volume, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -66,6 +66,10 @@ enum Command {
     /// It answers when a drive of that make would have answered. docs/emulate.md says what it is
     /// good for.
     Emulate(Box<emulate::EmulateArgs>),
+    /// Measure files, block devices and NBD exports with fio, beside each other.
+    ///
+    /// docs/bench.md says what is run and what the figures mean.
+    Bench(bench::BenchArgs),
     /// What a daemon starts beside itself, to take its control files away when it is killed.
     #[command(hide = true)]
     TakeAway(control_files::TakeAwayArgs),
@@ -182,6 +186,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
         Command::Emulate(args) => return end(emulate::run(*args)),
+        Command::Bench(args) => return end(bench::run(&args)),
         Command::TakeAway(args) => return control_files::take_away(&args),
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),

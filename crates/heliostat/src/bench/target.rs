@@ -1,0 +1,328 @@
+//! What is measured: where fio finds it, whose legs they are, and what must not be overwritten.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use heliostat_bench::live::TargetNote;
+use heliostat_leg::LegSpec;
+use heliostat_nbd::uri::{Endpoint, ExportUri};
+use heliostat_runtime::{ControlRequest, ControlResponse, UsageError};
+use stdx::units::format_size;
+
+use super::btrfs;
+use super::legs::{self, Legs};
+use super::switch::Switch;
+use crate::cli::ControlArgs;
+use crate::status;
+
+/// Of a file system's free space, so much stays free when a file is made: a part of this.
+const FREE_PARTS: u64 = 20;
+
+/// Where fio finds what it reads.
+pub(super) enum At {
+    Nbd(String),
+    File(PathBuf),
+}
+
+/// Something that is measured.
+pub(super) struct Target {
+    /// As the user wrote it.
+    pub(super) text: String,
+    what: String,
+    pub(super) at: At,
+    pub(super) legs: Legs,
+    pub(super) switch: Option<Switch>,
+    /// A file of ours, which nobody else can see and which is gone when this process is: how large
+    /// it is to be.
+    pub(super) scratch: Option<(File, u64)>,
+}
+
+/// What targets are opened with.
+pub(super) struct Opening<'a> {
+    /// Whether some job overwrites data.
+    pub(super) writes: bool,
+    /// How large the files are that are made on file systems.
+    pub(super) file_bytes: u64,
+    pub(super) control: &'a ControlArgs,
+}
+
+/// What a word of the command line names.
+enum Named<'a> {
+    Nbd,
+    Array(&'a str),
+    Btrfs(&'a Path),
+    Path(&'a Path),
+}
+
+impl<'a> Named<'a> {
+    fn of(text: &'a str) -> Self {
+        if text.starts_with("nbd://") || text.starts_with("nbd+unix://") {
+            Self::Nbd
+        } else if let Some(name) = text.strip_prefix("heliostat:") {
+            Self::Array(name)
+        } else if let Some(mount) = text.strip_prefix("btrfs:") {
+            Self::Btrfs(Path::new(mount))
+        } else {
+            Self::Path(Path::new(text))
+        }
+    }
+}
+
+/// Whether what lies there now is lost where a job writes: files that are made for measuring hold
+/// nobody's data.
+pub(super) fn holds_data(text: &str) -> bool {
+    match Named::of(text) {
+        Named::Nbd | Named::Array(_) => true,
+        Named::Btrfs(_) => false,
+        Named::Path(path) => path.exists() && !path.is_dir(),
+    }
+}
+
+impl Target {
+    /// Opens what `text` names.
+    pub(super) fn open(text: &str, opening: &Opening<'_>) -> anyhow::Result<Self> {
+        match Named::of(text) {
+            Named::Nbd => {
+                let uri: Result<ExportUri, _> = text.parse();
+                uri.map_err(|error| UsageError(format!("{text}: {error}")))?;
+                Ok(Self::plain(text, "an NBD export", At::Nbd(text.to_owned())))
+            }
+            Named::Array(name) => array(text, name, opening),
+            Named::Btrfs(mount) => on_btrfs(text, mount, opening),
+            Named::Path(path) => at_path(text, path, opening),
+        }
+    }
+
+    fn plain(text: &str, what: &str, at: At) -> Self {
+        Self {
+            text: text.to_owned(),
+            what: what.to_owned(),
+            at,
+            legs: Legs::Unseen,
+            switch: None,
+            scratch: None,
+        }
+    }
+
+    /// What is kept of it.
+    pub(super) fn note(&self) -> anyhow::Result<TargetNote> {
+        Ok(TargetNote {
+            target: self.text.clone(),
+            what: self.what.clone(),
+            legs: self.legs.names()?,
+        })
+    }
+
+    /// The policies that it is measured under, of those that are `wanted`; `None` stands for
+    /// whatever there is.
+    pub(super) fn policies(&self, wanted: Option<&[String]>) -> Vec<Option<String>> {
+        let (Some(switch), Some(wanted)) = (&self.switch, wanted) else {
+            return vec![None];
+        };
+        let chosen: Vec<Option<String>> = match wanted {
+            [all] if all == "all" => switch.policies.iter().cloned().map(Some).collect(),
+            _ => wanted
+                .iter()
+                .filter(|policy| switch.has(policy))
+                .cloned()
+                .map(Some)
+                .collect(),
+        };
+        match chosen.is_empty() {
+            true => vec![None],
+            false => chosen,
+        }
+    }
+}
+
+/// An array that is served on this machine, or a volume of one: `NAME` or `NAME/VOLUME`.
+fn array(text: &str, name: &str, opening: &Opening<'_>) -> anyhow::Result<Target> {
+    let (name, volume) = match name.split_once('/') {
+        Some((name, volume)) => (name, Some(volume)),
+        None => (name, None),
+    };
+    let control = opening.control;
+    let status = status::ask(control, name)?;
+    let uris = status.exports.iter();
+    let mut uris = uris.filter_map(|uri| uri.parse::<ExportUri>().ok());
+    let has_address =
+        |uri: &ExportUri| matches!(uri.endpoint, Endpoint::Unix(_) | Endpoint::Tcp { .. });
+    let Some(mut uri) = uris.find(has_address) else {
+        bail!("{name} is served to nobody who could connect: give it an --export with an address");
+    };
+    let ControlResponse::Volumes(volumes) = control.ask(name, &ControlRequest::Volumes)? else {
+        bail!("asked for its volumes, the daemon answered something else");
+    };
+    let names: Vec<&str> = volumes
+        .volumes
+        .iter()
+        .map(|each| each.name.as_str())
+        .collect();
+    match volume {
+        Some(volume) if names.contains(&volume) => volume.clone_into(&mut uri.export),
+        Some(volume) => bail!(UsageError(format!(
+            "{name} has no volume {volume}: it has {}",
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        ))),
+        None if names.is_empty() => {}
+        None => bail!(UsageError(format!(
+            "{name} is cut into volumes: name one, as in heliostat:{name}/{}",
+            names[0]
+        ))),
+    }
+    if opening.writes {
+        expect_no_clients(name, control)?;
+    }
+    let what = format!("{}, {}", status.shape, format_size(status.size_bytes));
+    Ok(Target {
+        legs: Legs::Array {
+            name: name.to_owned(),
+            control: control.clone(),
+        },
+        switch: Some(Switch::array(name, control)?),
+        ..Target::plain(text, &what, At::Nbd(uri.to_string()))
+    })
+}
+
+/// Whoever is connected may have a file system there.
+fn expect_no_clients(name: &str, control: &ControlArgs) -> anyhow::Result<()> {
+    let stats = legs::stats(name, control)?;
+    let mut clients = stats.clients.iter().filter(|client| client.connections > 0);
+    match clients.next() {
+        Some(client) => bail!(
+            "{name} is in use by {}, and would be overwritten: have it disconnect first",
+            client.client
+        ),
+        None => Ok(()),
+    }
+}
+
+fn on_btrfs(text: &str, mount: &Path, opening: &Opening<'_>) -> anyhow::Result<Target> {
+    expect_directory(mount)?;
+    let sysfs = btrfs::sysfs_of(mount)?;
+    let policy = sysfs.join("read_policy");
+    let mut target = on_file_system(text, mount, "a file on btrfs", opening)?;
+    target.legs = Legs::in_directory(&sysfs.join("devices"));
+    if policy.exists() {
+        target.switch = Some(Switch::btrfs(policy)?);
+    }
+    Ok(target)
+}
+
+fn expect_directory(path: &Path) -> Result<(), UsageError> {
+    match path.is_dir() {
+        true => Ok(()),
+        false => Err(UsageError(format!("{} is no directory", path.display()))),
+    }
+}
+
+/// A file of our own in `directory`. Nobody sees it: its name is gone before anything is in it.
+fn on_file_system(
+    text: &str,
+    directory: &Path,
+    what: &str,
+    opening: &Opening<'_>,
+) -> anyhow::Result<Target> {
+    let shown = directory.display();
+    let size_bytes = opening.file_bytes;
+    let space = rustix::fs::statvfs(directory)
+        .with_context(|| format!("cannot ask how much is free in {shown}"))?;
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    if size_bytes > free_bytes - free_bytes / FREE_PARTS {
+        bail!(UsageError(format!(
+            "{shown} has {} free, too little for a file of {}: say --size with less",
+            format_size(free_bytes),
+            format_size(size_bytes)
+        )));
+    }
+    let name = directory.join(format!(".heliostat-bench-{}", std::process::id()));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&name)
+        .with_context(|| format!("cannot make a file in {shown}"))?;
+    fs::remove_file(&name).with_context(|| format!("cannot remove {}", name.display()))?;
+    // fio removes what is too short and makes it anew, which goes by its name.
+    file.set_len(size_bytes)
+        .with_context(|| format!("cannot make a file in {shown}"))?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    Ok(Target {
+        scratch: Some((file, size_bytes)),
+        ..Target::plain(text, what, At::File(path.into()))
+    })
+}
+
+fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Target> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(UsageError(format!(
+            "{text} is not there: name a file, a directory, a block device, an NBD URI, \
+             heliostat:NAME or btrfs:MOUNT"
+        ))),
+        Err(error) => return Err(error).with_context(|| format!("cannot look at {text}")),
+    };
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        let mut target = on_file_system(text, path, "a file in a directory", opening)?;
+        target.legs = legs_of_device(metadata.dev());
+        return Ok(target);
+    }
+    let (what, device) = if kind.is_file() {
+        ("a file", metadata.dev())
+    } else if kind.is_block_device() {
+        ("a block device", metadata.rdev())
+    } else {
+        bail!(UsageError(format!(
+            "{text} is neither a file, a directory nor a block device"
+        )));
+    };
+    if metadata.is_file() && metadata.len() == 0 {
+        bail!(UsageError(format!(
+            "{text} is empty: there is nothing to read"
+        )));
+    }
+    let path = std::path::absolute(path).with_context(|| format!("cannot find {text}"))?;
+    if opening.writes {
+        // As a leg is opened: by nobody else, no mount, no other array, no server.
+        let spec = LegSpec::parse(&path.display().to_string());
+        spec.and_then(|spec| spec.open())
+            .with_context(|| format!("{text} would be overwritten"))?;
+    } else {
+        File::open(&path).with_context(|| format!("cannot open {text}"))?;
+    }
+    Ok(Target {
+        legs: legs_of_device(device),
+        ..Target::plain(text, what, At::File(path))
+    })
+}
+
+/// What md or device mapper has made a device of.
+fn legs_of_device(device: u64) -> Legs {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let sysfs = format!("/sys/dev/block/{major}:{minor}/slaves");
+    Legs::in_directory(Path::new(&sysfs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::holds_data;
+
+    #[test]
+    fn only_what_is_made_for_measuring_holds_nothing() {
+        for text in ["heliostat:pool", "nbd://localhost", "/dev/null"] {
+            assert!(holds_data(text), "{text}");
+        }
+        for text in ["btrfs:/mnt", "/", ".", "absent"] {
+            assert!(!holds_data(text), "{text}");
+        }
+    }
+}
