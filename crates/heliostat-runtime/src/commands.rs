@@ -174,7 +174,13 @@ impl Handle {
     /// # Errors
     /// Where it is not served any more, or too busy.
     pub fn stats(&self) -> Result<ArrayStats, RuntimeError> {
-        self.ask(Command::Stats).map(ArrayStats::from)
+        self.stats_in_full(false)
+    }
+
+    /// The same, with all times in full where they are wanted.
+    pub(crate) fn stats_in_full(&self, is_fine: bool) -> Result<ArrayStats, RuntimeError> {
+        let snapshot = self.ask(Command::Stats)?;
+        Ok(ArrayStats::of(snapshot, is_fine))
     }
 
     /// Begins the statistics anew, of one leg, named by its role or as it was written, or all. What

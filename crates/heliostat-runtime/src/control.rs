@@ -63,7 +63,11 @@ pub struct SchedulerChange {
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// What did the array do?
-    Stats,
+    Stats {
+        /// Whether all times are told in full.
+        #[serde(default)]
+        fine: bool,
+    },
     /// Count from now on.
     ResetStats {
         /// For this leg alone, by its role or as it was written; everything where absent.
@@ -339,7 +343,9 @@ fn is_gone(stream: &UnixStream) -> bool {
 
 fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) -> ControlResponse {
     let told = match request {
-        ControlRequest::Stats => handle.stats().map(Box::new).map(ControlResponse::Stats),
+        ControlRequest::Stats { fine } => handle
+            .stats_in_full(fine)
+            .map(|stats| ControlResponse::Stats(Box::new(stats))),
         ControlRequest::ResetStats { leg } => handle.reset_stats(leg).map(ControlResponse::Done),
         ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
         ControlRequest::SetPolicy(to) => handle.change_policy(&to).map(ControlResponse::Policy),

@@ -80,7 +80,9 @@ pub use scan::scan;
 pub use server::{Server, Stopped};
 pub use setup::Progress;
 pub use signals::Signals;
-pub use stats::{ArrayStats, ClientFigures, Distribution, LegFigures, RequestFigures};
+pub use stats::{
+    ArrayStats, ClientFigures, Distribution, FineTimes, HedgeCounts, LegFigures, RequestFigures,
+};
 pub use status::{
     ArrayStatus, BehindStatus, BitmapStatus, FlagChange, LegStatus, ScrubAction, WorkStatus,
     clock_time,

@@ -4,7 +4,9 @@
 //! structs with names for JSON are wire formats: their fields are what `heliostat stats --json`
 //! prints.
 
-use heliostat_engine::{Account, Accounts, LegState, LegStats, MS_BUCKETS, Times, Traffic};
+use heliostat_engine::{
+    Account, Accounts, HedgeFigures, LegState, LegStats, MS_BUCKETS, Times, Traffic,
+};
 use heliostat_types::{Duration, Instant, OpKind};
 use serde::{Deserialize, Serialize};
 use stdx::histogram::Histogram;
@@ -23,6 +25,7 @@ pub(crate) struct Snapshot {
     pub(crate) memory_bytes: u64,
     pub(crate) memory_used_bytes: u64,
     pub(crate) dirty: bool,
+    pub(crate) hedges: HedgeFigures,
     pub(crate) accounts: Accounts,
     pub(crate) clients: Vec<ClientSnapshot>,
     pub(crate) legs: Vec<LegSnapshot>,
@@ -75,12 +78,36 @@ pub struct ArrayStats {
     pub accounting: bool,
     /// How old a request is that is late.
     pub client_timeout_ns: u64,
+    /// Reads that were asked of a second leg because the first one was late.
+    #[serde(default)]
+    pub hedges: HedgeCounts,
     /// What all clients asked for.
     pub requests: RequestFigures,
     /// What each of them asked for: those that are there, then the last ones that have gone.
     pub clients: Vec<ClientFigures>,
     /// Its legs, in role order; behind them one that is to replace another one.
     pub legs: Vec<LegFigures>,
+}
+
+/// Reads that were asked of a second leg.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HedgeCounts {
+    /// All of them.
+    pub issued: u64,
+    /// Those that the second leg answered first; the others were in vain.
+    pub won: u64,
+    /// Those that were wanted when the budget, or memory, was used up, and not asked.
+    pub refused: u64,
+}
+
+/// Times as they are kept: a bucket's lower bound and width in nanoseconds, and how many are in it;
+/// those that hold something, by rising bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FineTimes {
+    /// Of reads.
+    pub read_ns: Vec<(u64, u64, u64)>,
+    /// Of writes.
+    pub write_ns: Vec<(u64, u64, u64)>,
 }
 
 /// What was asked for, and answered.
@@ -133,6 +160,9 @@ pub struct RequestFigures {
     pub read_histogram_ms: [u64; MS_BUCKETS],
     /// The same of writes.
     pub write_histogram_ms: [u64; MS_BUCKETS],
+    /// The response times in full, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fine: Option<FineTimes>,
 }
 
 /// What one client asked for.
@@ -195,6 +225,9 @@ pub struct LegFigures {
     pub read_histogram_ms: [u64; MS_BUCKETS],
     /// The same of writes.
     pub write_histogram_ms: [u64; MS_BUCKETS],
+    /// The service times in full, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fine: Option<FineTimes>,
 }
 
 /// A histogram in a few numbers.
@@ -218,8 +251,9 @@ pub struct Distribution {
     pub max: u64,
 }
 
-impl From<Snapshot> for ArrayStats {
-    fn from(snapshot: Snapshot) -> Self {
+impl ArrayStats {
+    /// What these counters amount to, with times in full where they are wanted.
+    pub(crate) fn of(snapshot: Snapshot, is_fine: bool) -> Self {
         let accounts = &snapshot.accounts;
         let late_in_flight = accounts.flows.iter().map(|flow| flow.late_in_flight);
         let spans = (accounts.now - accounts.since, accounts.ticks);
@@ -236,20 +270,31 @@ impl From<Snapshot> for ArrayStats {
             dirty: snapshot.dirty,
             accounting: accounts.is_on,
             client_timeout_ns: accounts.client_timeout.as_ns(),
-            requests: request_figures(&accounts.total(), spans, late_in_flight.sum()),
-            clients: snapshot.clients.into_iter().map(client_figures).collect(),
-            legs: legs.map(|leg| leg_figures(leg, accounts.now)).collect(),
+            hedges: HedgeCounts {
+                issued: snapshot.hedges.issued,
+                won: snapshot.hedges.won,
+                refused: snapshot.hedges.refused,
+            },
+            requests: request_figures(&accounts.total(), spans, late_in_flight.sum(), is_fine),
+            clients: snapshot
+                .clients
+                .into_iter()
+                .map(|client| client_figures(client, is_fine))
+                .collect(),
+            legs: legs
+                .map(|leg| leg_figures(leg, accounts.now, is_fine))
+                .collect(),
         }
     }
 }
 
-fn client_figures(client: ClientSnapshot) -> ClientFigures {
+fn client_figures(client: ClientSnapshot, is_fine: bool) -> ClientFigures {
     let (account, until) = (&client.account, client.until);
     let spans = (until - account.since(), account.ticks(until));
     ClientFigures {
         client: client.name,
         connections: client.connections,
-        requests: request_figures(account, spans, client.late_in_flight),
+        requests: request_figures(account, spans, client.late_in_flight, is_fine),
     }
 }
 
@@ -258,6 +303,7 @@ fn request_figures(
     account: &Account,
     (counted, ticks): (Duration, Duration),
     late_in_flight: u64,
+    is_fine: bool,
 ) -> RequestFigures {
     let count = |kind| account.of(kind).count();
     let (read, write) = (account.of(OpKind::Read), account.of(OpKind::Write));
@@ -285,10 +331,11 @@ fn request_figures(
         flush_response_time_ns: Distribution::of(account.of(OpKind::Flush).times()),
         read_histogram_ms: buckets(read),
         write_histogram_ms: buckets(write),
+        fine: is_fine.then(|| FineTimes::of(account)),
     }
 }
 
-fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant) -> LegFigures {
+fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant, is_fine: bool) -> LegFigures {
     let stats = leg.stats;
     let account = &stats.account;
     let (read, write) = (account.of(OpKind::Read), account.of(OpKind::Write));
@@ -317,6 +364,20 @@ fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant) -> LegFigures {
         write_service_time_ns: Distribution::of(write.times()),
         read_histogram_ms: buckets(read),
         write_histogram_ms: buckets(write),
+        fine: is_fine.then(|| FineTimes::of(account)),
+    }
+}
+
+impl FineTimes {
+    fn of(account: &Account) -> Self {
+        let buckets = |kind| {
+            let times = account.of(kind).times();
+            times.map_or_else(Vec::new, |times| times.fine_ns().buckets().collect())
+        };
+        Self {
+            read_ns: buckets(OpKind::Read),
+            write_ns: buckets(OpKind::Write),
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::{IsTerminal as _, Write as _, stdout};
 use anyhow::bail;
 use comfy_table::{CellAlignment, Table, presets};
 use heliostat_runtime::{
-    ArrayStats, ControlRequest, ControlResponse, Distribution, LegFigures, RequestFigures,
-    clock_time,
+    ArrayStats, ControlRequest, ControlResponse, Distribution, HedgeCounts, LegFigures,
+    RequestFigures, clock_time,
 };
 use heliostat_types::Duration;
 use stdx::units::format_size;
@@ -43,7 +43,9 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<()> {
         writeln!(out, "{text}")?;
         return Ok(());
     }
-    let ControlResponse::Stats(stats) = args.control.ask(&args.name, &ControlRequest::Stats)?
+    let ControlResponse::Stats(stats) = args
+        .control
+        .ask(&args.name, &ControlRequest::Stats { fine: false })?
     else {
         bail!("asked for statistics, the daemon answered something else");
     };
@@ -99,7 +101,7 @@ fn page(stats: &ArrayStats) -> String {
     format!(
         "{head}\nClients, from request to answer, counted for {}; late is what takes {} or \
          longer:\n\n{}\n\
-         \n{} requests of clients were {} operations on legs. Legs:\n\n{}\n\
+         \n{} requests of clients were {} operations on legs.{} Legs:\n\n{}\n\
          \nTimes of legs, in the queue and from dispatch to completion:\n\n{}\n",
         clock_time(requests.counted_ns),
         Duration::from_ns(stats.client_timeout_ns),
@@ -110,9 +112,21 @@ fn page(stats: &ArrayStats) -> String {
             .iter()
             .map(|leg| leg.reads + leg.writes)
             .sum::<u64>(),
+        hedged(stats.hedges),
         counts(stats),
         service_times(stats),
     )
+}
+
+/// How often a second leg was asked.
+fn hedged(hedges: HedgeCounts) -> String {
+    match hedges.issued {
+        0 => String::new(),
+        issued => format!(
+            " {issued} late reads were asked of a second leg, and {} of them answered by it.",
+            hedges.won
+        ),
+    }
 }
 
 /// A number of something in a second.

@@ -2,8 +2,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
+use heliostat_types::Extent;
+
 use super::{ControlRequest, ControlResponse, PolicyChange, REQUEST_BYTES_MAX, ask};
-use crate::rig::{Rig, memory_options};
+use crate::FineTimes;
+use crate::rig::{Job, Rig, memory_options};
 use crate::scratch::Scratch;
 
 fn converse(stream: &UnixStream, line: &str) -> String {
@@ -61,14 +64,43 @@ fn requests_are_answered_in_lines() {
 }
 
 #[test]
+fn times_are_told_in_full_where_they_are_asked_for() {
+    let scratch = Scratch::new();
+    let options = memory_options(&scratch);
+    let path = options.places.socket("disk");
+    let rig = Rig::start(&options).unwrap();
+    for index in 0..5 {
+        rig.request(Job::Read(Extent::new(index * 4096, 4096)))
+            .unwrap();
+    }
+    let stats = |fine| match ask(&path, &ControlRequest::Stats { fine }) {
+        Ok(ControlResponse::Stats(stats)) => stats,
+        told => panic!("{told:?}"),
+    };
+    assert_eq!(stats(false).requests.fine, None);
+    let told = stats(true);
+    let counted = |fine: Option<FineTimes>| -> u64 {
+        let buckets = fine.unwrap().read_ns;
+        buckets.iter().map(|(_, _, count)| count).sum()
+    };
+    assert_eq!(counted(told.requests.fine), 5);
+    assert_eq!(counted(told.clients[0].requests.fine.clone()), 5);
+    let legs = told.legs.into_iter().map(|leg| counted(leg.fine));
+    assert_eq!(legs.sum::<u64>(), 5);
+    rig.stop();
+}
+
+#[test]
 fn the_program_asks_as_everybody_does() {
     let scratch = Scratch::new();
     let options = memory_options(&scratch);
     let path = options.places.socket("disk");
-    let error = ask(&path, &ControlRequest::Stats).unwrap_err().to_string();
+    let error = ask(&path, &ControlRequest::Stats { fine: false })
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("nobody listens"), "{error}");
     let rig = Rig::start(&options).unwrap();
-    let told = ask(&path, &ControlRequest::Stats).unwrap();
+    let told = ask(&path, &ControlRequest::Stats { fine: false }).unwrap();
     let ControlResponse::Stats(stats) = told else {
         panic!("{told:?}")
     };

@@ -52,6 +52,7 @@ impl Server {
             memory_used_bytes: engine.buffers().used_bytes() as u64,
             dirty: engine.record().dirty,
             clients: here.chain(gone).collect(),
+            hedges: engine.hedge_figures(),
             accounts,
             legs: legs.collect(),
         }

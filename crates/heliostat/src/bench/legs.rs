@@ -72,7 +72,9 @@ impl Legs {
 
 /// What an array of ours has counted.
 pub(super) fn stats(name: &str, control: &ControlArgs) -> anyhow::Result<Box<ArrayStats>> {
-    let ControlResponse::Stats(stats) = control.ask(name, &ControlRequest::Stats)? else {
+    let ControlResponse::Stats(stats) =
+        control.ask(name, &ControlRequest::Stats { fine: false })?
+    else {
         bail!("asked for statistics, the daemon answered something else");
     };
     Ok(stats)

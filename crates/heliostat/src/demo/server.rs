@@ -93,7 +93,7 @@ impl Server {
     /// # Errors
     /// Where the server does not say.
     pub(super) fn leg_figures(&self) -> anyhow::Result<Vec<LegFigures>> {
-        match self.ask(&ControlRequest::Stats)? {
+        match self.ask(&ControlRequest::Stats { fine: false })? {
             ControlResponse::Stats(stats) => Ok(stats.legs),
             other @ (ControlResponse::Policy(_)
             | ControlResponse::Scheduler(_)
