@@ -8,7 +8,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use heliostat_engine::{ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map};
+use heliostat_engine::{
+    ArrayRecord, Config, Engine, Input, LegConfig, LegState, Map, SchedulerPlace,
+};
 use heliostat_format::DeviceFlags;
 use heliostat_leg::{Arena, LegHub, OpenedLeg};
 use heliostat_policy::PolicyControl;
@@ -66,6 +68,7 @@ pub struct Server {
     memory_bytes: u64,
     /// In which order legs get what waits for them.
     scheduler: SchedulerSpec,
+    scheduler_on: SchedulerPlace,
     commands: Commands,
     handle: Handle,
     signals: Option<Signals>,
@@ -140,6 +143,7 @@ impl Server {
             block_bytes,
             memory_bytes: options.memory_bytes,
             scheduler,
+            scheduler_on: options.scheduler_on,
             commands,
             handle,
             signals,

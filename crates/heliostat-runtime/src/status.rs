@@ -28,6 +28,12 @@ pub struct ArrayStatus {
     pub legs_in_sync: usize,
     /// See above.
     pub legs_wanted: usize,
+    /// In which order what waits is done, with the tunables that differ from their defaults.
+    #[serde(default)]
+    pub scheduler: String,
+    /// Where that is decided: `leg`, in front of each leg, or `array`, in front of all.
+    #[serde(default)]
+    pub scheduler_on: String,
     /// What clients connect to, as URIs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub exports: Vec<String>,

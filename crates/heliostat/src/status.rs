@@ -206,6 +206,14 @@ fn page(status: &ArrayStatus) -> String {
     lines.extend(spares.map(|spare| format!("  spare: {spare}")));
     lines.extend(status.bitmap.iter().map(bitmap_line));
     lines.extend(status.write_behind.iter().map(behind_line));
+    let place = match status.scheduler_on.as_str() {
+        "array" => "the array",
+        _ => "each leg",
+    };
+    lines.push(format!(
+        "  scheduler {} in front of {place}",
+        status.scheduler
+    ));
     lines.push(format!(
         "  resync, rebuild and scrub: {}",
         rate::bounds(status.background_rates)

@@ -136,6 +136,9 @@ fn policy_is_kept(room: &Room) -> Result<()> {
 fn ensure_scheduler(server: &Server<'_>, shown: &str) -> Result<()> {
     let told = server.control(&["scheduler", NAME])?;
     ensure!(told.contains(&format!("[{shown}]")), "not {shown}: {told}");
+    let status = server.control(&["status", NAME])?;
+    let line = format!("scheduler {shown} in front of ");
+    ensure!(status.contains(&line), "not {shown}: {status}");
     Ok(())
 }
 

@@ -221,6 +221,8 @@ impl Server {
             state: if is_active { "active" } else { "clean" }.to_owned(),
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: engine.map().legs(),
+            scheduler: self.scheduler.to_string(),
+            scheduler_on: self.scheduler_on.name().to_owned(),
             exports: self.addresses(),
             legs: legs.collect(),
             replacement,
