@@ -41,6 +41,9 @@ pub struct HedgeFigures {
     pub issued: u64,
     /// Of those, the ones that the second leg served.
     pub won: u64,
+    /// Of those, the ones whose second answer nobody used: the first leg was faster, or the second
+    /// one failed. What is in neither is still under way.
+    pub wasted: u64,
     /// Reads that the policy wanted to hedge when the budget, or memory, was used up.
     pub refused: u64,
 }
@@ -133,12 +136,21 @@ impl Hedges {
     }
 
     pub(crate) fn reset_figures(&mut self) {
-        self.figures = HedgeFigures::default();
+        self.figures = HedgeFigures {
+            // They end as any others do.
+            issued: self.hedges.iter().count() as u64,
+            ..HedgeFigures::default()
+        };
     }
 
     /// Counts on where another engine ended.
     pub(crate) const fn follow(&mut self, before: &Self) {
-        self.figures = before.figures;
+        let figures = before.figures;
+        self.figures = HedgeFigures {
+            // What was under way there ends nowhere.
+            wasted: figures.issued - figures.won,
+            ..figures
+        };
     }
 }
 
@@ -290,6 +302,7 @@ impl Engine {
         let piece = &mut self.pieces[hedge.piece];
         piece.hedge = None;
         if let Err(kind) = result {
+            self.hedges.figures.wasted += 1;
             // The first may still answer, and then what this one cannot read is repaired.
             piece.tried.insert(leg);
             piece.error = kind;
@@ -300,6 +313,7 @@ impl Engine {
             return self.note_read_error(turn, leg, kind);
         }
         if !self.heeds_pins(hedge.piece, leg) {
+            self.hedges.figures.wasted += 1;
             return self.release_buffer(hedge.memory.buffer);
         }
         self.hedges.figures.won += 1;
@@ -354,15 +368,21 @@ impl Engine {
             return;
         };
         self.abandon_ops_of(OpOwner::Hedge(index));
-        let hedge = self.hedges.hedges.remove(index);
-        self.release_buffer(hedge.memory.buffer);
+        self.waste_hedge(index);
     }
 
     /// The second leg is out.
     pub(crate) fn hedge_lost(&mut self, index: u32) {
+        let piece = self.waste_hedge(index);
+        self.pieces[piece].hedge = None;
+    }
+
+    /// Nobody needs what a second leg was asked for. The piece that it was for.
+    fn waste_hedge(&mut self, index: u32) -> u32 {
         let hedge = self.hedges.hedges.remove(index);
-        self.pieces[hedge.piece].hedge = None;
+        self.hedges.figures.wasted += 1;
         self.release_buffer(hedge.memory.buffer);
+        hedge.piece
     }
 
     /// Nobody waits for these operations any more.

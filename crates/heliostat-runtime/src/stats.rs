@@ -5,7 +5,8 @@
 //! prints.
 
 use heliostat_engine::{
-    Account, Accounts, HedgeFigures, LegState, LegStats, MS_BUCKETS, Times, Traffic,
+    Account, Accounts, HedgeFigures, LegState, LegStats, MS_BUCKETS, PrefetchFigures, Times,
+    Traffic,
 };
 use heliostat_types::{Duration, Instant, OpKind};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ pub(crate) struct Snapshot {
     pub(crate) memory_used_bytes: u64,
     pub(crate) dirty: bool,
     pub(crate) hedges: HedgeFigures,
+    pub(crate) read_ahead: PrefetchFigures,
     pub(crate) accounts: Accounts,
     pub(crate) clients: Vec<ClientSnapshot>,
     pub(crate) legs: Vec<LegSnapshot>,
@@ -81,6 +83,9 @@ pub struct ArrayStats {
     /// Reads that were asked of a second leg because the first one was late.
     #[serde(default)]
     pub hedges: HedgeCounts,
+    /// What the read policy had read before it was asked for.
+    #[serde(default)]
+    pub read_ahead: ReadAheadCounts,
     /// What all clients asked for.
     pub requests: RequestFigures,
     /// What each of them asked for: those that are there, then the last ones that have gone.
@@ -94,10 +99,22 @@ pub struct ArrayStats {
 pub struct HedgeCounts {
     /// All of them.
     pub issued: u64,
-    /// Those that the second leg answered first; the others were in vain.
+    /// Those that the second leg answered first.
     pub won: u64,
+    /// Those whose second answer nobody used; what is neither is under way.
+    #[serde(default)]
+    pub wasted: u64,
     /// Those that were wanted when the budget, or memory, was used up, and not asked.
     pub refused: u64,
+}
+
+/// What was read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadAheadCounts {
+    /// From legs.
+    pub read_bytes: u64,
+    /// Of those, what clients were given.
+    pub served_bytes: u64,
 }
 
 /// Times as they are kept: a bucket's lower bound and width in nanoseconds, and how many are in it;
@@ -201,6 +218,9 @@ pub struct LegFigures {
     pub write_bytes: u64,
     /// Of reads and writes, those that went to the device as one with another one before them.
     pub merges: u64,
+    /// Reads that it was asked for because another leg was late with them.
+    #[serde(default)]
+    pub hedge_reads: u64,
     /// Reads at the leg now.
     pub reads_in_flight: u32,
     /// Writes, trims, write-zeroes and flushes at the leg now.
@@ -273,7 +293,12 @@ impl ArrayStats {
             hedges: HedgeCounts {
                 issued: snapshot.hedges.issued,
                 won: snapshot.hedges.won,
+                wasted: snapshot.hedges.wasted,
                 refused: snapshot.hedges.refused,
+            },
+            read_ahead: ReadAheadCounts {
+                read_bytes: snapshot.read_ahead.read_bytes,
+                served_bytes: snapshot.read_ahead.served_bytes,
             },
             requests: request_figures(&accounts.total(), spans, late_in_flight.sum(), is_fine),
             clients: snapshot
@@ -352,6 +377,7 @@ fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant, is_fine: bool) 
         read_bytes: read.bytes,
         write_bytes: write.bytes,
         merges: stats.merges,
+        hedge_reads: stats.hedge_reads,
         reads_in_flight: leg.reads_in_flight,
         writes_in_flight: leg.writes_in_flight,
         read_weighted_ns: weighted_ns(read),

@@ -123,8 +123,9 @@ fn hedged(hedges: HedgeCounts) -> String {
     match hedges.issued {
         0 => String::new(),
         issued => format!(
-            " {issued} late reads were asked of a second leg, and {} of them answered by it.",
-            hedges.won
+            " {issued} late reads were asked of a second leg, {} of them answered by it and {} in \
+             vain.",
+            hedges.won, hedges.wasted
         ),
     }
 }

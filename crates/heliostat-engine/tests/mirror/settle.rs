@@ -92,6 +92,8 @@ impl World {
         self.pump();
         self.judge_nothing_left();
         self.judge_accounts();
+        let hedges = self.engine.hedge_figures();
+        assert_eq!(hedges.issued, hedges.won + hedges.wasted, "all have ended");
     }
 
     /// Until every request is answered, and nothing is outstanding but at faulted legs.

@@ -51,8 +51,9 @@ impl Server {
             memory_bytes: self.memory_bytes,
             memory_used_bytes: engine.buffers().used_bytes() as u64,
             dirty: engine.record().dirty,
-            clients: here.chain(gone).collect(),
             hedges: engine.hedge_figures(),
+            read_ahead: engine.prefetch_figures(),
+            clients: here.chain(gone).collect(),
             accounts,
             legs: legs.collect(),
         }
