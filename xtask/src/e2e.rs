@@ -34,6 +34,7 @@ mod scan;
 pub(crate) mod server;
 mod stats;
 mod stop;
+mod top;
 mod volumes;
 mod write_behind;
 
@@ -65,6 +66,7 @@ const TESTS: &[&[Test]] = &[
     nbd::TESTS,
     control::TESTS,
     stats::TESTS,
+    top::TESTS,
     files::TESTS,
     explain::TESTS,
     clients::TESTS,

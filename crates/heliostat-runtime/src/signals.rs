@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 /// SIGTERM, SIGINT and SIGHUP, taken out of their ordinary course.
 ///
 /// SIGHUP stops like the other two, so that closing a terminal is a clean stop; where it was
@@ -68,6 +70,15 @@ impl Signals {
         };
         // SAFETY: between fork and exec only what is async-signal-safe is called, which both are.
         unsafe { command.pre_exec(leave) };
+    }
+
+    /// Whether one has come.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn have_come(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(self, PollFlags::IN)];
+        Ok(poll(&mut fds, Some(&Timespec::default()))? > 0)
     }
 
     /// How many have come since the last call.

@@ -15,7 +15,7 @@ use heliostat_runtime::{
 
 use crate::{
     bench, control_files, create, demo, emulate, examine, explain, grow, host_config, model,
-    policy, rate, scheduler, scrub, serve, sim, stats, status, tune, volume, wait,
+    policy, rate, scheduler, scrub, serve, sim, stats, status, top, tune, volume, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -80,6 +80,10 @@ enum Command {
     Examine(examine::ExamineArgs),
     /// Show what each leg of an array that is being served was asked, and how it answered.
     Stats(stats::StatsArgs),
+    /// Watch an array that is being served: its legs and clients, second by second.
+    ///
+    /// Keys switch the read policy and the scheduler. docs/top.md says what the columns mean.
+    Top(top::TopArgs),
     /// Show why reads of an array that is being served go where they go.
     ///
     /// What its policy believes of each leg, and, watched while they happen, the next reads with
@@ -190,6 +194,7 @@ pub(crate) fn run() -> ExitCode {
         Command::TakeAway(args) => return control_files::take_away(&args),
         Command::Sim(args) => return end(sim::run(&args)),
         Command::Tune(args) => return end(tune::run(&args)),
+        Command::Top(args) => return end(top::run(&args)),
         Command::Stats(args) => stats::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),

@@ -21,6 +21,7 @@ mod serve;
 mod sim;
 mod stats;
 mod status;
+mod top;
 mod tune;
 mod volume;
 mod wait;

@@ -1,6 +1,6 @@
 //! How fio is started, and stopped.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,9 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use heliostat_bench::live::{Job, JobFile};
 use heliostat_runtime::{Signals, shell_word};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::time::Timespec;
 
 use super::target::At;
 
@@ -157,7 +155,7 @@ fn await_end(child: Child, signals: &Signals) -> anyhow::Result<Option<Output>> 
     let output = loop {
         match ended.recv_timeout(if is_wanted { LOOK_EVERY } else { END_WITHIN }) {
             Err(RecvTimeoutError::Timeout) if is_wanted => {
-                if is_told_to_end(signals)? {
+                if signals.have_come()? {
                     is_wanted = false;
                     // It may have ended just now, which is as good.
                     let _ = kill_process(pid, Signal::INT);
@@ -174,12 +172,6 @@ fn await_end(child: Child, signals: &Signals) -> anyhow::Result<Option<Output>> 
         .context("nobody waits for fio")?
         .context("cannot wait for fio")?;
     Ok(is_wanted.then_some(output))
-}
-
-/// Whether a signal has come.
-fn is_told_to_end(signals: &Signals) -> io::Result<bool> {
-    let mut fds = [PollFd::new(signals, PollFlags::IN)];
-    Ok(poll(&mut fds, Some(&Timespec::default()))? > 0)
 }
 
 /// The version of the fio that is here.

@@ -152,6 +152,20 @@ fn legs(explanation: &Explanation, width: usize) -> String {
     table(&head, &rows, 1, width)
 }
 
+/// What is known of each leg in a line: what it is called for short, and its facts.
+pub(crate) fn in_a_line(explanation: &Explanation) -> Vec<(String, String)> {
+    let legs = &explanation.legs;
+    let facts = |leg: &LegExplained| {
+        let facts = leg.facts.iter();
+        let facts = facts.map(|(key, fact)| format!("{} {}", title(key), shown(key, fact)));
+        facts.collect::<Vec<_>>().join(", ")
+    };
+    legs.iter()
+        .enumerate()
+        .map(|(index, leg)| (short(legs, index), facts(leg)))
+        .collect()
+}
+
 /// What stands behind the name of a fact, says how to show it.
 const UNITS: [&str; 5] = ["_ns", "_bytes", "_times", "_share", "_reads"];
 

@@ -1,0 +1,207 @@
+//! `heliostat top`: what an array does, second by second.
+
+mod draw;
+mod sample;
+mod screen;
+#[cfg(test)]
+mod testing;
+mod worker;
+
+use std::fs;
+use std::io::{IsTerminal as _, Write as _, stdout};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use heliostat_runtime::{Places, Signals, UsageError};
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::terminal;
+use ratatui::{DefaultTerminal, Terminal};
+use stdx::units::parse_time_ns;
+
+use self::screen::{Asked, Screen};
+use self::worker::{Told, Wish};
+use crate::cli::ControlArgs;
+
+/// How long keys and signals may wait.
+const LOOK_AROUND_EVERY: Duration = Duration::from_millis(100);
+
+/// After this the screen says that a daemon does not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What plain text is made for where there is no terminal.
+const PLAIN_COLUMNS: u16 = 132;
+
+/// Lines of plain text besides those of legs and clients.
+const PLAIN_ROWS: usize = 12;
+
+/// What `heliostat top` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct TopArgs {
+    /// The array; all that are served, one at a time, where none is named.
+    name: Option<String>,
+    /// How often it is looked at.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    interval: Duration,
+    /// Print one screen as plain text, of what happens in one interval.
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_time_ns(text).map_err(|error| error.to_string())?;
+    let interval = Duration::from_nanos(interval);
+    let limits = Duration::from_millis(100)..=Duration::from_secs(3600);
+    match limits.contains(&interval) {
+        true => Ok(interval),
+        false => Err("it has to be between 100ms and 1h".to_owned()),
+    }
+}
+
+/// Shows it until somebody has seen enough.
+pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    // First of all: threads started later must not be ended by a signal.
+    let signals = Signals::take().context("cannot take signals")?;
+    let names = names(args)?;
+    let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut screen = Screen::new(names, args.interval, has_colours);
+    if args.once {
+        return once(args, screen, &signals);
+    }
+    if !stdout().is_terminal() {
+        return Err(UsageError(
+            "standard output is no terminal: --once prints one screen as plain text, and \
+             'heliostat stats NAME --json' everything"
+                .to_owned(),
+        )
+        .into());
+    }
+    let (wishes, told) = worker::start(args.control.clone()).context("cannot start a thread")?;
+    let terminal = ratatui::try_init().context("cannot take the terminal over")?;
+    // Also where something fails, and by ratatui's hook where it panics.
+    let shown = show(terminal, &mut screen, &signals, &wishes, &told);
+    ratatui::restore();
+    shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// The arrays to be shown.
+fn names(args: &TopArgs) -> anyhow::Result<Vec<String>> {
+    if let Some(name) = &args.name {
+        heliostat_runtime::check_name(name)?;
+        return Ok(vec![name.clone()]);
+    }
+    let places = args.control.places()?;
+    let names = served(&places);
+    if names.is_empty() {
+        bail!(
+            "no array is served here: there is no socket in {}; name another place with \
+             --control-dir DIR",
+            places.control.display()
+        );
+    }
+    Ok(names)
+}
+
+/// Those that have a control socket.
+fn served(places: &Places) -> Vec<String> {
+    let entries = fs::read_dir(&places.control)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some(name.strip_suffix(".sock")?.to_owned())
+    });
+    let mut names: Vec<String> = names
+        .filter(|name| places.socket(name).exists() && heliostat_runtime::check_name(name).is_ok())
+        .collect();
+    names.sort();
+    names
+}
+
+fn show(
+    mut terminal: DefaultTerminal,
+    screen: &mut Screen,
+    signals: &Signals,
+    wishes: &Sender<Wish>,
+    told: &Receiver<Told>,
+) -> anyhow::Result<()> {
+    let mut look_at = Instant::now();
+    // Since when it has been waited for an answer.
+    let mut asked: Option<Instant> = None;
+    while !signals.have_come()? {
+        while let Ok(told) = told.try_recv() {
+            if matches!(told, Told::Looked(..)) {
+                asked = None;
+            }
+            screen.on_told(told);
+        }
+        let now = Instant::now();
+        if asked.is_some_and(|asked| now - asked > PATIENCE) {
+            screen.trouble = Some("the daemon does not answer (waiting on)".to_owned());
+        }
+        if asked.is_none() && now >= look_at && !screen.is_paused {
+            wishes.send(Wish::Look(screen.name().to_owned()))?;
+            asked = Some(now);
+            look_at = now + screen.interval;
+        }
+        terminal
+            .draw(|frame| draw::draw(frame, screen))
+            .context("cannot draw")?;
+        if !event::poll(LOOK_AROUND_EVERY).context("cannot read keys")? {
+            continue;
+        }
+        let Event::Key(key) = event::read().context("cannot read keys")? else {
+            continue;
+        };
+        if key.kind != KeyEventKind::Press {
+            continue;
+        }
+        match screen.on_key(key) {
+            Asked::Nothing => {}
+            Asked::Quit => break,
+            Asked::Look => look_at = now,
+            Asked::Wish(wish) => wishes.send(wish)?,
+        }
+    }
+    Ok(())
+}
+
+/// One screen in plain text, of one interval.
+fn once(args: &TopArgs, mut screen: Screen, signals: &Signals) -> anyhow::Result<ExitCode> {
+    screen.has_colours = false;
+    let name = screen.name().to_owned();
+    let look = || worker::look(&args.control, &name).map(Box::new);
+    screen.on_told(Told::Looked(name.clone(), Ok(look()?)));
+    let until = Instant::now() + args.interval;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        if signals.have_come()? {
+            return Ok(ExitCode::FAILURE);
+        }
+        thread::sleep(left.min(LOOK_AROUND_EVERY));
+    }
+    screen.on_told(Told::Looked(name.clone(), Ok(look()?)));
+    let columns = match stdout().is_terminal() {
+        true => terminal::size().map_or(PLAIN_COLUMNS, |(columns, _)| columns),
+        false => PLAIN_COLUMNS,
+    };
+    let rows = screen
+        .seen()
+        .map_or(0, |seen| seen.legs.len() + seen.clients.len());
+    let rows = u16::try_from(rows + PLAIN_ROWS).unwrap_or(u16::MAX);
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows))?;
+    terminal.draw(|frame| draw::draw(frame, &screen))?;
+    let buffer = terminal.backend().buffer();
+    let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+    let lines = cells.chunks(usize::from(columns)).map(|line| line.concat());
+    let lines: Vec<String> = lines.map(|line| line.trim_end().to_owned()).collect();
+    // The last line says what keys do.
+    let text = lines[..lines.len() - 1].join("\n");
+    writeln!(stdout(), "{}", text.trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
