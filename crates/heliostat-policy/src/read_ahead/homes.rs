@@ -81,7 +81,8 @@ impl ReadAhead {
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
-    /// flash: the slower ones, and the others are left to random reads. Disks leave them all flash.
+    /// flash: the slower ones, and the others are left to random reads. Disks leave them all flash,
+    /// but for disks that are written, on which each read of a stream waits for writes.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
         let flash = helpers.iter().filter(|helper| !helper.turns);
@@ -93,8 +94,12 @@ impl ReadAhead {
         }
         let flash_count = flash.iter().count();
         if flash_count < count {
-            self.left = flash;
-            return helpers.leave(flash);
+            let is_free = |helper: &Helper| helper.turns && !helper.is_written;
+            if helpers.iter().any(is_free) {
+                self.left = flash;
+                helpers.leave(flash);
+            }
+            return;
         }
         let have = was.intersection(flash).iter().count();
         let enough = self.legs_for_random(count, have, streams);

@@ -93,6 +93,36 @@ fn beside_random_reads_a_stream_on_flash_leaves_legs_to_them() {
     }
 }
 
+/// A read on a disk that has writes to do as well waits for several of them: a stream that had only
+/// that disk would be slower than beside the random reads.
+#[test]
+fn a_stream_is_not_left_to_disks_that_are_written() {
+    for (is_written, has_home) in [(false, true), (true, false)] {
+        let mut rig = Rig::new(&[true, false]);
+        for step in 0..400 {
+            rig.read_on(step * MIB, MIB);
+            let writes = if is_written { 4 } else { 0 };
+            for number in 0..2 * writes {
+                let extent = Extent::new((9000 + (step + number) * 31 % 977) * MIB, 4 * KIB);
+                let write = OpView {
+                    kind: OpKind::Write,
+                    ..op(usize::from(number % 2 == 1), extent)
+                };
+                rig.ahead.on_dispatch(rig.now, &write, None);
+            }
+            for leg in 0..2 {
+                if rig.sent.iter().any(|sent| sent.0 == leg) {
+                    rig.answer(leg, Duration::from_ms(2));
+                }
+            }
+            rig.pass(8, Duration::from_ms(20));
+        }
+        let way = rig.way(400 * MIB);
+        assert_eq!(matches!(way, StreamWay::Homes(_)), has_home, "{way:?}");
+        assert_eq!(rig.ahead.left(rig.now).is_empty(), is_written);
+    }
+}
+
 /// What was read ahead may end when the stream is over, and another leg has gone meanwhile.
 #[test]
 fn the_last_leg_is_left_to_nobody() {
