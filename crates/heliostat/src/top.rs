@@ -1,6 +1,7 @@
 //! `heliostat top`: what an array does, second by second.
 
 mod draw;
+mod keys;
 mod sample;
 mod screen;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod testing;
 mod worker;
 
 use std::fs;
-use std::io::{IsTerminal as _, Write as _, stdout};
+use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
@@ -17,11 +18,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use heliostat_runtime::{Places, Signals, UsageError};
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal;
 use ratatui::{DefaultTerminal, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use stdx::units::parse_time_ns;
 
+use self::keys::Keys;
 use self::screen::{Asked, Screen};
 use self::worker::{Told, Wish};
 use crate::cli::ControlArgs;
@@ -73,10 +76,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if args.once {
         return once(args, screen, &signals);
     }
-    if !stdout().is_terminal() {
+    if !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(UsageError(
-            "standard output is no terminal: --once prints one screen as plain text, and \
-             'heliostat stats NAME --json' everything"
+            "standard input and output are no terminal: --once prints one screen as plain text, \
+             and 'heliostat stats NAME --json' everything"
                 .to_owned(),
         )
         .into());
@@ -134,7 +137,9 @@ fn show(
     let mut look_at = Instant::now();
     // Since when it has been waited for an answer.
     let mut asked: Option<Instant> = None;
-    while !signals.have_come()? {
+    let mut keys = Keys::default();
+    let mut bytes = [0; 256];
+    loop {
         while let Ok(told) = told.try_recv() {
             if matches!(told, Told::Looked(..)) {
                 asked = None;
@@ -153,23 +158,60 @@ fn show(
         terminal
             .draw(|frame| draw::draw(frame, screen))
             .context("cannot draw")?;
-        if !event::poll(LOOK_AROUND_EVERY).context("cannot read keys")? {
-            continue;
-        }
-        let Event::Key(key) = event::read().context("cannot read keys")? else {
-            continue;
+        let pressed = match await_key(signals)? {
+            Heard::End => return Ok(()),
+            Heard::Nothing => keys.at_rest().into_iter().collect(),
+            Heard::Key => {
+                let len = rustix::io::read(stdin(), &mut bytes).context("cannot read keys")?;
+                if len == 0 {
+                    return Ok(());
+                }
+                keys.of(&bytes[..len])
+            }
         };
-        if key.kind != KeyEventKind::Press {
-            continue;
-        }
-        match screen.on_key(key) {
-            Asked::Nothing => {}
-            Asked::Quit => break,
-            Asked::Look => look_at = now,
-            Asked::Wish(wish) => wishes.send(wish)?,
+        for key in pressed {
+            match screen.on_key(key) {
+                Asked::Nothing => {}
+                Asked::Quit => return Ok(()),
+                Asked::Look => look_at = now,
+                Asked::Wish(wish) => wishes.send(wish)?,
+            }
         }
     }
-    Ok(())
+}
+
+/// What was heard.
+enum Heard {
+    Nothing,
+    /// Something was typed.
+    Key,
+    /// A signal has come, or the terminal is gone.
+    End,
+}
+
+/// Waits for keys and signals, for a while.
+fn await_key(signals: &Signals) -> anyhow::Result<Heard> {
+    let stdin = stdin();
+    let mut fds = [
+        PollFd::new(signals, PollFlags::IN),
+        PollFd::new(&stdin, PollFlags::IN),
+    ];
+    let limit = Timespec::try_from(LOOK_AROUND_EVERY).context("a tenth of a second")?;
+    match poll(&mut fds, Some(&limit)) {
+        // Another size.
+        Err(Errno::INTR) => return Ok(Heard::Nothing),
+        heard => heard.context("cannot wait for keys")?,
+    };
+    let [signal, key] = fds.map(|fd| fd.revents());
+    Ok(
+        if signal.contains(PollFlags::IN) || !(key - PollFlags::IN).is_empty() {
+            Heard::End
+        } else if key.contains(PollFlags::IN) {
+            Heard::Key
+        } else {
+            Heard::Nothing
+        },
+    )
 }
 
 /// One screen in plain text, of one interval.

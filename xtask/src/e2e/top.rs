@@ -73,14 +73,14 @@ fn session(room: &Room) -> Result<()> {
         &room.path("fio.log"),
     )?;
     let steps = "see a mirror of 3 legs\nsee policy latency\nsee leg1.img\nsee fio (\nsee quit\n\
-                 key p\nsee queue-adaptive\nkey \\x1b[A\nkey \\r\nfind policy round-robin\n\
-                 key s\nsee deadline\nkey \\x1b[B\nkey \\r\nfind scheduler deadline\n\
+                 key p\nfind queue-adaptive\nkey \\x1b[A\nkey \\r\nfind policy round-robin\n\
+                 key s\nfind deadline\nkey \\x1b[B\nkey \\r\nfind scheduler deadline\n\
                  size 200 50\nsee r p99.9\nsee errors\nsize 30 5\nsee too small\n\
-                 size 80 24\nsee leg2.img\nkey ?\nsee another scheduler\nkey x\n";
+                 size 80 24\nsee leg2.img\nkey ?\nfind another scheduler\nkey x\n";
     use_it(room, (80, 24), "keys", steps)?;
     let shown = server.control(&["policy", "disk"])?;
     ensure!(shown.contains("[round-robin"), "{shown}");
-    for end in ["SIGTERM", "SIGINT", "SIGHUP"] {
+    for end in ["SIGTERM", "SIGINT", "SIGHUP", "hangup"] {
         use_it(room, (200, 50), end, "see leg1.img\n")?;
     }
     ensure!(fio.is_running()?, "the reader ended");

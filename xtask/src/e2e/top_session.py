@@ -5,7 +5,7 @@ top_session.py STEPS COLUMNS ROWS END PROGRAM ARGUMENT...
 Each line of the file STEPS is `see TEXT` (wait until it was drawn since the last key or size), `key
 TEXT`, `size COLUMNS ROWS`, or `find TEXT`: only what changes is drawn, but for another size, at
 which all is, so that another size is taken until the text is there. END is how it is ended: keys,
-or the name of a signal. What the terminal was like before it has to be like afterwards.
+the name of a signal, or hangup: the terminal goes away. What the terminal was like before it has to be like afterwards.
 """
 
 import fcntl
@@ -75,6 +75,15 @@ class Session:
         self.drawn = b""
         os.write(self.master, text.encode().decode("unicode_escape").encode())
 
+    def wait_alone(self):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if os.waitpid(self.child, os.WNOHANG)[0]:
+                return 0
+            time.sleep(0.05)
+        os.kill(self.child, signal.SIGKILL)
+        return "it does not end with its terminal"
+
     def wait(self):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
@@ -101,6 +110,9 @@ def main():
         else:
             sys.exit(f"what is {line!r}?")
         print("done:", line, flush=True)
+    if how == "hangup":
+        os.close(session.master)
+        sys.exit(session.wait_alone())
     if how == "keys":
         session.key("q")
     else:
