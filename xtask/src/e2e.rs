@@ -26,6 +26,7 @@ mod hostile;
 mod killed;
 mod legs;
 mod manage;
+mod metrics;
 mod nbd;
 mod power;
 mod rebuilds;
@@ -67,6 +68,7 @@ const TESTS: &[&[Test]] = &[
     control::TESTS,
     stats::TESTS,
     top::TESTS,
+    metrics::TESTS,
     files::TESTS,
     explain::TESTS,
     clients::TESTS,

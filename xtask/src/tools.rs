@@ -20,6 +20,10 @@ const fn tool(program: &'static str, package: &'static str) -> Tool {
     Tool { program, package }
 }
 
+/// Where Debian has the module of Python that reads metrics.
+pub(crate) const PROMETHEUS_CLIENT: &str =
+    "/usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py";
+
 const TOOLS: &[Tool] = &[
     tool("btrfs", "btrfs-progs"),
     tool("fallocate", "util-linux"),
@@ -34,6 +38,9 @@ const TOOLS: &[Tool] = &[
     tool("nbdinfo", "libnbd-bin"),
     tool("nbdkit", "nbdkit"),
     tool("nbdsh", "python3-libnbd"),
+    tool("promtool", "prometheus"),
+    // A module has no program of its own.
+    tool(PROMETHEUS_CLIENT, "python3-prometheus-client"),
     tool("qemu-img", "qemu-utils"),
     tool("qemu-io", "qemu-utils"),
     tool("qemu-storage-daemon", "qemu-system-common"),

@@ -16,6 +16,7 @@ use crate::control::{PolicyChange, SchedulerChange};
 use crate::events;
 use crate::explain::{Explanation, READS_MAX, WAIT_MAX, Watch, WatchEnd, WatchedReads, Watchers};
 use crate::files::FileError;
+use crate::metrics::Figures;
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
 use crate::registry::Registered;
@@ -44,6 +45,8 @@ const TRY_EVERY: Duration = Duration::from_millis(20);
 pub(crate) enum Command {
     /// What did the array do?
     Stats(SyncSender<Snapshot>),
+    /// What did it do, and how is it?
+    Metrics(SyncSender<Box<Figures>>),
     /// Which policies are there, with which tunables, and which is active?
     Policies(SyncSender<PolicyControl>),
     /// Count from now on, for the leg of this role or text, or for everything; answered with what

@@ -12,7 +12,7 @@ use heliostat_types::FlowId;
 use crate::export::ClientKey;
 
 /// What [`SHARED`] is called.
-const NAME_OF_SHARED: &str = "others";
+pub(crate) const NAME_OF_SHARED: &str = "others";
 
 /// The account of the daemon itself, and of clients that found none left.
 pub(crate) const SHARED: FlowId = FlowId(0);

@@ -29,6 +29,7 @@ mod learned;
 mod log;
 mod md;
 mod memory_lock;
+mod metrics;
 mod newest;
 mod notify;
 mod options;
@@ -71,6 +72,7 @@ pub use explain::{
 pub use files::{ControlNode, DeviceFile, FileError};
 pub use grow::{GrowOptions, GrowWhat, GrownArray, grow};
 pub use host_config::{HostConfig, HostConfigChange, ignore_line};
+pub use metrics::{MetricsListener, MetricsServer};
 pub use options::{ArrayOptions, Trust};
 pub use places::{Places, check_name, shell_word};
 pub use progress_line::ProgressLine;

@@ -371,6 +371,7 @@ impl Server {
             // Whoever asked may have lost patience and be gone: not our loss.
             match command {
                 Command::Stats(reply) => drop(reply.try_send(self.snapshot())),
+                Command::Metrics(reply) => drop(reply.try_send(Box::new(self.metrics()))),
                 Command::Policies(reply) => drop(reply.try_send(self.core.policy.clone())),
                 Command::ResetStats(leg, reply) => {
                     drop(reply.try_send(self.reset_stats(leg.as_deref())));

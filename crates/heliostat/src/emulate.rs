@@ -11,7 +11,7 @@ use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
 use crate::control_files::ShowFiles;
-use crate::serve::{self, Console, parse_memory, parse_name};
+use crate::serve::{self, Beside, Console, parse_memory, parse_name};
 
 /// What reads go by: there is one leg, and what is ahead of what was asked for is not read.
 const POLICY: &str = "pid";
@@ -82,7 +82,11 @@ pub(crate) fn run(args: EmulateArgs) -> anyhow::Result<ExitCode> {
     };
     let description = format!("heliostat emulates {}", args.model);
     let exports = (args.exports, description);
-    serve::until_stopped(&options, exports, args.control_files, signals, introduce)
+    let beside = Beside {
+        control_files: args.control_files,
+        metrics: None,
+    };
+    serve::until_stopped(&options, exports, beside, signals, introduce)
 }
 
 fn introduce(console: &mut Console, options: &ArrayOptions, server: &Server) {

@@ -1,6 +1,7 @@
 //! `heliostat serve`: a mirror for clients until a signal comes.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -10,8 +11,8 @@ use heliostat_leg::{IoChoice, LegSpec};
 use heliostat_nbd::uri::ExportUri;
 use heliostat_policy::PolicySpec;
 use heliostat_runtime::{
-    ArrayOptions, Export, Places, Progress, RateChange, Registered, Server, Signals, Trust,
-    UsageError,
+    ArrayOptions, Export, MetricsListener, MetricsServer, Places, Progress, RateChange, Registered,
+    RuntimeError, Server, Signals, Trust, UsageError,
 };
 use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::Duration;
@@ -77,6 +78,10 @@ pub(crate) struct ServeArgs {
     /// Leave out legs that were away, although the bitmap knows what they missed.
     #[arg(long)]
     no_re_add: bool,
+    /// Serve metrics for Prometheus and its like over HTTP: a port of this machine alone, or
+    /// ADDRESS:PORT (docs/metrics.md) [default: nowhere].
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics_address)]
+    metrics_listen: Option<SocketAddr>,
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
@@ -158,6 +163,26 @@ pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
 }
 
+/// A port is one of this machine, which others do not reach; everything else is written in full.
+fn parse_metrics_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, "9617"));
+    let port: u16 = port.parse().unwrap_or(9617);
+    Err(match host {
+        "" => format!("write 127.0.0.1:{port} for this machine, or 0.0.0.0:{port} for everybody"),
+        "localhost" => format!("write 127.0.0.1:{port} or [::1]:{port}"),
+        _ => format!(
+            "it takes a port, as in {port}, or an IP address with one, as in 127.0.0.1:{port} or \
+             [::1]:{port}; names of hosts are not looked up"
+        ),
+    })
+}
+
 fn parse_time(text: &str) -> Result<Duration, String> {
     match parse_time_ns(text) {
         Ok(0) => Err("it has to be longer than nothing".to_owned()),
@@ -208,17 +233,29 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     until_stopped(
         &options,
         (args.exports, description),
-        args.control_files,
+        Beside {
+            control_files: args.control_files,
+            metrics: args.metrics_listen,
+        },
         signals,
         introduce,
     )
+}
+
+/// What is shown of an array beside its exports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    /// Whether there are control files.
+    pub(crate) control_files: ShowFiles,
+    /// Where metrics are served, if anywhere.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// Serves what the options say to clients, until the end, after `introduce` has said what that is.
 pub(crate) fn until_stopped(
     options: &ArrayOptions,
     (exports, description): (Vec<ExportUri>, String),
-    control_files: ShowFiles,
+    beside: Beside,
     signals: Signals,
     introduce: impl FnOnce(&mut Console, &ArrayOptions, &Server),
 ) -> anyhow::Result<ExitCode> {
@@ -226,19 +263,39 @@ pub(crate) fn until_stopped(
     options.check()?;
     let export = NbdExport::new(exports, description, options.memory_bytes)?;
     let mut exports: Vec<Box<dyn Export>> = vec![Box::new(export)];
-    let mut files = WantedFiles::new(control_files)?;
+    let mut files = WantedFiles::new(beside.control_files)?;
+    // Before any leg is opened: an address that is taken is no reason to touch one.
+    let metrics = beside.metrics.map(MetricsListener::bind).transpose()?;
     exports.extend(files.export());
     let mut console = Console::new();
     let server = Server::open(options, exports, Some(signals), &mut console)?;
     let files = files.show(options, &server, &mut console)?;
+    let metrics = metrics.map(|listener| show_metrics(listener, &server, &mut console));
+    let metrics = metrics.transpose()?;
     introduce(&mut console, options, &server);
     let stopped = server.run()?;
-    drop(files);
+    drop((files, metrics));
     Ok(if stopped.is_clean {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Serves metrics, and says where.
+fn show_metrics(
+    listener: MetricsListener,
+    server: &Server,
+    console: &mut Console,
+) -> Result<MetricsServer, RuntimeError> {
+    let is_local = listener.address().ip().is_loopback();
+    let who = if is_local {
+        ""
+    } else {
+        ", for everybody who reaches that"
+    };
+    console.note(&format!("metrics at {}{who}", listener.url()));
+    listener.serve(server.handle())
 }
 
 fn refuse_twins(exports: &[ExportUri]) -> Result<(), UsageError> {
@@ -365,5 +422,32 @@ impl Progress for Console {
             ));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_metrics_address;
+
+    #[test]
+    fn metrics_are_for_this_machine_unless_it_is_said_in_full() {
+        let parsed = |text| parse_metrics_address(text).map(|address| address.to_string());
+        assert_eq!(parsed("9617").unwrap(), "127.0.0.1:9617");
+        assert_eq!(parsed("0").unwrap(), "127.0.0.1:0");
+        for address in ["127.0.0.1:9617", "0.0.0.0:80", "[::1]:9617", "[::]:1"] {
+            assert_eq!(parsed(address).unwrap(), address);
+        }
+        for (wrong, hint) in [
+            (":9617", "127.0.0.1:9617 for this machine, or 0.0.0.0:9617"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("disks.example:80", "not looked up"),
+            ("127.0.0.1", "127.0.0.1:9617"),
+            ("70000", "127.0.0.1:9617"),
+            ("", "127.0.0.1:9617"),
+            ("::1:9617", "[::1]:9617"),
+        ] {
+            let error = parsed(wrong).unwrap_err();
+            assert!(error.contains(hint), "{wrong}: {error}");
+        }
     }
 }

@@ -6,20 +6,16 @@ use heliostat_engine::Input;
 use heliostat_types::LegId;
 
 use super::Server;
-use crate::explain::{Explanation, LegExplained, Watch};
+use crate::explain::{Explanation, LegExplained, Seen, Watch};
+use crate::metrics::Figures;
 
 impl Server {
     /// What the policy believes of each leg, and the numbers of these legs. Whoever has `watch`
     /// hears its decisions from then on.
     pub(super) fn explain(&mut self, watch: Option<Weak<Watch>>) -> (Explanation, Vec<LegId>) {
-        let replacement = self.core.engine().replacing().map(|(_, by)| by);
-        let legs: Vec<LegId> = self.legs_by_role().chain(replacement).collect();
         let snapshot = self.snapshot();
         let spec = *self.core.policy.active();
-        let (access, now) = (self.core.access.clone(), self.core.now());
-        let seen = access.look(now, legs.clone(), watch, || {
-            self.core.input(Input::ConfigurePolicy(spec));
-        });
+        let (seen, legs) = self.look_at_policy(watch);
         let known = snapshot.legs.into_iter().zip(&seen.beliefs).enumerate();
         let explanation = Explanation {
             name: snapshot.name,
@@ -31,5 +27,29 @@ impl Server {
                 .collect(),
         };
         (explanation, legs)
+    }
+
+    /// What the policy believes of each leg, those of the [snapshot](Self::snapshot) in their
+    /// order, and their numbers.
+    fn look_at_policy(&mut self, watch: Option<Weak<Watch>>) -> (Seen, Vec<LegId>) {
+        let replacement = self.core.engine().replacing().map(|(_, by)| by);
+        let legs: Vec<LegId> = self.legs_by_role().chain(replacement).collect();
+        let spec = *self.core.policy.active();
+        let (access, now) = (self.core.access.clone(), self.core.now());
+        let seen = access.look(now, legs.clone(), watch, || {
+            self.core.input(Input::ConfigurePolicy(spec));
+        });
+        (seen, legs)
+    }
+
+    /// All that metrics are made of.
+    pub(super) fn metrics(&mut self) -> Figures {
+        let (seen, _) = self.look_at_policy(None);
+        Figures {
+            stats: self.snapshot(),
+            status: self.status(),
+            volumes: self.volumes_status(),
+            seen,
+        }
     }
 }
