@@ -43,8 +43,8 @@ pub(crate) struct BenchArgs {
     /// Which jobs: seeds, mirror-2021, randrw-2021 or readers, or a job file of fio.
     #[arg(long, value_name = "NAME|FILE", default_value = "seeds")]
     suite: String,
-    /// Read policies to measure arrays and btrfs under: all, or NAME[:VALUE],...; the one that was
-    /// active before is active again in the end.
+    /// Read policies to measure arrays and btrfs under, with commas between them, or all; the one
+    /// that was active before is active again in the end.
     #[arg(long, value_name = "all|NAME[:VALUE],...", value_delimiter = ',')]
     policies: Vec<String>,
     /// Run the jobs that write as well; they destroy what is on the targets.

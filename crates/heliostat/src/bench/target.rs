@@ -64,7 +64,10 @@ impl<'a> Named<'a> {
             Self::Nbd
         } else if let Some(name) = text.strip_prefix("heliostat:") {
             Self::Array(name)
-        } else if let Some(mount) = text.strip_prefix("btrfs:") {
+        } else if let Some(mount) = text
+            .strip_prefix("btrfs:")
+            .filter(|mount| !mount.is_empty())
+        {
             Self::Btrfs(Path::new(mount))
         } else {
             Self::Path(Path::new(text))
