@@ -31,36 +31,18 @@ impl Contender {
     /// # Errors
     /// As [`Contender::parse`], or where an item continues nothing.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, PolicyError> {
-        let mut texts: Vec<String> = Vec::new();
-        let mut can_continue = false;
-        for item in text.split(',').map(str::trim) {
-            let is_tunable = item
-                .split_once('=')
-                .is_some_and(|(name, _)| !name.contains(':'));
-            match texts.last_mut().filter(|_| can_continue) {
-                Some(before) if is_tunable => {
-                    before.push(if before.contains(':') { ',' } else { ':' });
-                    before.push_str(item);
-                }
-                _ if is_tunable => {
-                    return Err(PolicyError::NoPolicyBefore {
-                        item: item.to_owned(),
-                    });
-                }
-                _ if item == "all" => {
-                    texts.extend(SimPolicy::all().map(|policy| match policy {
+        let expanded = policy_list(text)?
+            .into_iter()
+            .flat_map(|item| match &*item {
+                "all" => SimPolicy::all()
+                    .map(|policy| match policy {
                         SimPolicy::Registered(spec) => spec.policy().name.to_owned(),
                         SimPolicy::Oracle => policy.to_string(),
-                    }));
-                    can_continue = false;
-                }
-                _ => {
-                    texts.push(item.to_owned());
-                    can_continue = true;
-                }
-            }
-        }
-        texts.iter().map(|text| Self::parse(text)).collect()
+                    })
+                    .collect(),
+                _ => vec![item],
+            });
+        expanded.map(|item| Self::parse(&item)).collect()
     }
 
     /// What serves an array that names no policy.
@@ -88,6 +70,33 @@ impl Contender {
     pub const fn policy(&self) -> SimPolicy {
         self.policy
     }
+}
+
+/// The items of a comma list of policies as they are written. One with `=` and without a policy's
+/// name continues the one before it, unless that is `all`.
+///
+/// # Errors
+/// Where an item continues nothing.
+pub fn policy_list(text: &str) -> Result<Vec<String>, PolicyError> {
+    let mut items: Vec<String> = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        let is_tunable = item
+            .split_once('=')
+            .is_some_and(|(name, _)| !name.contains(':'));
+        match items.last_mut().filter(|before| *before != "all") {
+            Some(before) if is_tunable => {
+                before.push(if before.contains(':') { ',' } else { ':' });
+                before.push_str(item);
+            }
+            _ if is_tunable => {
+                return Err(PolicyError::NoPolicyBefore {
+                    item: item.to_owned(),
+                });
+            }
+            _ => items.push(item.to_owned()),
+        }
+    }
+    Ok(items)
 }
 
 impl fmt::Display for Contender {

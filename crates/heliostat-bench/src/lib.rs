@@ -18,7 +18,7 @@ mod runs;
 mod scenario;
 pub mod tune;
 
-pub use contender::Contender;
+pub use contender::{Contender, policy_list};
 pub use json::ResultJson;
 pub use runs::{Progress, Run, Shard, run_all};
 pub use scenario::{ScenarioFile, ScenarioFileError};

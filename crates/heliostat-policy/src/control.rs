@@ -106,6 +106,16 @@ impl PolicyControl {
         }
     }
 
+    /// The same with all values of each that are not its defaults: whoever keeps that can make
+    /// everything as it was.
+    #[must_use]
+    pub fn show_full(&self) -> String {
+        self.show_with(|spec| {
+            let (text, name) = (spec.to_string(), spec.policy().name);
+            text.strip_prefix(name).unwrap_or_default().to_owned()
+        })
+    }
+
     fn show_with(&self, suffix: impl Fn(&PolicySpec) -> String) -> String {
         let mut text = String::new();
         for (at, spec) in self.specs.iter().enumerate() {

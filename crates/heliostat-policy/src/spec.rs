@@ -61,7 +61,10 @@ impl PolicySpec {
 
     /// As [`PolicySpec::parse`], but tunables that are not named have the values of `base`. A
     /// value that is left out behind the name has its default all the same, as in btrfs.
-    pub(crate) fn parse_onto(
+    ///
+    /// # Errors
+    /// As [`PolicySpec::parse`].
+    pub fn parse_onto(
         text: &str,
         base: impl FnOnce(&'static PolicyInfo) -> Self,
     ) -> Result<Self, PolicyError> {
@@ -116,6 +119,19 @@ impl PolicySpec {
             }
         }
         Ok(specs)
+    }
+
+    /// The name with all values, defaults as well: to be told to whoever keeps what is not named.
+    #[must_use]
+    pub fn complete(&self) -> String {
+        let tunables = self.policy.tunables.iter().zip(&self.values);
+        let values = tunables
+            .map(|(tunable, &value)| format!("{}={}", tunable.name, tunable.format(value)))
+            .collect::<Vec<_>>();
+        match values.is_empty() {
+            true => self.policy.name.to_owned(),
+            false => format!("{}:{}", self.policy.name, values.join(",")),
+        }
     }
 
     /// Which policy.

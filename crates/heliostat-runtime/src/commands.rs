@@ -201,7 +201,16 @@ impl Handle {
     /// # Errors
     /// Where the array is not served any more, or too busy.
     pub fn policy(&self) -> Result<String, RuntimeError> {
-        Ok(self.policies()?.show())
+        self.shown_policy(false)
+    }
+
+    /// The same, where `is_full` with all values of each that are not its defaults.
+    pub(crate) fn shown_policy(&self, is_full: bool) -> Result<String, RuntimeError> {
+        let policies = self.policies()?;
+        Ok(match is_full {
+            true => policies.show_full(),
+            false => policies.show(),
+        })
     }
 
     /// All policies with their tunables, and which is active.

@@ -75,7 +75,11 @@ pub enum ControlRequest {
         leg: Option<String>,
     },
     /// Which policies are there, and which one is active?
-    Policy,
+    Policy {
+        /// Whether all of their values are told that are not the defaults.
+        #[serde(default)]
+        full: bool,
+    },
     /// Use another policy from now on.
     SetPolicy(PolicyChange),
     /// Which schedulers are there, and which one is active?
@@ -347,7 +351,7 @@ fn answer(handle: &Handle, request: ControlRequest, is_gone: &dyn Fn() -> bool) 
             .stats_in_full(fine)
             .map(|stats| ControlResponse::Stats(Box::new(stats))),
         ControlRequest::ResetStats { leg } => handle.reset_stats(leg).map(ControlResponse::Done),
-        ControlRequest::Policy => handle.policy().map(ControlResponse::Policy),
+        ControlRequest::Policy { full } => handle.shown_policy(full).map(ControlResponse::Policy),
         ControlRequest::SetPolicy(to) => handle.change_policy(&to).map(ControlResponse::Policy),
         ControlRequest::Scheduler => handle.scheduler().map(ControlResponse::Scheduler),
         ControlRequest::SetScheduler(to) => {

@@ -18,6 +18,7 @@ use heliostat_bench::live::{
     BenchResult, Job, JobFile, Measured, Row, Run, SUITES, jobs, parse_output, tables,
     write_bench_report,
 };
+use heliostat_bench::policy_list;
 use heliostat_bench::report::{Facts, TableStyle, check_directory};
 use heliostat_runtime::{Signals, UsageError, clock_time};
 use stdx::units::parse_size;
@@ -45,8 +46,8 @@ pub(crate) struct BenchArgs {
     suite: String,
     /// Read policies to measure arrays and btrfs under, with commas between them, or all; the one
     /// that was active before is active again in the end.
-    #[arg(long, value_name = "all|NAME[:VALUE],...", value_delimiter = ',')]
-    policies: Vec<String>,
+    #[arg(long, value_name = "all|NAME[:VALUE],...")]
+    policies: Option<String>,
     /// Run the jobs that write as well; they destroy what is on the targets.
     #[arg(long, conflicts_with = "read_only")]
     overwrite: bool,
@@ -173,6 +174,13 @@ enum Step<'a> {
 }
 
 impl Step<'_> {
+    const fn writes(self) -> bool {
+        match self {
+            Self::Job(job) => job.writes,
+            Self::File(file) => file.writes,
+        }
+    }
+
     fn fio(self, at: &At, times: Times) -> Fio {
         match self {
             Self::Job(job) => Fio::job(job, at, times),
@@ -194,16 +202,21 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let needs_nbd = |target: &&String| target.starts_with("nbd") || target.starts_with("heli");
     let version = fio::check(args.targets.iter().any(|target| needs_nbd(&target)))?;
-    let opening = Opening {
-        writes: suite.writes(),
-        file_bytes: args.size,
-        control: &args.control,
-    };
-    let targets = args.targets.iter();
-    let targets = targets.map(|text| Target::open(text, &opening));
-    let mut targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
-    expect_policies(&args.policies, &targets)?;
-    try_policies(&args.policies, &mut targets)?;
+    let policies = policies(args.policies.as_deref())?;
+    expect_once("", &args.targets)?;
+    let mut targets: Vec<Target> = Vec::new();
+    for text in &args.targets {
+        let opening = Opening {
+            writes: suite.writes(),
+            file_bytes: args.size,
+            control: &args.control,
+            others: &targets,
+        };
+        let target = Target::open(text, &opening)?;
+        targets.push(target);
+    }
+    expect_policies(&policies, &targets)?;
+    try_policies(&policies, &targets)?;
     let facts = Facts::of_this_machine();
     let mut result = BenchResult::new(&args.suite, &version, drop_caches(), &facts);
     result.runtime_s = args.runtime;
@@ -215,13 +228,14 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         .collect::<anyhow::Result<_>>()?;
     let mut bench = Bench {
         args,
+        policies: &policies,
         signals: &signals,
         result: &mut result,
         done: 0,
         total: 0,
         began: Instant::now(),
     };
-    let measured = bench.measure(&suite, &mut targets);
+    let measured = bench.measure(&suite, &targets);
     // Before anything is said: policies are as they were, and files are gone.
     drop(targets);
     result.is_complete = matches!(measured, Ok(true));
@@ -231,6 +245,28 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     writeln!(stderr(), "interrupted: what was measured is not everything")?;
     Ok(ExitCode::FAILURE)
+}
+
+/// What is behind `--policies`, as it is written.
+fn policies(list: Option<&str>) -> Result<Vec<String>, UsageError> {
+    let Some(list) = list else {
+        return Ok(Vec::new());
+    };
+    let policies = policy_list(list).map_err(|error| UsageError(format!("--policies: {error}")))?;
+    expect_once("--policies: ", &policies)?;
+    Ok(policies)
+}
+
+/// What is named twice would be one row.
+fn expect_once(place: &str, names: &[String]) -> Result<(), UsageError> {
+    let twice = names
+        .iter()
+        .enumerate()
+        .find(|(at, name)| names[..*at].contains(name));
+    match twice {
+        Some((_, name)) => Err(UsageError(format!("{place}{name} is named twice"))),
+        None => Ok(()),
+    }
 }
 
 /// Each policy has to be one of some target.
@@ -259,10 +295,10 @@ fn expect_policies(wanted: &[String], targets: &[Target]) -> Result<(), UsageErr
 
 /// Switches to each of them once, so that a value that makes no sense is told before anything is
 /// measured.
-fn try_policies(wanted: &[String], targets: &mut [Target]) -> anyhow::Result<()> {
+fn try_policies(wanted: &[String], targets: &[Target]) -> anyhow::Result<()> {
     for target in targets {
         let policies = target.policies(Some(wanted).filter(|wanted| !wanted.is_empty()));
-        if let Some(switch) = &mut target.switch {
+        if let Some(switch) = &target.switch {
             for policy in policies.iter().flatten() {
                 switch.set(policy)?;
             }
@@ -281,6 +317,7 @@ fn drop_caches() -> bool {
 /// A benchmark that is under way.
 struct Bench<'a> {
     args: &'a BenchArgs,
+    policies: &'a [String],
     signals: &'a Signals,
     result: &'a mut BenchResult,
     done: usize,
@@ -290,13 +327,13 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Whether everything has been measured.
-    fn measure(&mut self, suite: &Suite, targets: &mut [Target]) -> anyhow::Result<bool> {
-        for target in &mut *targets {
+    fn measure(&mut self, suite: &Suite, targets: &[Target]) -> anyhow::Result<bool> {
+        for target in targets {
             if !self.fill(target)? {
                 return Ok(false);
             }
         }
-        let wanted = Some(&self.args.policies[..]).filter(|wanted| !wanted.is_empty());
+        let wanted = Some(self.policies).filter(|wanted| !wanted.is_empty());
         let policies: Vec<_> = targets
             .iter()
             .map(|target| target.policies(wanted))
@@ -308,7 +345,7 @@ impl Bench<'_> {
         for &step in &steps {
             // Round by round, so that what changes with time is not taken for a difference.
             for _ in 0..self.args.repeats {
-                for (target, policies) in targets.iter_mut().zip(&policies) {
+                for (target, policies) in targets.iter().zip(&policies) {
                     for policy in policies {
                         if !self.step(step, target, policy.as_deref())? {
                             return Ok(false);
@@ -344,7 +381,7 @@ impl Bench<'_> {
     fn step(
         &mut self,
         step: Step<'_>,
-        target: &mut Target,
+        target: &Target,
         policy: Option<&str>,
     ) -> anyhow::Result<bool> {
         let under = policy.map_or_else(String::new, |policy| format!(" under {policy}"));
@@ -354,10 +391,13 @@ impl Bench<'_> {
         };
         let what = format!("{name} on {}{under}", target.text);
         self.tell(&what)?;
-        if let (Some(switch), Some(policy)) = (&mut target.switch, policy) {
+        if let (Some(switch), Some(policy)) = (&target.switch, policy) {
             switch.set(policy)?;
         }
         drop_caches();
+        if step.writes() {
+            target.expect_unused()?;
+        }
         let times = Times {
             runtime_s: self.args.runtime,
             warmup_s: self.args.warmup,
@@ -374,12 +414,15 @@ impl Bench<'_> {
         ensure!(output.status.success(), "{what}: fio failed: {said}");
         self.done += 1;
         self.keep(&text)?;
-        let legs: Vec<_> = after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| after.since(before))
-            .collect();
+        let legs = self.result.legs_since(&target.text, &before, &after);
         for (job, measured) in measured {
+            let Some(measured) = measured else {
+                writeln!(
+                    stderr(),
+                    "{what}: no request of {job} ended, so it has no row"
+                )?;
+                continue;
+            };
             let row = self.result.row(&job, &target.text, policy);
             row.command = fio.command();
             let legs = legs.clone();

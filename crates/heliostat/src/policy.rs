@@ -20,6 +20,9 @@ pub(crate) struct PolicyArgs {
     /// Do not keep it for the next start.
     #[arg(long, requires = "policy")]
     transient: bool,
+    /// Show each with all of its values that are not the defaults.
+    #[arg(long, conflicts_with_all = ["policy", "list"])]
+    full: bool,
     /// List all policies with their tunables instead.
     #[arg(long, conflicts_with = "name")]
     list: bool,
@@ -33,7 +36,7 @@ pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<()> {
         return list();
     };
     let request = match &args.policy {
-        None => ControlRequest::Policy,
+        None => ControlRequest::Policy { full: args.full },
         Some(policy) => ControlRequest::SetPolicy(PolicyChange {
             policy: policy.clone(),
             transient: args.transient,

@@ -130,12 +130,41 @@ fn policies(room: &Room) -> Result<()> {
         .lines()
         .filter(|line| line.contains("one run: unknown"));
     ensure!(rows.count() == 6, "not 6 rows: {compared}");
+    values(room, &server)?;
     server.terminate()?;
     // What was tried is not what is kept.
     let server = Server::start(room, &legs, &["--policy", "latency"])?;
     let shown = server.control(&["policy", "disk"])?;
     ensure!(shown.contains("[latency"), "it was kept: {shown}");
     server.terminate()?;
+    Ok(())
+}
+
+/// Policies are measured with the values that are named, else with those of the start, and have
+/// the latter again in the end.
+fn values(room: &Room, server: &Server<'_>) -> Result<()> {
+    server.control(&["policy", "disk", "queue:checkpoint_age=77"])?;
+    server.control(&["policy", "disk", "latency"])?;
+    let before = server.control(&["policy", "disk", "--full"])?;
+    ensure!(before.contains("queue:checkpoint_age=77"), "{before}");
+    let directory = room.new_directory("data")?.display().to_string();
+    let fixed = ["heliostat:disk", &directory, "--size", "4m"];
+    let wanted = "queue:tie=rotate,probe_events=7,queue,adaptive:hedge=off";
+    let more = ["--read-only", "--json", "--policies", wanted];
+    let lines = measured(room, &[&fixed[..], &more, &SHORT].concat())?;
+    for policy in [
+        "queue:tie=rotate,probe_events=7",
+        "queue",
+        "adaptive:hedge=off",
+    ] {
+        let is_of = |line: &&str| line.contains(&format!("\"policy\":\"{policy}\""));
+        ensure!(
+            lines.lines().filter(is_of).count() == 3,
+            "{policy}: {lines}"
+        );
+    }
+    let after = server.control(&["policy", "disk", "--full"])?;
+    ensure!(before == after, "not as it was: {after}");
     Ok(())
 }
 
@@ -160,6 +189,35 @@ fn job_file(room: &Room) -> Result<()> {
     ensure!(fs::read_to_string(&precious)? == "data", "it was touched");
     ensure!(Path::new(&leg).exists(), "it was removed");
     server.terminate()?;
+    never_longer(room, &precious)
+}
+
+/// What only reads changes nothing, whatever else its file says.
+fn never_longer(room: &Room, precious: &str) -> Result<()> {
+    let file = room.path_text("large.fio");
+    let kept = vec![b'x'; 1 << 20];
+    fs::write(precious, &kept)?;
+    fs::write(&file, "[a]\nrw=read\nbs=64k\nsize=4m\noverwrite=1\n")?;
+    let words = [precious, "--suite", &file, "--repeats", "1"];
+    let said = bench(room, &words)?;
+    ensure!(!said.status.success(), "it was read: {}", said.stdout);
+    ensure!(fs::read(precious)? == kept, "it was made anew");
+    for (text, expected) in [
+        (
+            "[a]\nioengine=filedelete\n",
+            "line 2: 'ioengine=filedelete'",
+        ),
+        ("[a]\nrw=read\nexec_prerun=true\n", "line 3: 'exec_prerun'"),
+    ] {
+        fs::write(&file, text)?;
+        let said = bench(room, &words)?;
+        ensure!(
+            said.status.code() == Some(2) && said.stderr.contains(expected),
+            "{text}: {}",
+            said.stderr
+        );
+    }
+    ensure!(fs::read(precious)? == kept, "it was touched");
     Ok(())
 }
 
@@ -243,7 +301,7 @@ fn refused(room: &Room) -> Result<()> {
     fs::write(&jobs, "[a]\nrw=randwrite\n")?;
     let leg = legs[2].as_str();
     let server = Server::start(room, &legs[..2], &[])?;
-    let cases: [(i32, &[&str], &str); 11] = [
+    let cases: [(i32, &[&str], &str); 13] = [
         (2, &[leg], "would overwrite data on"),
         (2, &["heliostat:disk"], "would overwrite data on"),
         (2, &[leg, "--suite", &jobs], "would overwrite data on"),
@@ -275,6 +333,12 @@ fn refused(room: &Room) -> Result<()> {
             "invalid argument",
         ),
         (1, &[&legs[0], "--overwrite"], "is in use"),
+        (2, &[leg, leg, "--read-only"], "is named twice"),
+        (
+            2,
+            &["heliostat:disk", "--read-only", "--policies", "pid,pid"],
+            "--policies: pid is named twice",
+        ),
     ];
     for (code, words, expected) in cases {
         let said = bench(room, words)?;

@@ -82,11 +82,11 @@ struct Latency {
 
 /// The figures of the jobs that are measured, by their names, in fio's order. What fio tells of
 /// the clones of a job apart is put together: rates are added, of percentiles the worst stands for
-/// all.
+/// all. A job of which no request ended has none.
 ///
 /// # Errors
 /// Where there is no such object, a job failed or nothing was done.
-pub fn parse_output(text: &str) -> Result<Vec<(String, Measured)>, FioError> {
+pub fn parse_output(text: &str) -> Result<Vec<(String, Option<Measured>)>, FioError> {
     let output = object_of(text)?;
     if let Some(job) = output.jobs.iter().find(|job| job.error != 0) {
         return Err(FioError::Failed {
@@ -94,17 +94,22 @@ pub fn parse_output(text: &str) -> Result<Vec<(String, Measured)>, FioError> {
             reason: std::io::Error::from_raw_os_error(job.error).to_string(),
         });
     }
-    let mut all: Vec<(String, Measured)> = Vec::new();
+    let mut all: Vec<(String, Option<Measured>)> = Vec::new();
     for job in output.jobs.iter().filter(|job| job.jobname != BACKGROUND) {
-        let figures = measured(job).ok_or(FioError::Empty)?;
+        let figures = measured(job);
         match all.iter_mut().find(|(name, _)| *name == job.jobname) {
-            Some((_, before)) => *before = before.beside(&figures),
+            Some((_, before)) => {
+                *before = match (*before, figures) {
+                    (Some(before), Some(figures)) => Some(before.beside(&figures)),
+                    (before, figures) => before.or(figures),
+                }
+            }
             None => all.push((job.jobname.clone(), figures)),
         }
     }
-    match all.is_empty() {
-        true => Err(FioError::Empty),
-        false => Ok(all),
+    match all.iter().any(|(_, figures)| figures.is_some()) {
+        true => Ok(all),
+        false => Err(FioError::Empty),
     }
 }
 
@@ -194,20 +199,27 @@ mod tests {
             panic!("not one job: {got:?}")
         };
         assert_eq!(name, "a");
+        let got = got.expect("it has figures");
         assert_eq!((got.iops, got.write_iops, got.mean_ns), (4.0, 1.0, 125.0));
         assert_eq!((got.p99_ns, got.p99_99_ns, got.max_ns), (7, 9, 30));
     }
 
     #[test]
     fn clones_are_one_job_and_other_jobs_are_not() {
-        let jobs = [job("a", 0, 3, 0), job("b", 0, 1, 0), job("a", 0, 0, 1)];
+        let jobs = [
+            job("a", 0, 3, 0),
+            job("b", 0, 1, 0),
+            job("a", 0, 0, 1),
+            job("idle", 0, 0, 0),
+        ];
         let got = parse_output(&output(&jobs)).unwrap();
         let rates: Vec<_> = got
             .iter()
-            .map(|(name, got)| (name.as_str(), got.iops))
+            .map(|(name, got)| (name.as_str(), got.map(|got| got.iops)))
             .collect();
-        assert_eq!(rates, [("a", 4.0), ("b", 1.0)]);
-        assert_eq!((got[0].1.mean_ns, got[0].1.max_ns), (125.0, 30));
+        assert_eq!(rates, [("a", Some(4.0)), ("b", Some(1.0)), ("idle", None)]);
+        let first = got[0].1.expect("it has figures");
+        assert_eq!((first.mean_ns, first.max_ns), (125.0, 30));
     }
 
     #[test]

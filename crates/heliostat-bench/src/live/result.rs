@@ -189,6 +189,31 @@ impl BenchResult {
         &mut self.rows[index]
     }
 
+    /// What the legs of a target have done between two counts, each by its name, in the order in
+    /// which the target was noted. A leg that was not there both times has done nothing that is
+    /// known.
+    #[must_use]
+    pub fn legs_since(
+        &self,
+        target: &str,
+        before: &[(String, LegCount)],
+        after: &[(String, LegCount)],
+    ) -> Vec<LegCount> {
+        let count = |counts: &[(String, LegCount)], leg: &str| {
+            let mut counts = counts.iter();
+            counts
+                .find(|(name, _)| name == leg)
+                .map(|&(_, count)| count)
+        };
+        let noted = self.targets.iter().find(|noted| noted.target == target);
+        let legs = noted.into_iter().flat_map(|noted| &noted.legs);
+        legs.map(|leg| match (count(before, leg), count(after, leg)) {
+            (Some(before), Some(after)) => after.since(&before),
+            _ => LegCount::default(),
+        })
+        .collect()
+    }
+
     /// The names of the jobs, in the order in which they were run.
     #[must_use]
     pub fn jobs(&self) -> Vec<&str> {
@@ -265,5 +290,38 @@ impl LegCount {
             writes: self.writes.saturating_sub(before.writes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BenchResult, LegCount, TargetNote};
+    use crate::report::Facts;
+
+    #[test]
+    fn legs_are_counted_by_their_names() {
+        let mut result = BenchResult::new("seeds", "fio-3", false, &Facts::of_this_machine());
+        result.targets = vec![TargetNote {
+            target: "x".to_owned(),
+            what: String::new(),
+            legs: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        }];
+        let counts = |counts: &[(&str, u64)]| {
+            let count = |&(name, reads): &(&str, u64)| {
+                let count = LegCount {
+                    reads,
+                    ..LegCount::default()
+                };
+                (name.to_owned(), count)
+            };
+            counts.iter().map(count).collect::<Vec<_>>()
+        };
+        // One went and one came between the two counts.
+        let before = counts(&[("a", 10), ("b", 20), ("c", 30)]);
+        let after = counts(&[("a", 11), ("c", 33), ("d", 40)]);
+        let legs = result.legs_since("x", &before, &after);
+        let reads: Vec<u64> = legs.iter().map(|leg| leg.reads).collect();
+        assert_eq!(reads, [1, 0, 3]);
+        assert!(result.legs_since("y", &before, &after).is_empty());
     }
 }

@@ -107,3 +107,30 @@ fn names_alone_are_shown_as_in_2021() {
     store(&mut control, "devid:2");
     assert!(control.show_names().ends_with(" prequal adaptive [devid]"));
 }
+
+#[test]
+fn what_is_shown_in_full_makes_everything_as_it_was() {
+    let array = ArrayInfo::new(2);
+    let mut control = PolicyControl::new(PolicySpec::parse("latency").unwrap());
+    for text in ["queue:tie=rotate", "round-robin:4096", "latency"] {
+        control.store(text, &array).unwrap();
+    }
+    let before = control.clone();
+    let shown = control.show_full();
+    assert!(shown.contains(" queue:tie=rotate "), "{shown}");
+    assert!(shown.contains(" round-robin:4096 [latency] "), "{shown}");
+    for text in [
+        "queue:tie=first,checkpoint_age=7",
+        "round-robin",
+        "adaptive:hedge=off",
+    ] {
+        control.store(text, &array).unwrap();
+    }
+    assert_ne!(control, before);
+    for word in shown.split(' ') {
+        let spec = PolicySpec::parse(word.trim_matches(['[', ']'])).unwrap();
+        control.store(&spec.complete(), &array).unwrap();
+    }
+    control.store("latency", &array).unwrap();
+    assert_eq!(control, before);
+}

@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use heliostat_bench::live::{Job, JobFile};
 use heliostat_runtime::{Signals, shell_word};
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,6 +30,8 @@ pub(super) struct Fio {
     arguments: Vec<String>,
     /// A job file, where there is one.
     input: String,
+    /// What the file is called here, and what it is called for people.
+    name: Option<(String, String)>,
 }
 
 /// How long each run takes.
@@ -41,7 +44,7 @@ pub(super) struct Times {
 impl Fio {
     /// A job of a suite.
     pub(super) fn job(job: &Job, at: &At, times: Times) -> Self {
-        let mut arguments = vec!["--output-format=json".to_owned(), "--eta=never".to_owned()];
+        let mut arguments = arguments(job.writes);
         let settings = place(at, job.is_buffered);
         let settings = settings.iter().map(|setting| format!("--{setting}"));
         arguments.push("--name=global".to_owned());
@@ -56,26 +59,31 @@ impl Fio {
         Self {
             arguments,
             input: String::new(),
+            name: name_of(at),
         }
     }
 
     /// A job file as it is, but for where the data lie.
     pub(super) fn job_file(file: &JobFile, at: &At) -> Self {
-        let (settings, but): (_, &[&str]) = match at {
-            At::Nbd(_) => (place(at, false), &["ioengine", "direct", "buffered"]),
-            At::File(path) => (vec![filename(path)], &[]),
+        let mut settings = match at {
+            At::Nbd(_) => place(at, false),
+            At::File { path, .. } => vec![filename(path)],
         };
+        // It would lie wherever this was started.
+        settings
+            .extend(["thread=1", "allow_file_create=0", "verify_state_save=0"].map(str::to_owned));
+        let mut arguments = arguments(file.writes);
+        arguments.push("-".to_owned());
         Self {
-            arguments: ["--output-format=json", "--eta=never", "-"]
-                .map(str::to_owned)
-                .into(),
-            input: file.on(&settings, but),
+            arguments,
+            input: file.on(&settings),
+            name: name_of(at),
         }
     }
 
     /// Writes a file full with what cannot be compressed.
     pub(super) fn fill(at: &At, size_bytes: u64) -> Self {
-        let mut arguments = vec!["--output-format=json".to_owned(), "--eta=never".to_owned()];
+        let mut arguments = arguments(true);
         arguments.push("--name=fill".to_owned());
         arguments.extend(place(at, true).iter().map(|setting| format!("--{setting}")));
         arguments.extend(["--rw=write", "--bs=1M", "--end_fsync=1"].map(str::to_owned));
@@ -83,16 +91,21 @@ impl Fio {
         Self {
             arguments,
             input: String::new(),
+            name: name_of(at),
         }
     }
 
     /// For people, and their shells.
     pub(super) fn command(&self) -> String {
-        let words: Vec<String> = self.arguments.iter().map(|word| shell_word(word)).collect();
-        let command = format!("fio {}", words.join(" "));
+        let shown = |text: &str| match &self.name {
+            Some((here, shown)) => text.replace(here, shown),
+            None => text.to_owned(),
+        };
+        let words = self.arguments.iter().map(|word| shell_word(&shown(word)));
+        let command = format!("fio {}", words.collect::<Vec<String>>().join(" "));
         match self.input.is_empty() {
             true => command,
-            false => format!("{command} <<'END'\n{}END", self.input),
+            false => format!("{command} <<'END'\n{}END", shown(&self.input)),
         }
     }
 
@@ -117,7 +130,26 @@ impl Fio {
     }
 }
 
-/// Where the data lie and how they are reached, as settings.
+/// What all are told. Where nothing is to be written, nothing is: fio would make a file that is
+/// shorter than a job says anew.
+fn arguments(writes: bool) -> Vec<String> {
+    let mut arguments = vec!["--output-format=json".to_owned(), "--eta=never".to_owned()];
+    if !writes {
+        arguments.push("--readonly".to_owned());
+    }
+    arguments
+}
+
+/// A file is opened by what this process has open, which says little to people.
+fn name_of(at: &At) -> Option<(String, String)> {
+    match at {
+        At::Nbd(_) => None,
+        At::File { path, shown } => Some((filename(path), filename(shown))),
+    }
+}
+
+/// Where the data lie and how they are reached, as settings. Jobs are threads, so that they end
+/// with the process.
 fn place(at: &At, is_buffered: bool) -> Vec<String> {
     let words = |words: &[&str]| {
         words
@@ -126,13 +158,17 @@ fn place(at: &At, is_buffered: bool) -> Vec<String> {
             .collect::<Vec<_>>()
     };
     match at {
-        At::Nbd(uri) => vec!["ioengine=nbd".to_owned(), format!("uri={uri}")],
-        At::File(path) => {
+        At::Nbd(uri) => {
+            let mut settings = words(&["thread=1", "ioengine=nbd"]);
+            settings.push(format!("uri={uri}"));
+            settings
+        }
+        At::File { path, .. } => {
             let mut settings = words(match is_buffered {
                 true => &["ioengine=psync", "direct=0"],
                 false => &["ioengine=libaio", "direct=1"],
             });
-            settings.push("allow_file_create=0".to_owned());
+            settings.extend(words(&["thread=1", "allow_file_create=0"]));
             settings.push(filename(path));
             settings
         }
@@ -140,34 +176,38 @@ fn place(at: &At, is_buffered: bool) -> Vec<String> {
 }
 
 /// fio splits names at colons.
-fn filename(path: &std::path::Path) -> String {
+fn filename(path: &Path) -> String {
     format!(
         "filename={}",
         path.display().to_string().replace(':', "\\:")
     )
 }
 
+/// What it printed. Told to end, it is waited for, then killed, and waited for once more: a process
+/// that waits for a device cannot be killed.
 fn await_end(child: Child, signals: &Signals) -> anyhow::Result<Option<Output>> {
     let pid = Pid::from_child(&child);
     let (sender, ended) = mpsc::channel();
-    let waiter = thread::spawn(move || sender.send(child.wait_with_output()));
+    // It ends with fio, and is left to itself where that does not end.
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    let mut asked = [Signal::INT, Signal::KILL].into_iter();
     let mut is_wanted = true;
     let output = loop {
         match ended.recv_timeout(if is_wanted { LOOK_EVERY } else { END_WITHIN }) {
-            Err(RecvTimeoutError::Timeout) if is_wanted => {
-                if signals.have_come()? {
-                    is_wanted = false;
-                    // It may have ended just now, which is as good.
-                    let _ = kill_process(pid, Signal::INT);
-                }
-            }
+            Err(RecvTimeoutError::Timeout) if is_wanted && !signals.have_come()? => {}
             Err(RecvTimeoutError::Timeout) => {
-                let _ = kill_process(pid, Signal::KILL);
+                is_wanted = false;
+                let Some(signal) = asked.next() else {
+                    bail!(
+                        "fio, process {pid}, does not end when it is killed: what it reads hangs"
+                    );
+                };
+                // It may have ended just now, which is as good.
+                let _ = kill_process(pid, signal);
             }
             ended => break ended,
         }
     };
-    waiter.join().ok();
     let output = output
         .context("nobody waits for fio")?
         .context("cannot wait for fio")?;

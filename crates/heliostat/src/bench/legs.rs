@@ -51,21 +51,26 @@ impl Legs {
         }
     }
 
-    /// What they have done so far.
-    pub(super) fn count(&self) -> anyhow::Result<Vec<LegCount>> {
+    /// What they have done so far, each by its name.
+    pub(super) fn count(&self) -> anyhow::Result<Vec<(String, LegCount)>> {
         match self {
             Self::Unseen => Ok(Vec::new()),
             Self::Array { name, control } => {
-                let legs = stats(name, control)?.legs;
-                let counts = legs.iter().map(|leg| LegCount {
-                    reads: leg.reads,
-                    read_bytes: leg.read_bytes,
-                    writes: leg.writes,
-                    write_bytes: leg.write_bytes,
+                let counts = stats(name, control)?.legs.into_iter().map(|leg| {
+                    let count = LegCount {
+                        reads: leg.reads,
+                        read_bytes: leg.read_bytes,
+                        writes: leg.writes,
+                        write_bytes: leg.write_bytes,
+                    };
+                    (leg.leg, count)
                 });
                 Ok(counts.collect())
             }
-            Self::Devices(devices) => devices.iter().map(|(_, stat)| of_device(stat)).collect(),
+            Self::Devices(devices) => devices
+                .iter()
+                .map(|(name, stat)| Ok((name.clone(), of_device(stat)?)))
+                .collect(),
         }
     }
 }

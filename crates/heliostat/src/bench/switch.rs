@@ -6,20 +6,19 @@ use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use heliostat_runtime::{ControlRequest, ControlResponse, PolicyChange};
+use heliostat_policy::PolicySpec;
+use heliostat_runtime::{ControlRequest, ControlResponse, PolicyChange, UsageError};
 
 use crate::cli::ControlArgs;
 
 /// What can be told to read by another policy. What was active before is active again when this is
-/// dropped.
+/// dropped, and every policy has the values that it had.
 pub(super) struct Switch {
     way: Way,
-    /// What there is, as it is shown, with values.
+    /// What there is at the start, with the values that it has.
     pub(super) policies: Vec<String>,
-    /// What was active at the start.
+    /// Which of them is active then.
     original: String,
-    /// What is active now.
-    active: String,
 }
 
 enum Way {
@@ -42,58 +41,96 @@ impl Switch {
     }
 
     fn of(way: Way) -> anyhow::Result<Self> {
-        let shown = way.show()?;
-        let Some((policies, active)) = listed(&shown) else {
-            bail!("no policy is active of: {}", shown.trim());
-        };
+        let (policies, original) = way.listed()?;
         Ok(Self {
             way,
             policies,
-            original: active.clone(),
-            active,
+            original,
         })
     }
 
     /// Whether there is a policy of this name, whatever value it is given.
     pub(super) fn has(&self, policy: &str) -> bool {
-        let name_of = |text: &str| text.split(':').next().map(str::to_owned);
-        let is_it = |known: &String| name_of(known) == name_of(policy);
-        self.policies.iter().any(is_it)
+        self.at_start(policy).is_some()
     }
 
-    /// Makes it active, where it is not.
-    pub(super) fn set(&mut self, policy: &str) -> anyhow::Result<()> {
-        if self.active != policy {
-            self.way.set(policy)?;
-            policy.clone_into(&mut self.active);
+    /// Makes it active, where it is not, with the values of the start where it names no others.
+    /// Asks what is active: two targets may be the same array.
+    pub(super) fn set(&self, policy: &str) -> anyhow::Result<()> {
+        let wanted = match self.way {
+            Way::Array { .. } => self.onto_start(policy)?,
+            Way::Btrfs(_) => policy.to_owned(),
+        };
+        self.make_active(&wanted)
+    }
+
+    /// Makes everything as it was at the start.
+    pub(super) fn restore(&self) -> anyhow::Result<()> {
+        let (now, _) = self.way.listed()?;
+        for before in self.policies.iter().filter(|policy| !now.contains(policy)) {
+            self.way.set(&self.way.exactly(before))?;
         }
-        Ok(())
+        self.make_active(&self.original)
     }
 
-    /// Makes active what was at the start.
-    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
-        let original = self.original.clone();
-        self.set(&original)
+    fn make_active(&self, wanted: &str) -> anyhow::Result<()> {
+        let (_, active) = self.way.listed()?;
+        match active == wanted {
+            true => Ok(()),
+            false => self.way.set(&self.way.exactly(wanted)),
+        }
+    }
+
+    fn at_start(&self, policy: &str) -> Option<&str> {
+        let name = name_of(policy);
+        let known = self.policies.iter().find(|known| name_of(known) == name);
+        known.map(String::as_str)
+    }
+
+    /// The full form of a policy of an array: what `text` says, and for what it does not name what
+    /// there was at the start.
+    fn onto_start(&self, text: &str) -> anyhow::Result<String> {
+        let invalid = |error| UsageError(format!("--policies: {error}"));
+        let start = self.at_start(text).unwrap_or(text);
+        let start = PolicySpec::parse(start).map_err(invalid)?;
+        let spec = PolicySpec::parse_onto(text, |_| start).map_err(invalid)?;
+        Ok(spec.to_string())
     }
 }
 
 impl Drop for Switch {
     fn drop(&mut self) {
         if let Err(error) = self.restore() {
-            let (original, active) = (&self.original, &self.active);
+            let original = &self.original;
             // There is nobody else to tell.
             let _ = writeln!(
                 stderr(),
-                "policy {original} was active and {active} stays so: {error:#}"
+                "policy {original} was active, and another one may be now: {error:#}"
             );
         }
     }
 }
 
 impl Way {
+    /// All policies and the active one, with values.
+    fn listed(&self) -> anyhow::Result<(Vec<String>, String)> {
+        let shown = self.show()?;
+        listed(&shown).with_context(|| format!("no policy is active of: {}", shown.trim()))
+    }
+
+    /// What is written for a policy to have these values and no others.
+    fn exactly(&self, policy: &str) -> String {
+        match (self, PolicySpec::parse(policy)) {
+            (Self::Array { .. }, Ok(spec)) => spec.complete(),
+            _ => policy.to_owned(),
+        }
+    }
+
     fn show(&self) -> anyhow::Result<String> {
         match self {
-            Self::Array { name, control } => ask(control, name, &ControlRequest::Policy),
+            Self::Array { name, control } => {
+                ask(control, name, &ControlRequest::Policy { full: true })
+            }
             Self::Btrfs(file) => {
                 fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
             }
@@ -122,6 +159,10 @@ fn ask(control: &ControlArgs, name: &str, request: &ControlRequest) -> anyhow::R
         bail!("asked for the policy, the daemon answered something else");
     };
     Ok(text)
+}
+
+fn name_of(policy: &str) -> String {
+    policy.split(':').next().unwrap_or_default().to_owned()
 }
 
 /// All policies of a text as `pid [queue] devid:1`, and the active one.

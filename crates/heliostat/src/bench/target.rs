@@ -5,10 +5,12 @@ use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use heliostat_bench::live::TargetNote;
-use heliostat_leg::LegSpec;
+use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{ControlRequest, ControlResponse, UsageError};
 use stdx::units::format_size;
@@ -19,13 +21,32 @@ use super::switch::Switch;
 use crate::cli::ControlArgs;
 use crate::status;
 
+/// How long an array may take to notice that a client has gone.
+const LEFT_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// Of a file system's free space, so much stays free when a file is made: a part of this.
 const FREE_PARTS: u64 = 20;
 
 /// Where fio finds what it reads.
 pub(super) enum At {
     Nbd(String),
-    File(PathBuf),
+    File {
+        /// What this process has open: nothing else can take its place.
+        path: PathBuf,
+        /// What it is called for people.
+        shown: PathBuf,
+    },
+}
+
+impl At {
+    fn open_file(file: &File, shown: PathBuf) -> Self {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        Self::File {
+            path: path.into(),
+            shown,
+        }
+    }
 }
 
 /// Something that is measured.
@@ -39,6 +60,8 @@ pub(super) struct Target {
     /// A file of ours, which nobody else can see and which is gone when this process is: how large
     /// it is to be.
     pub(super) scratch: Option<(File, u64)>,
+    /// What is open, for nobody else where it is written, as long as it is measured.
+    _held: Option<(File, Option<OpenedLeg>)>,
 }
 
 /// What targets are opened with.
@@ -48,6 +71,8 @@ pub(super) struct Opening<'a> {
     /// How large the files are that are made on file systems.
     pub(super) file_bytes: u64,
     pub(super) control: &'a ControlArgs,
+    /// What is open already.
+    pub(super) others: &'a [Target],
 }
 
 /// What a word of the command line names.
@@ -108,6 +133,22 @@ impl Target {
             legs: Legs::Unseen,
             switch: None,
             scratch: None,
+            _held: None,
+        }
+    }
+
+    /// Before it is written. Whoever is connected to an array may have a file system there; what
+    /// measured it just now may not have left yet.
+    pub(super) fn expect_unused(&self) -> anyhow::Result<()> {
+        let Legs::Array { name, control } = &self.legs else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        loop {
+            match expect_no_clients(name, control) {
+                Err(_) if began.elapsed() < LEFT_WITHIN => thread::sleep(LOOK_EVERY),
+                ended => return ended,
+            }
         }
     }
 
@@ -238,7 +279,18 @@ fn on_file_system(
     let size_bytes = opening.file_bytes;
     let space = rustix::fs::statvfs(directory)
         .with_context(|| format!("cannot ask how much is free in {shown}"))?;
+    let device = |file: &File| file.metadata().map(|metadata| metadata.dev());
+    let here = fs::metadata(directory).with_context(|| format!("cannot look at {shown}"))?;
+    let scratch = opening
+        .others
+        .iter()
+        .filter_map(|other| other.scratch.as_ref());
+    let taken_bytes: u64 = scratch
+        .filter(|(file, _)| device(file).is_ok_and(|device| device == here.dev()))
+        .map(|(_, size_bytes)| size_bytes)
+        .sum();
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    let free_bytes = free_bytes.saturating_sub(taken_bytes);
     if size_bytes > free_bytes - free_bytes / FREE_PARTS {
         bail!(UsageError(format!(
             "{shown} has {} free, too little for a file of {}: say --size with less",
@@ -257,10 +309,10 @@ fn on_file_system(
     // fio removes what is too short and makes it anew, which goes by its name.
     file.set_len(size_bytes)
         .with_context(|| format!("cannot make a file in {shown}"))?;
-    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let at = At::open_file(&file, directory.join("FILE"));
     Ok(Target {
         scratch: Some((file, size_bytes)),
-        ..Target::plain(text, what, At::File(path.into()))
+        ..Target::plain(text, what, at)
     })
 }
 
@@ -294,17 +346,24 @@ fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Tar
         )));
     }
     let path = std::path::absolute(path).with_context(|| format!("cannot find {text}"))?;
+    let file = File::open(&path).with_context(|| format!("cannot open {text}"))?;
+    let mut leg = None;
     if opening.writes {
         // As a leg is opened: by nobody else, no mount, no other array, no server.
         let spec = LegSpec::parse(&path.display().to_string());
-        spec.and_then(|spec| spec.open())
-            .with_context(|| format!("{text} would be overwritten"))?;
-    } else {
-        File::open(&path).with_context(|| format!("cannot open {text}"))?;
+        let opened = spec.and_then(|spec| spec.open());
+        leg = Some(opened.with_context(|| format!("{text} would be overwritten"))?);
+        let now = fs::metadata(&path).with_context(|| format!("cannot look at {text}"))?;
+        let then = file.metadata()?;
+        if (now.dev(), now.ino(), now.rdev()) != (then.dev(), then.ino(), then.rdev()) {
+            bail!("{text} is being replaced by something else");
+        }
     }
+    let at = At::open_file(&file, path);
     Ok(Target {
         legs: legs_of_device(device),
-        ..Target::plain(text, what, At::File(path))
+        _held: Some((file, leg)),
+        ..Target::plain(text, what, at)
     })
 }
 

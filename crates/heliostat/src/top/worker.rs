@@ -68,7 +68,7 @@ fn fulfil(control: &ControlArgs, wish: Wish) -> Told {
         }
         Wish::List(name, what) => {
             let request = match what {
-                What::Policy => ControlRequest::Policy,
+                What::Policy => ControlRequest::Policy { full: false },
                 What::Scheduler => ControlRequest::Scheduler,
             };
             let told = control.ask(&name, &request);
