@@ -19,7 +19,7 @@ use stdx::units::parse_time_ns;
 
 use crate::cli::ControlArgs;
 use groups::Group;
-pub(crate) use page::in_a_line;
+pub(crate) use page::{LegInALine, in_a_line};
 
 /// How wide lines are where there is no terminal.
 const PLAIN_COLUMNS: usize = 100;

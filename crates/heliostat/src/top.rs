@@ -6,6 +6,7 @@ mod sample;
 mod screen;
 #[cfg(test)]
 mod testing;
+mod text;
 mod worker;
 
 use std::fs;
@@ -85,7 +86,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     let (wishes, told) = worker::start(args.control.clone()).context("cannot start a thread")?;
-    let terminal = ratatui::try_init().context("cannot take the terminal over")?;
+    // Where that fails it may have come half way.
+    let terminal = ratatui::try_init()
+        .inspect_err(|_| ratatui::restore())
+        .context("cannot take the terminal over")?;
     // Also where something fails, and by ratatui's hook where it panics.
     let shown = show(terminal, &mut screen, &signals, &wishes, &told);
     ratatui::restore();
@@ -137,6 +141,7 @@ fn show(
     let mut look_at = Instant::now();
     // Since when it has been waited for an answer.
     let mut asked: Option<Instant> = None;
+    let mut is_wanted = true;
     let mut keys = Keys::default();
     let mut bytes = [0; 256];
     loop {
@@ -150,9 +155,11 @@ fn show(
         if asked.is_some_and(|asked| now - asked > PATIENCE) {
             screen.trouble = Some("the daemon does not answer (waiting on)".to_owned());
         }
-        if asked.is_none() && now >= look_at && !screen.is_paused {
+        let is_due = now >= look_at && !screen.is_paused;
+        if asked.is_none() && (is_wanted || is_due) {
             wishes.send(Wish::Look(screen.name().to_owned()))?;
             asked = Some(now);
+            is_wanted = false;
             look_at = now + screen.interval;
         }
         terminal
@@ -161,6 +168,7 @@ fn show(
         let pressed = match await_key(signals)? {
             Heard::End => return Ok(()),
             Heard::Nothing => keys.at_rest().into_iter().collect(),
+            Heard::Interrupted => Vec::new(),
             Heard::Key => {
                 let len = rustix::io::read(stdin(), &mut bytes).context("cannot read keys")?;
                 if len == 0 {
@@ -173,7 +181,7 @@ fn show(
             match screen.on_key(key) {
                 Asked::Nothing => {}
                 Asked::Quit => return Ok(()),
-                Asked::Look => look_at = now,
+                Asked::Look => is_wanted = true,
                 Asked::Wish(wish) => wishes.send(wish)?,
             }
         }
@@ -183,6 +191,8 @@ fn show(
 /// What was heard.
 enum Heard {
     Nothing,
+    /// Another size, which says nothing about what is being typed.
+    Interrupted,
     /// Something was typed.
     Key,
     /// A signal has come, or the terminal is gone.
@@ -198,8 +208,7 @@ fn await_key(signals: &Signals) -> anyhow::Result<Heard> {
     ];
     let limit = Timespec::try_from(LOOK_AROUND_EVERY).context("a tenth of a second")?;
     match poll(&mut fds, Some(&limit)) {
-        // Another size.
-        Err(Errno::INTR) => return Ok(Heard::Nothing),
+        Err(Errno::INTR) => return Ok(Heard::Interrupted),
         heard => heard.context("cannot wait for keys")?,
     };
     let [signal, key] = fds.map(|fd| fd.revents());
@@ -229,7 +238,10 @@ fn once(args: &TopArgs, mut screen: Screen, signals: &Signals) -> anyhow::Result
     }
     screen.on_told(Told::Looked(name.clone(), Ok(look()?)));
     let columns = match stdout().is_terminal() {
-        true => terminal::size().map_or(PLAIN_COLUMNS, |(columns, _)| columns),
+        // Some have none.
+        true => {
+            terminal::size().map_or(PLAIN_COLUMNS, |(columns, _)| columns.max(draw::COLUMNS_MIN))
+        }
         false => PLAIN_COLUMNS,
     };
     let rows = screen

@@ -152,8 +152,19 @@ fn legs(explanation: &Explanation, width: usize) -> String {
     table(&head, &rows, 1, width)
 }
 
+/// A leg in a few words.
+#[derive(Clone, Debug)]
+pub(crate) struct LegInALine {
+    /// As the user wrote it.
+    pub(crate) leg: String,
+    /// What it is called for short.
+    pub(crate) short: String,
+    /// What the policy believes of it.
+    pub(crate) facts: String,
+}
+
 /// What is known of each leg in a line: what it is called for short, and its facts.
-pub(crate) fn in_a_line(explanation: &Explanation) -> Vec<(String, String)> {
+pub(crate) fn in_a_line(explanation: &Explanation) -> Vec<LegInALine> {
     let legs = &explanation.legs;
     let facts = |leg: &LegExplained| {
         let facts = leg.facts.iter();
@@ -162,7 +173,11 @@ pub(crate) fn in_a_line(explanation: &Explanation) -> Vec<(String, String)> {
     };
     legs.iter()
         .enumerate()
-        .map(|(index, leg)| (short(legs, index), facts(leg)))
+        .map(|(index, leg)| LegInALine {
+            leg: leg.leg.clone(),
+            short: short(legs, index),
+            facts: facts(leg),
+        })
         .collect()
 }
 

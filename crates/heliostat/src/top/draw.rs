@@ -11,10 +11,11 @@ use stdx::units::format_size;
 
 use super::sample::{Activity, Sample, Seen, Side};
 use super::screen::{Picker, Screen};
+use super::text::{columns, padded, plain, shortened};
 use crate::status;
 
 /// Less than this shows nothing that is of use.
-const COLUMNS_MIN: u16 = 40;
+pub(super) const COLUMNS_MIN: u16 = 40;
 const ROWS_MIN: u16 = 8;
 
 /// Lines that clients get at least, their head among them, where there are many legs.
@@ -46,8 +47,8 @@ impl Column {
     fn aligned(&self, text: &str) -> String {
         let width = usize::from(self.width);
         match self.width == TEXT_WIDTH {
-            true => format!(" {text:<width$.width$}"),
-            false => format!(" {text:>width$}"),
+            true => format!(" {}", padded(text, width)),
+            false => format!(" {:>width$}", plain(text)),
         }
     }
 }
@@ -124,7 +125,7 @@ fn head(screen: &Screen, width: u16) -> Vec<Line<'static>> {
         let name = plain(screen.name());
         lines.push(Line::styled(format!("{name}: not seen yet"), bold));
     }
-    if let Some(trouble) = &screen.trouble {
+    for trouble in screen.refusal.iter().chain(&screen.trouble) {
         let style = warning(screen.has_colours);
         lines.push(Line::styled(plain(trouble), style));
     }
@@ -140,12 +141,12 @@ fn of_array(screen: &Screen, sample: &Sample, width: u16) -> Vec<Line<'static>> 
     let left = format!(
         "{}: {}, {}, {}, ",
         plain(&status.name),
-        status.shape,
+        plain(&status.shape),
         format_size(status.size_bytes),
-        status.state
+        plain(&status.state)
     );
     let right = screen.corner();
-    let used = left.chars().count() + state.chars().count() + right.chars().count();
+    let used = columns(&left) + columns(&state) + columns(&right);
     let gap = usize::from(width).saturating_sub(used).max(1);
     let mut lines = vec![Line::from(vec![
         Span::styled(left, bold),
@@ -158,8 +159,8 @@ fn of_array(screen: &Screen, sample: &Sample, width: u16) -> Vec<Line<'static>> 
     let memory = stats.memory_used_bytes as f64 / stats.memory_bytes.max(1) as f64;
     lines.push(Line::raw(format!(
         "policy {}  scheduler {}  up {}  late {}  errors {}  memory {}",
-        stats.policy,
-        stats.scheduler,
+        plain(&stats.policy),
+        plain(&stats.scheduler),
         clock_time(stats.uptime_ns),
         stats.requests.late + stats.requests.late_in_flight,
         stats.requests.read_errors + stats.requests.write_errors,
@@ -184,7 +185,7 @@ fn of_array(screen: &Screen, sample: &Sample, width: u16) -> Vec<Line<'static>> 
         }
     }
     let work = status.background.iter().map(status::work_line);
-    lines.extend(work.map(|line| Line::raw(line.trim_start().to_owned())));
+    lines.extend(work.map(|line| Line::raw(plain(line.trim_start()))));
     lines
 }
 
@@ -249,7 +250,7 @@ fn table(
         false => rows.len(),
     };
     for row in &rows[..shown] {
-        let mut line = format!("{:<width$}", shortened(&plain(&row.name), width));
+        let mut line = shortened(&row.name, width);
         for column in &columns {
             line += &column.aligned(&(column.cell)(row));
         }
@@ -294,27 +295,8 @@ fn fitting(columns: &[Column], width: u16, longest: u16) -> (Vec<&Column>, u16) 
 }
 
 fn longest(rows: &[Activity]) -> u16 {
-    let lengths = rows.iter().map(|row| row.name.chars().count());
+    let lengths = rows.iter().map(|row| columns(&plain(&row.name)));
     u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX)
-}
-
-/// The end of a name says more than its beginning.
-fn shortened(name: &str, width: usize) -> String {
-    let length = name.chars().count();
-    if length <= width {
-        return name.to_owned();
-    }
-    let end: String = name
-        .chars()
-        .skip(length - width.saturating_sub(1))
-        .collect();
-    format!("<{end}")
-}
-
-/// A text with nothing in it that a terminal would take for an order.
-fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(plain).collect()
 }
 
 /// What is wrong stands out, without colours as well.
@@ -379,7 +361,7 @@ const HELP: &str = "\
 q, Esc, Ctrl-C  quit
 p               choose another read policy
 s               choose another scheduler
-Tab             the next array
+Tab, Shift-Tab  the next array, the one before
 Space           stop and go on
 + -             look more or less often
 ?, h            this
@@ -401,7 +383,7 @@ fn pick(frame: &mut Frame<'_>, area: Rect, picker: &Picker) {
     let choices = picker.choices.iter().enumerate().skip(from).take(height);
     let lines = choices.map(|(index, choice)| {
         let mark = if *choice == picker.active { "*" } else { " " };
-        let line = format!("{mark} {choice} ");
+        let line = format!("{mark} {} ", plain(choice));
         match index == picker.chosen {
             true => Line::styled(line, Style::new().add_modifier(Modifier::REVERSED)),
             false => Line::raw(line),
@@ -523,7 +505,8 @@ mod tests {
     fn lists_and_help_lie_over_the_tables() {
         let mut screen = screen(&LEGS, &[]);
         let list = "pid [queue] devid:1".to_owned();
-        screen.on_told(Told::Listed(What::Policy, Ok(list)));
+        let listed = |list| Told::Listed("pool".to_owned(), What::Policy, Ok(list));
+        screen.on_told(listed(list));
         let lines = shown(&screen, 80, 24);
         line_with(&lines, "read policy");
         line_with(&lines, "* queue");
@@ -534,7 +517,7 @@ mod tests {
         let long: Vec<String> = (0..99).map(|index| format!("p{index}")).collect();
         screen.shows_help = false;
         let long = long.join(" ").replace("p98", "[p98]");
-        screen.on_told(Told::Listed(What::Policy, Ok(long)));
+        screen.on_told(listed(long));
         line_with(&shown(&screen, 80, 24), "* p98");
     }
 

@@ -61,8 +61,9 @@ fn sequence(bytes: &[u8]) -> Option<(Option<KeyEvent>, usize)> {
     let is_function = match *bytes.get(1)? {
         b'O' => true,
         b'[' => false,
-        // The escape, and then something else.
-        _ => return Some((Some(plain(KeyCode::Esc)), 1)),
+        ESCAPE => return Some((Some(plain(KeyCode::Esc)), 1)),
+        // A key with Alt, which is not the key.
+        _ => return Some((None, 2)),
     };
     let is_end = |byte: &u8| (b'@'..=b'~').contains(byte);
     let Some(len) = bytes[2..].iter().position(is_end).map(|at| at + 3) else {
@@ -111,10 +112,15 @@ mod tests {
         assert_eq!(codes(&mut keys, b"\x1b"), []);
         assert_eq!(keys.at_rest().map(|key| key.code), Some(KeyCode::Esc));
         assert_eq!(keys.at_rest(), None);
-        assert_eq!(
-            codes(&mut keys, b"\x1bq"),
-            [KeyCode::Esc, KeyCode::Char('q')]
-        );
+        let twice = codes(&mut keys, b"\x1b\x1b[A");
+        assert_eq!(twice, [KeyCode::Esc, KeyCode::Up]);
+    }
+
+    #[test]
+    fn a_key_with_alt_is_not_that_key() {
+        let mut keys = Keys::default();
+        assert_eq!(codes(&mut keys, b"\x1bq\x1b\rx"), [KeyCode::Char('x')]);
+        assert_eq!(keys.at_rest(), None);
     }
 
     #[test]

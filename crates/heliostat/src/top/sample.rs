@@ -1,5 +1,6 @@
 //! What an array did between two looks at it.
 
+use crate::explain::LegInALine;
 use heliostat_runtime::{ArrayStats, ArrayStatus, ClientFigures, LegFigures, RequestFigures};
 
 /// What was seen at one look.
@@ -7,8 +8,8 @@ use heliostat_runtime::{ArrayStats, ArrayStatus, ClientFigures, LegFigures, Requ
 pub(super) struct Sample {
     pub(super) stats: ArrayStats,
     pub(super) status: ArrayStatus,
-    /// What each leg is called for short, and what the policy believes of it.
-    pub(super) beliefs: Vec<(String, String)>,
+    /// What the policy believes of each leg; there may be others by now than were counted.
+    pub(super) beliefs: Vec<LegInALine>,
 }
 
 /// What something did per second, and how long it took.
@@ -196,10 +197,10 @@ impl Seen {
         let mut legs: Vec<Activity> = stats
             .legs
             .iter()
-            .enumerate()
-            .map(|(index, leg)| {
+            .map(|leg| {
                 let was = old.and_then(|old| old.legs.iter().find(|was| was.leg == leg.leg));
-                of_leg(leg, was, now.beliefs.get(index))
+                let belief = now.beliefs.iter().find(|belief| belief.leg == leg.leg);
+                of_leg(leg, was, belief)
             })
             .collect();
         let all: f64 = legs.iter().map(|leg| leg.read.per_s).sum();
@@ -252,24 +253,18 @@ impl Activity {
     }
 }
 
-fn of_leg(
-    leg: &LegFigures,
-    was: Option<&LegFigures>,
-    belief: Option<&(String, String)>,
-) -> Activity {
+fn of_leg(leg: &LegFigures, was: Option<&LegFigures>, belief: Option<&LegInALine>) -> Activity {
     let was = was.map(Counts::of_leg);
     let (read, write, busy) = Counts::of_leg(leg).since(was.as_ref());
-    let (name, belief) = belief
-        .cloned()
-        .unwrap_or_else(|| (leg.leg.clone(), String::new()));
+    let name = belief.map_or(&leg.leg, |belief| &belief.short);
     Activity {
-        name,
+        name: name.clone(),
         state: leg.state.clone(),
         read,
         write,
         busy,
         errors: leg.read_errors + leg.write_errors,
-        belief,
+        belief: belief.map_or_else(String::new, |belief| belief.facts.clone()),
         ..Activity::default()
     }
 }
@@ -292,7 +287,7 @@ fn of_client(client: &ClientFigures, was: Option<&ClientFigures>) -> Activity {
 
 #[cfg(test)]
 mod tests {
-    use super::{Seen, Times, difference};
+    use super::{LegInALine, Seen, Times, difference};
     use crate::top::testing::sample;
 
     const LEGS: [(&str, &str); 2] = [("a", "in-sync"), ("b", "in-sync")];
@@ -313,6 +308,24 @@ mod tests {
         // Who is new has done everything since it came.
         assert_eq!(seen.clients[0].name, "one");
         assert!((seen.clients[1].read.per_s - 1_400.0 / 12.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_believed_of_a_leg_goes_by_its_name() {
+        let mut now = sample(10, 1_000, &LEGS, &[]);
+        let belief = |leg: &str| LegInALine {
+            leg: leg.to_owned(),
+            short: leg.to_uppercase(),
+            facts: format!("of {leg}"),
+        };
+        // One more has come between the counting and the explanation.
+        now.beliefs = ["c", "b"].map(belief).to_vec();
+        let seen = Seen::between(None, &now);
+        let told = seen.legs.iter();
+        let told: Vec<_> = told
+            .map(|leg| (leg.name.as_str(), leg.belief.as_str()))
+            .collect();
+        assert_eq!(told, [("a", ""), ("B", "of b")]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const INTERVALS: [Duration; 7] = [
 /// A list to choose from.
 #[derive(Clone, Debug)]
 pub(super) struct Picker {
+    /// Of which array.
+    name: String,
     pub(super) what: What,
     pub(super) choices: Vec<String>,
     pub(super) active: String,
@@ -44,6 +46,8 @@ pub(super) struct Screen {
     index: usize,
     now: Option<Sample>,
     seen: Option<Seen>,
+    /// What was wanted and is not to be had, until a key is pressed.
+    pub(super) refusal: Option<String>,
     /// What is wrong at the moment.
     pub(super) trouble: Option<String>,
     pub(super) picker: Option<Picker>,
@@ -61,6 +65,7 @@ impl Screen {
             index: 0,
             now: None,
             seen: None,
+            refusal: None,
             trouble: None,
             picker: None,
             shows_help: false,
@@ -106,9 +111,10 @@ impl Screen {
                 self.trouble = None;
             }
             Told::Looked(_, Err(trouble)) => self.trouble = Some(format!("{trouble} (trying on)")),
-            Told::Listed(what, Ok(text)) => self.picker = Picker::of(what, &text),
-            Told::Listed(_, Err(trouble)) | Told::Set(Err(trouble)) => {
-                self.trouble = Some(trouble);
+            Told::Listed(name, ..) if name != self.name() => {}
+            Told::Listed(name, what, Ok(text)) => self.picker = Picker::of(name, what, &text),
+            Told::Listed(_, _, Err(refusal)) | Told::Set(Err(refusal)) => {
+                self.refusal = Some(refusal);
             }
             Told::Set(Ok(())) => {}
         }
@@ -124,6 +130,7 @@ impl Screen {
         if is_control && matches!(key.code, KeyCode::Char('c')) {
             return Asked::Quit;
         }
+        self.refusal = None;
         if self.shows_help {
             self.shows_help = false;
             return Asked::Nothing;
@@ -135,8 +142,8 @@ impl Screen {
             KeyCode::Char('q') | KeyCode::Esc => return Asked::Quit,
             KeyCode::Char('?' | 'h') => self.shows_help = true,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
-            KeyCode::Char('+' | '=') => self.step(true),
-            KeyCode::Char('-') => self.step(false),
+            KeyCode::Char('+' | '=') => return self.step(true),
+            KeyCode::Char('-') => return self.step(false),
             KeyCode::Char('p') => return self.wish(What::Policy),
             KeyCode::Char('s') => return self.wish(What::Scheduler),
             KeyCode::Tab | KeyCode::Right => return self.turn(1),
@@ -150,14 +157,18 @@ impl Screen {
         Asked::Wish(Wish::List(self.name().to_owned(), what))
     }
 
-    /// Looks less often, or more.
-    fn step(&mut self, is_longer: bool) {
+    /// Looks less often, or more, from now on.
+    fn step(&mut self, is_longer: bool) -> Asked {
         let mut others = INTERVALS.into_iter();
         let next = match is_longer {
             true => others.find(|other| *other > self.interval),
             false => others.rfind(|other| *other < self.interval),
         };
         self.interval = next.unwrap_or(self.interval);
+        match self.is_paused {
+            true => Asked::Nothing,
+            false => Asked::Look,
+        }
     }
 
     /// Shows the array so many places further on.
@@ -188,9 +199,9 @@ impl Screen {
             KeyCode::End => picker.chosen = last,
             KeyCode::Enter => {
                 let choice = picker.choices[picker.chosen].clone();
-                let what = picker.what;
+                let wish = Wish::Set(picker.name.clone(), picker.what, choice);
                 self.picker = None;
-                return Asked::Wish(Wish::Set(self.name().to_owned(), what, choice));
+                return Asked::Wish(wish);
             }
             KeyCode::Esc | KeyCode::Char('q') => self.picker = None,
             _ => {}
@@ -201,7 +212,7 @@ impl Screen {
 
 impl Picker {
     /// Of a text as `pid [queue] devid:1`; nothing where it has nothing in it.
-    fn of(what: What, text: &str) -> Option<Self> {
+    fn of(name: String, what: What, text: &str) -> Option<Self> {
         let bare = |word: &str| word.trim_matches(['[', ']']).to_owned();
         let choices: Vec<String> = text.split_whitespace().map(bare).collect();
         let chosen = text
@@ -210,6 +221,7 @@ impl Picker {
             .unwrap_or(0);
         let active = choices.get(chosen)?.clone();
         Some(Self {
+            name,
             what,
             choices,
             active,
@@ -225,6 +237,7 @@ mod tests {
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::{Asked, Screen};
+    use crate::top::testing::sample;
     use crate::top::worker::{Told, What, Wish};
 
     fn screen(names: &[&str]) -> Screen {
@@ -243,17 +256,18 @@ mod tests {
         let list = Wish::List("b".to_owned(), What::Policy);
         assert_eq!(press(&mut screen, KeyCode::Char('p')), Asked::Wish(list));
         let text = "pid [queue:x=1] devid:1".to_owned();
-        screen.on_told(Told::Listed(What::Policy, Ok(text)));
+        let listed = |what, text| Told::Listed("b".to_owned(), what, Ok(text));
+        screen.on_told(listed(What::Policy, text));
         press(&mut screen, KeyCode::Down);
         press(&mut screen, KeyCode::Down);
         let set = Wish::Set("b".to_owned(), What::Policy, "devid:1".to_owned());
         assert_eq!(press(&mut screen, KeyCode::Enter), Asked::Wish(set));
         assert!(screen.picker.is_none());
-        screen.on_told(Told::Listed(What::Scheduler, Ok("none [fair]".to_owned())));
+        screen.on_told(listed(What::Scheduler, "none [fair]".to_owned()));
         assert_eq!(press(&mut screen, KeyCode::Esc), Asked::Nothing);
         assert!(screen.picker.is_none());
         // An empty list is none.
-        screen.on_told(Told::Listed(What::Scheduler, Ok(String::new())));
+        screen.on_told(listed(What::Scheduler, String::new()));
         assert!(screen.picker.is_none());
         assert_eq!(press(&mut screen, KeyCode::Char('q')), Asked::Quit);
     }
@@ -268,6 +282,44 @@ mod tests {
         assert!(screen.trouble.is_some());
         press(&mut screen, KeyCode::BackTab);
         assert_eq!((screen.name(), &screen.trouble), ("a", &None));
+    }
+
+    #[test]
+    fn a_list_is_of_the_array_that_was_asked() {
+        let mut screen = screen(&["a", "b"]);
+        let listed = || {
+            let text = "pid [queue]".to_owned();
+            Told::Listed("a".to_owned(), What::Policy, Ok(text))
+        };
+        press(&mut screen, KeyCode::Char('p'));
+        press(&mut screen, KeyCode::Tab);
+        screen.on_told(listed());
+        assert!(screen.picker.is_none());
+        press(&mut screen, KeyCode::Tab);
+        screen.on_told(listed());
+        assert_eq!(press(&mut screen, KeyCode::Tab), Asked::Nothing);
+        let set = Wish::Set("a".to_owned(), What::Policy, "queue".to_owned());
+        assert_eq!(press(&mut screen, KeyCode::Enter), Asked::Wish(set));
+    }
+
+    #[test]
+    fn a_refusal_stays_until_a_key_is_pressed() {
+        let mut screen = screen(&["a"]);
+        screen.on_told(Told::Set(Err("invalid argument".to_owned())));
+        let looked = sample(1, 1, &[("x", "in-sync")], &[]);
+        screen.on_told(Told::Looked("a".to_owned(), Ok(Box::new(looked))));
+        assert_eq!(screen.refusal.as_deref(), Some("invalid argument"));
+        press(&mut screen, KeyCode::Char('x'));
+        assert_eq!(screen.refusal, None);
+    }
+
+    #[test]
+    fn what_is_paused_stays_as_it_is_but_for_another_array() {
+        let mut screen = screen(&["a", "b"]);
+        assert_eq!(press(&mut screen, KeyCode::Char('-')), Asked::Look);
+        press(&mut screen, KeyCode::Char(' '));
+        assert_eq!(press(&mut screen, KeyCode::Char('-')), Asked::Nothing);
+        assert_eq!(press(&mut screen, KeyCode::Tab), Asked::Look);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) enum Told {
     Looked(String, Result<Box<Sample>, String>),
-    Listed(What, Result<String, String>),
+    Listed(String, What, Result<String, String>),
     Set(Result<(), String>),
 }
 
@@ -72,7 +72,8 @@ fn fulfil(control: &ControlArgs, wish: Wish) -> Told {
                 What::Scheduler => ControlRequest::Scheduler,
             };
             let told = control.ask(&name, &request);
-            Told::Listed(what, told.map_err(|error| error.to_string()).map(text_of))
+            let told = told.map_err(|error| error.to_string()).map(text_of);
+            Told::Listed(name, what, told)
         }
         Wish::Set(name, what, choice) => {
             let request = match what {
