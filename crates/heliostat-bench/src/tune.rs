@@ -20,7 +20,7 @@ pub use axis::{Axis, AxisError, axes_of, parse_axes};
 pub use json::{PointJson, SummaryJson};
 pub use objective::Objective;
 pub use report::write_tune_report;
-pub use runner::{TuneError, Tuned, Tuning};
+pub use runner::{TuneError, Tuned, TunedOn, Tuning};
 pub use score::{ScenarioScore, Scored};
 pub use search::{Evaluate, Method, Point, Search, grid_size, search};
 pub use table::{points_table, ranked};

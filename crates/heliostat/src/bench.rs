@@ -24,8 +24,9 @@ use heliostat_runtime::{Signals, UsageError, clock_time};
 use stdx::units::parse_size;
 
 use self::compare::CompareArgs;
-use self::fio::{Fio, Times};
-use self::target::{At, Opening, Target, holds_data};
+pub(crate) use self::fio::{Fio, Times, check as check_fio};
+use self::target::{At, holds_data};
+pub(crate) use self::target::{Opening, Target};
 use crate::cli::ControlArgs;
 
 /// Where the kernel is told to forget what it has read.
@@ -309,7 +310,7 @@ fn try_policies(wanted: &[String], targets: &[Target]) -> anyhow::Result<()> {
 }
 
 /// Has the kernel forget what it has read. Whether it may.
-fn drop_caches() -> bool {
+pub(crate) fn drop_caches() -> bool {
     rustix::fs::sync();
     fs::write(DROP_CACHES, "3\n").is_ok()
 }
@@ -391,8 +392,8 @@ impl Bench<'_> {
         };
         let what = format!("{name} on {}{under}", target.text);
         self.tell(&what)?;
-        if let (Some(switch), Some(policy)) = (&target.switch, policy) {
-            switch.set(policy)?;
+        if let Some(policy) = policy {
+            target.switch_to(policy)?;
         }
         drop_caches();
         if step.writes() {

@@ -41,6 +41,11 @@ pub(super) const TESTS: &[Test] = &[
         run: ended,
     },
     Test {
+        name: "tune_array",
+        about: "an array that is served is tuned, and is as it was in the end",
+        run: tuned,
+    },
+    Test {
         name: "bench_refused",
         about: "data is not overwritten unasked, and what makes no sense is said",
         run: refused,
@@ -55,10 +60,15 @@ const END_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Measures, whatever comes of it.
 fn bench(room: &Room, words: &[&str]) -> Result<Said> {
+    listen(room, &[&["bench"], words].concat())
+}
+
+/// Runs a command that takes its time.
+fn listen(room: &Room, words: &[&str]) -> Result<Said> {
     let control = control_directory(room);
     let control = ["--control-dir", &control];
     let program = room.program.display().to_string();
-    room.listen(&program, &[&["bench"], words, &control].concat())
+    room.listen(&program, &[words, &control].concat())
 }
 
 /// Measures, which has to succeed. What it printed.
@@ -289,6 +299,49 @@ fn ended(room: &Room) -> Result<()> {
         ensure!(kept.contains("\"is_complete\": false"), "{kept}");
     }
     server.kill()?;
+    Ok(())
+}
+
+fn tuned(room: &Room) -> Result<()> {
+    room.require_tools(&["fio"])?;
+    let legs = ["hdd-7200-2tb", "ssd-sata-1tb"].map(|model| format!("model:{model},size=64MiB"));
+    let server = Server::start(room, &legs, &["--policy", "latency"])?;
+    server.control(&["policy", "disk", "queue:checkpoint_age=77"])?;
+    server.control(&["policy", "disk", "latency"])?;
+    let before = server.control(&["policy", "disk", "--full"])?;
+    let fixed = ["tune", "disk", "--policy", "devid", "--json"];
+    let short = ["--runtime", "1", "--warmup", "0", "--repeats", "3"];
+    let said = listen(room, &[&fixed[..], &short].concat())?;
+    ensure!(said.status.success(), "{}", said.stderr);
+    let told = said.stdout;
+    let summary: serde_json::Value = serde_json::from_str(told.lines().last().unwrap_or(""))?;
+    ensure!(
+        summary["verdict"] == "gain" && summary["best"]["policy"] == "devid:2",
+        "the disk is not the best: {summary}"
+    );
+    ensure!(told.lines().count() == 3 && summary["runs"] == 18, "{told}");
+    let after = server.control(&["policy", "disk", "--full"])?;
+    ensure!(before == after, "not as it was: {after}");
+
+    let log = room.path("tune.log");
+    let tried = [
+        "tune",
+        "disk",
+        "--policy",
+        "queue",
+        "--set",
+        "checkpoint_age=1,2",
+    ];
+    let mut running = server.begin(&[&tried[..], &["--runtime", "600"]].concat(), &log)?;
+    process::wait_until("fio to read", END_TIME_MAX, || {
+        Ok(server.control(&["stats", "disk"])?.contains("fio"))
+    })?;
+    running.signal(Signal::INT)?;
+    let status = running.wait(END_TIME_MAX)?;
+    ensure!(status.code() == Some(1), "{status}: {}", running.said()?);
+    let after = server.control(&["policy", "disk", "--full"])?;
+    ensure!(before == after, "not as it was after SIGINT: {after}");
+    server.terminate()?;
     Ok(())
 }
 

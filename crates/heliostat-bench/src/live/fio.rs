@@ -27,7 +27,7 @@ pub enum FioError {
 }
 
 /// What one run of one job gave, reads and writes together. Times in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Requests per second.
     pub iops: f64,

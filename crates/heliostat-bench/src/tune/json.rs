@@ -86,8 +86,8 @@ impl<'a> PointJson<'a> {
     #[must_use]
     pub fn new(tuning: &'a Tuning, scored: &'a Scored, is_default: bool) -> Self {
         let worst = scored.worst();
-        let names = tuning.scenarios.iter().map(|scenario| &scenario.name);
-        let scenarios = names.zip(&scored.scenarios);
+        let names = tuning.on.names();
+        let scenarios = names.iter().zip(&scored.scenarios);
         Self {
             kind: "point",
             policy: scored.policy.to_string(),
@@ -95,7 +95,7 @@ impl<'a> PointJson<'a> {
             is_default,
             score: scored.score,
             score_by_seed: &scored.by_seed,
-            worst_scenario: &tuning.scenarios[worst].name,
+            worst_scenario: names[worst],
             worst_ratio: scored.scenarios[worst].ratio,
             scenarios: scenarios
                 .map(|(name, scenario)| ScenarioJson {
@@ -132,8 +132,8 @@ impl<'a> SummaryJson<'a> {
             policy: tuning.policy.policy().name,
             objective: tuning.objective.to_string(),
             wants_more: tuning.objective.wants_more(),
-            scenarios: tuning.scenarios.iter().map(|s| s.name.as_str()).collect(),
-            seeds: tuning.seed_count,
+            scenarios: tuning.on.names(),
+            seeds: tuning.repeats,
             method: match tuned.method {
                 Method::Grid => "grid",
                 Method::Sampled { .. } => "search",

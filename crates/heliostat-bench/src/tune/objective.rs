@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use heliostat_sim::{Moved, RunResult};
 
+use crate::live::Measured;
 use crate::report::format;
 
 /// A figure of a run, and whether more or less of it is better.
@@ -54,6 +55,24 @@ impl Objective {
             &result.read
         };
         self.of(moved, result).filter(|_| moved.ios > 0)
+    }
+
+    /// The figure of what fio measured of reads. `None` where it keeps none: of writes, and of
+    /// percentiles that are not reported.
+    #[must_use]
+    pub fn measured(self, measured: &Measured) -> Option<f64> {
+        let value = match self.figure {
+            _ if self.is_write => return None,
+            Figure::Iops => measured.read_iops,
+            Figure::Bandwidth => measured.bytes_per_s,
+            Figure::Mean => measured.mean_ns,
+            Figure::Quantile(9_900) => measured.p99_ns as f64,
+            Figure::Quantile(9_990) => measured.p99_9_ns as f64,
+            Figure::Quantile(9_999) => measured.p99_99_ns as f64,
+            Figure::Quantile(_) => return None,
+            Figure::Max => measured.max_ns as f64,
+        };
+        Some(value)
     }
 
     fn of(self, moved: &Moved, result: &RunResult) -> Option<f64> {

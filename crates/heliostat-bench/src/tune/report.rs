@@ -67,11 +67,12 @@ pub(super) fn page(tuning: &Tuning, tuned: &Tuned, command: &str) -> String {
         TableStyle::Plain,
     ));
     page.html("<h2>Where this comes from</h2>\n");
-    let names: Vec<&str> = tuning.scenarios.iter().map(|s| s.name.as_str()).collect();
+    let names = tuning.on.names();
+    let subjects = format!("{}s", tuning.on.word());
     page.definitions(&[
         ("command", command.to_owned()),
         ("heliostat", env!("CARGO_PKG_VERSION").to_owned()),
-        ("scenarios", names.join(", ")),
+        (&subjects, names.join(", ")),
         ("compared with", tuning.policy.to_string()),
     ]);
     page.html("<p>The figures are in <a href=\"report.json\">report.json</a> too.</p>\n");
@@ -130,11 +131,11 @@ fn slice(page: &mut Page, tuning: &Tuning, tuned: &Tuned, at: usize) {
             .map(|point| point.map(|scored| ratio(scored) * 100.0))
             .collect()
     };
-    let scenarios = tuning.scenarios.iter().enumerate();
-    let mut lines: Vec<(&str, Vec<Option<f64>>)> = scenarios
-        .map(|(index, scenario)| {
+    let names = tuning.on.names().into_iter().enumerate();
+    let mut lines: Vec<(&str, Vec<Option<f64>>)> = names
+        .map(|(index, name)| {
             let ratio = move |scored: &Scored| scored.scenarios[index].ratio;
-            (scenario.name.as_str(), line(&ratio))
+            (name, line(&ratio))
         })
         .collect();
     if lines.len() > 1 {

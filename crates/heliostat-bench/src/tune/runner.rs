@@ -19,21 +19,60 @@ use crate::runs::{Progress, Run, run_all};
 /// What is to be tuned, for what, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// What is simulated; at least one.
-    pub scenarios: Vec<Scenario>,
+    /// What points are tried on.
+    pub on: TunedOn,
     /// The policy with the values that all others are compared with.
     pub policy: PolicySpec,
     /// What is swept; at least one.
     pub axes: Vec<Axis>,
     /// What is to be made large or small.
     pub objective: Objective,
-    /// How many seeds each point is run with in each scenario, from the scenario's own on.
-    pub seed_count: u64,
+    /// How many seeds each point is run with in each scenario, from the scenario's own on, or how
+    /// many rounds there are of all points and jobs.
+    pub repeats: u64,
     /// At most so many runs; `None` for all of a grid of one or two tunables, and
     /// [`Tuning::POINTS`] points where there are more.
     pub runs_max: Option<usize>,
     /// How many runs at a time; changes no figure.
     pub threads: usize,
+}
+
+/// What points are tried on; at least one of them.
+#[derive(Clone, Debug)]
+pub enum TunedOn {
+    /// What is simulated, with several seeds.
+    Scenarios(Vec<Scenario>),
+    /// What is run on an array that is served, several times.
+    Jobs(Vec<String>),
+}
+
+impl TunedOn {
+    /// What they are called.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Scenarios(scenarios) => scenarios.iter().map(|one| one.name.as_str()).collect(),
+            Self::Jobs(jobs) => jobs.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// The word for one of them.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Scenarios(_) => "scenario",
+            Self::Jobs(_) => "job",
+        }
+    }
+
+    /// The word for what is done several times, and the option that says how often.
+    #[must_use]
+    pub const fn repeated(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Scenarios(_) => ("seed", "--seeds"),
+            Self::Jobs(_) => ("round", "--repeats"),
+        }
+    }
 }
 
 /// What came of tuning.
@@ -86,8 +125,8 @@ impl Tuning {
     /// How many runs one point takes.
     #[must_use]
     pub fn runs_per_point(&self) -> usize {
-        let seeds = usize::try_from(self.seed_count).unwrap_or(usize::MAX);
-        self.scenarios.len().saturating_mul(seeds)
+        let repeats = usize::try_from(self.repeats).unwrap_or(usize::MAX);
+        self.on.names().len().saturating_mul(repeats)
     }
 
     /// How many points there are.
@@ -107,16 +146,20 @@ impl Tuning {
         most.min(self.grid_points())
     }
 
-    /// Runs it. `progress` is told of runs by their place among all.
+    /// Simulates it; nothing is tried where there are no scenarios. `progress` is told of runs by
+    /// their place among all.
     ///
     /// # Errors
     /// Where a run fails, or the default has no figure.
-    pub fn run(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Tuned, TuneError> {
-        let seeded: Vec<Vec<Arc<Scenario>>> = self
-            .scenarios
+    pub fn simulate(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Tuned, TuneError> {
+        let scenarios: &[Scenario] = match &self.on {
+            TunedOn::Scenarios(scenarios) => scenarios,
+            TunedOn::Jobs(_) => &[],
+        };
+        let seeded: Vec<Vec<Arc<Scenario>>> = scenarios
             .iter()
             .map(|scenario| {
-                let seeds = (0..self.seed_count).map(|n| scenario.seed.wrapping_add(n));
+                let seeds = (0..self.repeats).map(|n| scenario.seed.wrapping_add(n));
                 let with_seed = |seed| {
                     Arc::new(Scenario {
                         seed,
@@ -126,18 +169,55 @@ impl Tuning {
                 seeds.map(with_seed).collect()
             })
             .collect();
-        let mut points: Vec<Scored> = Vec::new();
-        let mut evaluate = |fresh: &[Point]| {
-            let before = points.len();
+        let mut first = 0;
+        self.try_points(|fresh| {
             let shifted = |what| {
-                let first = before * self.runs_per_point();
                 progress(match what {
                     Progress::Began(index) => Progress::Began(first + index),
                     Progress::Passed(index, share) => Progress::Passed(first + index, share),
                     Progress::Ended(index) => Progress::Ended(first + index),
                 });
             };
-            let values = self.values_of(fresh, &seeded, &shifted)?;
+            let values = self.values_of(fresh, &seeded, &shifted);
+            first += fresh.len() * self.runs_per_point();
+            values
+        })
+    }
+
+    /// Measures it: `measure` runs a job, by its place, under a policy. All points have their turn
+    /// before the next round, so that what changes with time is not taken for a difference.
+    ///
+    /// # Errors
+    /// The first of `measure`.
+    pub fn measure<E>(
+        &self,
+        mut measure: impl FnMut(&PolicySpec, usize) -> Result<Option<f64>, E>,
+    ) -> Result<Tuned, E> {
+        let jobs = self.on.names().len();
+        self.try_points(|fresh| {
+            let mut values = vec![vec![Vec::new(); jobs]; fresh.len()];
+            for _ in 0..self.repeats {
+                for (point, values) in fresh.iter().zip(&mut values) {
+                    let policy = self.policy_at(point);
+                    for (job, values) in values.iter_mut().enumerate() {
+                        values.push(measure(&policy, job)?);
+                    }
+                }
+            }
+            Ok(values)
+        })
+    }
+
+    /// Tries points: `values_of` gives the objective of each, scenario by scenario and in each seed
+    /// by seed.
+    fn try_points<E>(
+        &self,
+        mut values_of: impl FnMut(&[Point]) -> Result<Vec<Vec<Vec<Option<f64>>>>, E>,
+    ) -> Result<Tuned, E> {
+        let mut points: Vec<Scored> = Vec::new();
+        let mut evaluate = |fresh: &[Point]| {
+            let before = points.len();
+            let values = values_of(fresh)?;
             for (point, values) in fresh.iter().zip(values) {
                 let default: Vec<Vec<Option<f64>>> = match points.first() {
                     Some(default) => default.values(),
@@ -154,7 +234,11 @@ impl Tuning {
             Ok(points[before..].iter().map(|point| point.score).collect())
         };
         let points_max = usize::try_from(self.points_max()).ok();
-        let mut prng = RandomStream::new(self.scenarios[0].seed, "tune", 0);
+        let seed = match &self.on {
+            TunedOn::Scenarios(scenarios) => scenarios.first().map_or(0, |first| first.seed),
+            TunedOn::Jobs(_) => 0,
+        };
+        let mut prng = RandomStream::new(seed, "tune", 0);
         let default = self.default_point();
         let found = search(
             &self.values(),

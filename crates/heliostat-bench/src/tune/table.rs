@@ -21,7 +21,7 @@ pub fn points_table(
     points: &[&Scored],
     style: TableStyle,
 ) -> String {
-    let has_several = tuning.scenarios.len() > 1;
+    let has_several = tuning.on.names().len() > 1;
     let mut table = TextTable::new(style, header(tuning));
     let default = &tuned.points[DEFAULT].point;
     let is_best = |scored: &Scored| {
@@ -61,12 +61,12 @@ fn header(tuning: &Tuning) -> Vec<String> {
     let tunables = tuning.axes.iter().map(|axis| axis.tunable.name);
     header.extend(tunables.map(|name| broken(name, &['_'])));
     header.push("over the\ndefault".to_owned());
-    header.push("between\nseeds".to_owned());
-    if tuning.scenarios.len() > 1 {
-        header.push("worst\nscenario".to_owned());
+    header.push(format!("between\n{}s", tuning.on.repeated().0));
+    if tuning.on.names().len() > 1 {
+        header.push(format!("worst\n{}", tuning.on.word()));
     }
     let unit = tuning.objective.unit();
-    let names = tuning.scenarios.iter().map(|scenario| &scenario.name);
+    let names = tuning.on.names().into_iter();
     header.extend(names.map(|name| format!("{}\n{unit}", broken(name, &['-', '_', ' ']))));
     header
 }

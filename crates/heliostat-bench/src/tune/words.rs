@@ -3,7 +3,7 @@
 use heliostat_policy::TunableKind;
 
 use super::axis::Axis;
-use super::runner::{Tuned, Tuning};
+use super::runner::{Tuned, TunedOn, Tuning};
 use super::score::Scored;
 use super::search::Method;
 use super::verdict::{DEFAULT, Margin};
@@ -47,9 +47,12 @@ fn size(gain: f64) -> String {
 }
 
 /// What seeds say to a margin.
-fn noise(margin: Margin) -> String {
+fn noise(on: &TunedOn, margin: Margin) -> String {
     match margin.noise {
-        None => "with one seed, which says nothing about noise: try --seeds 5".to_owned(),
+        None => {
+            let (word, option) = on.repeated();
+            format!("with one {word}, which says nothing about noise: try {option} 5")
+        }
         Some(noise) if margin.is_real() => format!("noise: {}", size(noise)),
         Some(noise) => format!("within noise, which is {}", size(noise)),
     }
@@ -64,7 +67,7 @@ fn best(tuning: &Tuning, tuned: &Tuned) -> String {
     if verdict.best == DEFAULT {
         return format!("Nothing is gained: the default, {default}, is the best for {what}.");
     }
-    let (gain, noise) = (size(margin.gain), noise(margin));
+    let (gain, noise) = (size(margin.gain), noise(&tuning.on, margin));
     if verdict.gains() {
         format!("Best for {what}: {name}, {gain} better than the default, {default} ({noise}).")
     } else {
@@ -141,7 +144,7 @@ fn next(tuning: &Tuning, tuned: &Tuned) -> Option<String> {
         if margin.gain == 0.0 {
             return format!("as good as {which}, {name}");
         }
-        let (gain, noise) = (size(margin.gain), noise(margin));
+        let (gain, noise) = (size(margin.gain), noise(&tuning.on, margin));
         format!("{gain} better than {which}, {name} ({noise})")
     };
     match (next, beyond) {
@@ -159,13 +162,14 @@ fn next(tuning: &Tuning, tuned: &Tuned) -> Option<String> {
 /// Where the best is worst.
 fn worst_scenario(tuning: &Tuning, tuned: &Tuned) -> Option<String> {
     let best = &tuned.points[tuned.verdict.best];
-    if tuning.scenarios.len() < 2 || tuned.verdict.best == DEFAULT {
+    if tuning.on.names().len() < 2 || tuned.verdict.best == DEFAULT {
         return None;
     }
     let worst = best.worst();
-    let (name, ratio) = (&tuning.scenarios[worst].name, best.scenarios[worst].ratio);
+    let (name, ratio) = (tuning.on.names()[worst], best.scenarios[worst].ratio);
+    let word = tuning.on.word();
     Some(format!(
-        "In its worst scenario, {name}, it is {} beside the default.",
+        "In its worst {word}, {name}, it is {} beside the default.",
         percent(ratio)
     ))
 }
@@ -209,11 +213,12 @@ fn how(tuning: &Tuning, tuned: &Tuned) -> String {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
     };
-    let seeds = usize::try_from(tuning.seed_count).unwrap_or(usize::MAX);
+    let repeats = usize::try_from(tuning.repeats).unwrap_or(usize::MAX);
+    let (repeated, _) = tuning.on.repeated();
     format!(
         "Tried {points} in {} with {}: {}.",
-        plural(tuning.scenarios.len(), "scenario"),
-        plural(seeds, "seed"),
+        plural(tuning.on.names().len(), tuning.on.word()),
+        plural(repeats, repeated),
         plural(count * tuning.runs_per_point(), "run")
     )
 }

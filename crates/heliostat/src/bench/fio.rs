@@ -26,7 +26,7 @@ const INSTALL: &str = "install fio 3 ('apt install fio', 'dnf install fio')";
 
 /// fio with everything that it is told.
 #[derive(Debug)]
-pub(super) struct Fio {
+pub(crate) struct Fio {
     arguments: Vec<String>,
     /// A job file, where there is one.
     input: String,
@@ -36,14 +36,14 @@ pub(super) struct Fio {
 
 /// How long each run takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
-    pub(super) runtime_s: u32,
-    pub(super) warmup_s: u32,
+pub(crate) struct Times {
+    pub(crate) runtime_s: u32,
+    pub(crate) warmup_s: u32,
 }
 
 impl Fio {
     /// A job of a suite.
-    pub(super) fn job(job: &Job, at: &At, times: Times) -> Self {
+    pub(crate) fn job(job: &Job, at: &At, times: Times) -> Self {
         let mut arguments = arguments(job.writes);
         let settings = place(at, job.is_buffered);
         let settings = settings.iter().map(|setting| format!("--{setting}"));
@@ -110,7 +110,7 @@ impl Fio {
     }
 
     /// What it printed; nothing where a signal came first. It has ended in both cases.
-    pub(super) fn run(&self, signals: &Signals) -> anyhow::Result<Option<Output>> {
+    pub(crate) fn run(&self, signals: &Signals) -> anyhow::Result<Option<Output>> {
         let mut command = Command::new("fio");
         Signals::leave_to(&mut command);
         let mut child = command
@@ -215,7 +215,7 @@ fn await_end(child: Child, signals: &Signals) -> anyhow::Result<Option<Output>> 
 }
 
 /// The version of the fio that is here.
-pub(super) fn check(needs_nbd: bool) -> anyhow::Result<String> {
+pub(crate) fn check(needs_nbd: bool) -> anyhow::Result<String> {
     let ask = |option: &str| Command::new("fio").arg(option).output();
     let version = ask("--version").with_context(|| format!("cannot run fio: {INSTALL}"))?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();

@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const FREE_PARTS: u64 = 20;
 
 /// Where fio finds what it reads.
-pub(super) enum At {
+pub(crate) enum At {
     Nbd(String),
     File {
         /// What this process has open: nothing else can take its place.
@@ -50,11 +50,11 @@ impl At {
 }
 
 /// Something that is measured.
-pub(super) struct Target {
+pub(crate) struct Target {
     /// As the user wrote it.
     pub(super) text: String,
     what: String,
-    pub(super) at: At,
+    pub(crate) at: At,
     pub(super) legs: Legs,
     pub(super) switch: Option<Switch>,
     /// A file of ours, which nobody else can see and which is gone when this process is: how large
@@ -65,14 +65,14 @@ pub(super) struct Target {
 }
 
 /// What targets are opened with.
-pub(super) struct Opening<'a> {
+pub(crate) struct Opening<'a> {
     /// Whether some job overwrites data.
-    pub(super) writes: bool,
+    pub(crate) writes: bool,
     /// How large the files are that are made on file systems.
-    pub(super) file_bytes: u64,
-    pub(super) control: &'a ControlArgs,
+    pub(crate) file_bytes: u64,
+    pub(crate) control: &'a ControlArgs,
     /// What is open already.
-    pub(super) others: &'a [Target],
+    pub(crate) others: &'a [Target],
 }
 
 /// What a word of the command line names.
@@ -112,7 +112,7 @@ pub(super) fn holds_data(text: &str) -> bool {
 
 impl Target {
     /// Opens what `text` names.
-    pub(super) fn open(text: &str, opening: &Opening<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn open(text: &str, opening: &Opening<'_>) -> anyhow::Result<Self> {
         match Named::of(text) {
             Named::Nbd => {
                 let uri: Result<ExportUri, _> = text.parse();
@@ -150,6 +150,13 @@ impl Target {
                 ended => return ended,
             }
         }
+    }
+
+    /// Has it read by another policy, where it can switch.
+    pub(crate) fn switch_to(&self, policy: &str) -> anyhow::Result<()> {
+        self.switch
+            .as_ref()
+            .map_or(Ok(()), |switch| switch.set(policy))
     }
 
     /// What is kept of it.

@@ -164,8 +164,24 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
             "40401 points are more than 10000",
         ),
         (
-            "mirror0 --policy zfs",
-            "'mirror0': there is no such file, and arrays that are being served cannot be tuned",
+            "mirror0 mixed.toml --policy zfs",
+            "'mirror0': there is no such file, and an array is tuned alone",
+        ),
+        (
+            "mirror0 --policy zfs --seeds 3",
+            "--seeds: mirror0 is no scenario file",
+        ),
+        (
+            "mirror0 --policy zfs --suite odd",
+            "--suite: no suite odd: there are seeds",
+        ),
+        (
+            "mirror0 --policy zfs --suite randrw-2021",
+            "all jobs of randrw-2021 write",
+        ),
+        (
+            "mixed.toml --policy zfs --runtime 3",
+            "--runtime: that is for arrays",
         ),
     ] {
         let (told, code) = refused(&scratch.0, words);
@@ -180,6 +196,10 @@ fn what_fails_is_told_and_is_no_usage_error() {
     fs::write(scratch.0.join("wrong.toml"), "sede = 1\n").unwrap();
     for (words, expected) in [
         ("missing.toml --policy zfs", "missing.toml: cannot be read"),
+        (
+            "mirror0 --policy zfs --control-dir .",
+            "mirror0 is neither a scenario file nor an array that can be asked",
+        ),
         ("wrong.toml --policy zfs", "wrong.toml: there is no [array]"),
         (
             "mixed.toml --policy devid --set devid=1..3",

@@ -6,7 +6,7 @@ use heliostat_policy::PolicySpec;
 
 use super::{data, page};
 use crate::scenario::ScenarioFile;
-use crate::tune::{Tuned, Tuning, parse_axes};
+use crate::tune::{Tuned, TunedOn, Tuning, parse_axes};
 
 fn run(sets: &[&str]) -> (Tuning, Tuned) {
     let text = "name = \"a <small> one\"\nseconds = 0.2\n[array]\nsize = \"1GiB\"\n\
@@ -15,15 +15,15 @@ fn run(sets: &[&str]) -> (Tuning, Tuned) {
     let policy = PolicySpec::parse("zfs").unwrap();
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
     let tuning = Tuning {
-        scenarios: vec![file.scenario],
+        on: TunedOn::Scenarios(vec![file.scenario]),
         axes: parse_axes(&policy, &sets).unwrap(),
         policy,
         objective: "mean".parse().unwrap(),
-        seed_count: 2,
+        repeats: 2,
         runs_max: Some(40),
         threads: 1,
     };
-    let tuned = tuning.run(&|_| ()).unwrap();
+    let tuned = tuning.simulate(&|_| ()).unwrap();
     (tuning, tuned)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use heliostat_policy::PolicySpec;
 use heliostat_sim::Scenario;
 
-use super::{TuneError, Tuned, Tuning};
+use super::{TuneError, Tuned, TunedOn, Tuning};
 use crate::Progress;
 use crate::scenario::ScenarioFile;
 use crate::tune::{Method, PointJson, SummaryJson, axes_of, parse_axes};
@@ -35,11 +35,11 @@ fn tuning(scenarios: Vec<Scenario>, policy: &str, sets: &[&str]) -> Tuning {
         parse_axes(&spec, &sets)
     };
     Tuning {
-        scenarios,
+        on: TunedOn::Scenarios(scenarios),
         policy: spec,
         axes: axes.unwrap(),
         objective: "iops".parse().unwrap(),
-        seed_count: 2,
+        repeats: 2,
         runs_max: None,
         threads: 1,
     }
@@ -59,8 +59,8 @@ fn shown(tuning: &Tuning, tuned: &Tuned) -> String {
 fn what_is_known_to_be_best_is_found() {
     // Whoever may read the SSD alone is faster than whoever has to share with the disk.
     let mut tuning = tuning(vec![mixed()], "devid", &[]);
-    tuning.seed_count = 5;
-    let tuned = tuning.run(&|_| ()).unwrap();
+    tuning.repeats = 5;
+    let tuned = tuning.simulate(&|_| ()).unwrap();
     assert_eq!((tuned.method, tuned.points.len()), (Method::Grid, 2));
     assert_eq!(tuned.points[0].point, [1], "the default comes first");
     let best = &tuned.points[tuned.verdict.best];
@@ -85,7 +85,7 @@ fn the_number_of_threads_changes_nothing() {
         ],
     );
     tuning.runs_max = Some(44);
-    let one = tuning.run(&|_| ()).unwrap();
+    let one = tuning.simulate(&|_| ()).unwrap();
     assert_eq!(one.points.len(), 11);
     assert!(
         matches!(one.method, Method::Sampled { grid: 32 }),
@@ -97,7 +97,7 @@ fn the_number_of_threads_changes_nothing() {
             threads,
             ..tuning.clone()
         };
-        let tuned = other.run(&|_| ()).unwrap();
+        let tuned = other.simulate(&|_| ()).unwrap();
         assert_eq!(
             shown(&other, &tuned),
             shown(&tuning, &one),
@@ -111,7 +111,7 @@ fn progress_counts_all_runs_once() {
     let tuning = tuning(vec![mixed()], "zfs", &["rotating_inc=0..2"]);
     let ended = Mutex::new(Vec::new());
     tuning
-        .run(&|progress| {
+        .simulate(&|progress| {
             if let Progress::Ended(index) = progress {
                 ended.lock().unwrap().push(index);
             }
@@ -127,7 +127,7 @@ fn progress_counts_all_runs_once() {
 fn an_objective_without_a_figure_is_an_error() {
     let mut tuning = tuning(vec![mixed()], "zfs", &["rotating_inc=0..2"]);
     tuning.objective = "write-p99".parse().unwrap();
-    let error = tuning.run(&|_| ()).unwrap_err();
+    let error = tuning.simulate(&|_| ()).unwrap_err();
     assert!(matches!(error, TuneError::Nothing { .. }));
     let text = error.to_string();
     assert!(text.contains("small under zfs: no writes"), "{text}");
@@ -136,7 +136,7 @@ fn an_objective_without_a_figure_is_an_error() {
 #[test]
 fn a_leg_that_is_not_there_is_an_error() {
     let tuning = tuning(vec![mixed()], "devid", &["devid=1..3"]);
-    let error = tuning.run(&|_| ()).unwrap_err();
+    let error = tuning.simulate(&|_| ()).unwrap_err();
     assert!(error.to_string().contains("no leg number 3"), "{error}");
 }
 
@@ -170,8 +170,8 @@ fn a_penalty_matters_only_where_queues_are_nearly_full() {
             let scenario = of_the_penalty(&format!("{array}-{load}"));
             let sets = ["roundrobin_rot_nonlocal_inc=0,1,9"];
             let mut tuning = tuning(vec![scenario], policy, &sets);
-            tuning.seed_count = 1;
-            let tuned = tuning.run(&|_| ()).unwrap();
+            tuning.repeats = 1;
+            let tuned = tuning.simulate(&|_| ()).unwrap();
             tuned.points.iter().map(|scored| scored.score).collect()
         };
         assert_eq!(scores("1reader"), [1.0; 3], "{array}");
@@ -180,4 +180,43 @@ fn a_penalty_matters_only_where_queues_are_nearly_full() {
         assert!(deep[2] > 1.02, "{array}: {deep:?}");
         of_the_penalty(&format!("{array}-8readers"));
     }
+}
+
+#[test]
+fn rounds_go_over_all_points_and_jobs_before_the_next_one() {
+    let mut tuning = tuning(vec![], "queue", &["checkpoint_age=1,9"]);
+    tuning.on = TunedOn::Jobs(vec!["a".to_owned(), "b".to_owned()]);
+    let mut order = Vec::new();
+    let tuned = tuning.measure(|policy, job| {
+        order.push((policy.show("checkpoint_age").unwrap(), job));
+        // Everything doubles from round to round, which is nobody's merit.
+        let round = f64::from(1 << ((order.len() - 1) / 6));
+        let gain = if policy.show("checkpoint_age").unwrap() == "9" {
+            1.5
+        } else {
+            1.0
+        };
+        Ok::<_, ()>(Some(gain * round))
+    });
+    let tuned = tuned.unwrap();
+    let round = [
+        ("10000", 0),
+        ("10000", 1),
+        ("1", 0),
+        ("1", 1),
+        ("9", 0),
+        ("9", 1),
+    ];
+    let wanted = round.iter().chain(&round);
+    let wanted: Vec<_> = wanted.map(|&(age, job)| (age.to_owned(), job)).collect();
+    assert_eq!(order, wanted);
+    assert_eq!(tuned.points[tuned.verdict.best].point, [9]);
+    assert_eq!(tuned.points[2].by_seed, [1.5, 1.5]);
+    let text = shown(&tuning, &tuned);
+    assert!(text.contains("in 2 jobs with 2 rounds: 12 runs"), "{text}");
+    let failed = tuning.measure(|_, job| match job {
+        0 => Ok(None),
+        _ => Err("it is gone"),
+    });
+    assert_eq!(failed.unwrap_err(), "it is gone");
 }

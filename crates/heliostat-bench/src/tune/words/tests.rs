@@ -7,17 +7,17 @@ use heliostat_sim::Scenario;
 use super::sentences;
 use crate::report::format::wrapped;
 use crate::tune::score::testing::points;
-use crate::tune::{Method, Tuned, Tuning, Verdict};
+use crate::tune::{Method, Tuned, TunedOn, Tuning, Verdict};
 
 /// What is said of points `rotating_inc=0, 1, ...` with these ratios to the default, 0, by seed.
 fn check(ratios: &[&[f64]], expected: &Expect) {
     let (axes, points) = points(ratios);
     let tuning = Tuning {
-        scenarios: vec![Scenario::new("small", &["ram"], 1 << 30).unwrap()],
+        on: TunedOn::Scenarios(vec![Scenario::new("small", &["ram"], 1 << 30).unwrap()]),
         policy: PolicySpec::parse("zfs").unwrap(),
         axes,
         objective: "iops".parse().unwrap(),
-        seed_count: ratios[0].len() as u64,
+        repeats: ratios[0].len() as u64,
         runs_max: None,
         threads: 1,
     };
