@@ -152,6 +152,19 @@ impl<'a> ClosedLoop<'a> {
     /// Where `depth` is 0 or the part of the device that `pattern` names has no room for one
     /// operation.
     pub fn new(model: &'a mut dyn DeviceModel, depth: usize, pattern: Pattern) -> Self {
+        Self::with_seed(model, depth, pattern, 1)
+    }
+
+    /// The same with another luck.
+    ///
+    /// # Panics
+    /// As [`ClosedLoop::new`].
+    pub fn with_seed(
+        model: &'a mut dyn DeviceModel,
+        depth: usize,
+        pattern: Pattern,
+        seed: u64,
+    ) -> Self {
         let hundredth = model.spec().size_bytes / 100;
         let blocks = hundredth * pattern.span_percent / pattern.len_bytes;
         let blocks = blocks.min(pattern.blocks_max);
@@ -162,8 +175,8 @@ impl<'a> ClosedLoop<'a> {
             pattern,
             from_block: hundredth * pattern.from_percent / pattern.len_bytes,
             blocks,
-            arrivals: RandomStream::new(1, "job", 0),
-            luck: RandomStream::new(1, "luck", 0),
+            arrivals: RandomStream::new(seed, "job", 0),
+            luck: RandomStream::new(seed, "luck", 0),
             next: 0,
             in_flight: Vec::new(),
             now: Instant::ZERO,

@@ -16,6 +16,7 @@ pub mod claims;
 pub mod closed_loop;
 pub mod drives;
 mod fault;
+pub mod fit;
 mod flash;
 mod hdd;
 mod network;
