@@ -8,6 +8,7 @@
 mod averages;
 mod contender;
 pub mod data_sheet;
+pub mod forecast;
 mod json;
 pub mod live;
 pub mod matrix;

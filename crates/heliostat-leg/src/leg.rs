@@ -14,7 +14,7 @@ use crate::file::LegFile;
 use crate::identity;
 use crate::memory::MemoryStore;
 use crate::nbd::{NbdStore, open_export};
-use crate::open::{Access, QUEUE_DEPTH_MAX, open_path};
+use crate::open::{Access, QUEUE_DEPTH_MAX, open_path, open_path_to_read};
 use crate::spec::{CacheSpec, LegSpec, ModelSpec, NbdSpec, SpecKind, Torn};
 use crate::superblock;
 
@@ -57,6 +57,17 @@ pub struct OpenedLeg {
     pub(crate) timing: Option<Timing>,
 }
 
+/// A leg that is open for reading alone. Writes to it fail.
+#[derive(Debug)]
+pub struct ReadLeg {
+    /// The leg.
+    pub leg: OpenedLeg,
+    /// Whether reads go through the page cache, because the file system cannot do otherwise.
+    pub is_cached: bool,
+    /// Who else uses it, in words, as far as that is seen.
+    pub user: Option<String>,
+}
+
 /// Where the bytes of a leg lie.
 #[derive(Debug)]
 pub(crate) enum Store {
@@ -92,6 +103,38 @@ impl LegSpec {
             SpecKind::Model(model) => open_model(name, model),
             SpecKind::Nbd(spec) => open_nbd(name, spec, true),
         }
+    }
+
+    /// Opens the leg to read it and no more, whoever else uses it: files and block devices are
+    /// opened for reading alone and are not locked, and exports may be read-only ones. Memory and
+    /// models are nobody else's.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn open_to_read(&self) -> Result<ReadLeg, LegError> {
+        let name = self.to_string();
+        let SpecKind::Path(path) = &self.kind else {
+            let leg = match self.open_export_to_read() {
+                Some(export) => export?,
+                None => self.open()?,
+            };
+            return Ok(ReadLeg {
+                leg,
+                is_cached: false,
+                user: None,
+            });
+        };
+        let (file, info, user) = open_path_to_read(&name, path)?;
+        Ok(ReadLeg {
+            is_cached: !file.direct,
+            user,
+            leg: OpenedLeg {
+                name,
+                info,
+                store: Store::File(Arc::new(file)),
+                timing: None,
+            },
+        })
     }
 
     /// Opens the export of an NBD server whose bytes are only to be looked at: it may be one that

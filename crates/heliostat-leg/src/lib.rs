@@ -30,7 +30,7 @@ pub use api::{LegDone, LegIo, LegOutcome};
 pub use arena::{Arena, ArenaRange, LegMemory};
 pub use error::LegError;
 pub use hub::{IoChoice, LegHub};
-pub use leg::{DataRuns, LegInfo, OpenedLeg};
+pub use leg::{DataRuns, LegInfo, OpenedLeg, ReadLeg};
 pub use spec::LegSpec;
 
 #[cfg(test)]

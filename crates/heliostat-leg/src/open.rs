@@ -1,6 +1,8 @@
 //! Opens files and block devices for this process alone, and finds out what they can do. Creates
 //! nothing and changes nothing.
 
+mod to_read;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,6 +26,8 @@ use crate::in_use::{Identity, Use, kernel_use, lock_use, writer_use};
 use crate::leg::LegInfo;
 use crate::mapping::{Mapping, Pages};
 use crate::progress::Abilities;
+
+pub(crate) use to_read::open_path_to_read;
 
 /// The largest logical block: what the largest common sector is, and the alignment that everything
 /// above can keep.

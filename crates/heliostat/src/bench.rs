@@ -1,6 +1,6 @@
 //! `heliostat bench`: fio's figures of anything that can be read, beside each other.
 
-mod btrfs;
+pub(crate) mod btrfs;
 mod compare;
 mod fio;
 mod legs;

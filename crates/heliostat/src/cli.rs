@@ -14,8 +14,8 @@ use heliostat_runtime::{
 };
 
 use crate::{
-    bench, control_files, create, demo, emulate, examine, explain, grow, host_config, model,
-    policy, rate, scheduler, scrub, serve, sim, stats, status, top, tune, volume, wait,
+    advise, bench, control_files, create, demo, emulate, examine, explain, grow, host_config,
+    model, policy, rate, scheduler, scrub, serve, sim, stats, status, top, tune, volume, wait,
 };
 
 /// The exit code where the command line makes no sense, the same as clap's.
@@ -70,6 +70,12 @@ enum Command {
     ///
     /// docs/bench.md says what is run and what the figures mean.
     Bench(bench::BenchArgs),
+    /// Measure devices, and say what to expect from each read policy on them, here and in the
+    /// kernel.
+    ///
+    /// Only reads, also devices that are in use, and changes nothing. Says how to set what is best.
+    /// docs/advise.md says what is measured and what cannot be known.
+    Advise(advise::AdviseArgs),
     /// What a daemon starts beside itself, to take its control files away when it is killed.
     #[command(hide = true)]
     TakeAway(control_files::TakeAwayArgs),
@@ -190,6 +196,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Serve(args) => return end(serve::run(*args)),
         Command::Emulate(args) => return end(emulate::run(*args)),
+        Command::Advise(args) => return end(advise::run(&args)),
         Command::Bench(args) => return end(bench::run(&args)),
         Command::TakeAway(args) => return control_files::take_away(&args),
         Command::Sim(args) => return end(sim::run(&args)),

@@ -1,5 +1,6 @@
 //! `heliostat`, the program: arguments in, words and exit codes out.
 
+mod advise;
 mod bench;
 mod cli;
 mod console;

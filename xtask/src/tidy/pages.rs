@@ -29,6 +29,7 @@ const FAMILIES: &[Family] = &[
             "cached",
             "claims",
             "closed_loop",
+            "fit",
             "drives",
             "fault",
             "lib",

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use rustix::fs::{FlockOperation, flock};
 
 use super::bench::{LoopDevice, Scratch, open_path};
-use crate::LegSpec;
 use crate::host::{DeviceNumber, Host};
 use crate::in_use::{Identity, kernel_use};
+use crate::{LegSpec, ReadLeg};
 
 fn refusal(path: &Path) -> String {
     let spec = LegSpec::parse(path.to_str().unwrap()).unwrap();
@@ -40,6 +40,34 @@ fn what_is_no_leg_is_told_with_the_way_out() {
         let refused = refusal(path);
         assert!(refused.contains(told), "{refused}");
     }
+}
+
+#[test]
+fn what_is_only_read_keeps_nobody_out_and_cannot_be_written() {
+    let scratch = Scratch::new();
+    let path = scratch.file("leg", 1 << 20);
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let spec = LegSpec::parse(path.to_str().unwrap()).unwrap();
+    let ReadLeg { leg, user, .. } = spec.open_to_read().unwrap();
+    assert_eq!(user, None, "nobody has it");
+    // Somebody opens it for themselves alone, and we still read.
+    let owner = open_path(&path);
+    let mut bytes = [0; 512];
+    leg.read_at(4096, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 512]);
+    assert!(leg.write_at(0, &bytes).is_err());
+    let user = spec.open_to_read().unwrap().user.unwrap();
+    assert!(user.contains("this process itself has it open"), "{user}");
+    drop(owner);
+    let told = |path: &Path| {
+        let spec = LegSpec::parse(path.to_str().unwrap()).unwrap();
+        spec.open_to_read().map(drop).unwrap_err().to_string()
+    };
+    let empty = scratch.file("empty", 0);
+    assert!(told(&empty).contains("it is empty; name a file"));
+    assert!(told(&scratch.path("none")).contains("there is no such file; name a file"));
+    assert!(told(Path::new("/")).contains("it is a directory; name a file"));
+    assert!(told(Path::new("/dev/null")).contains("neither a file nor a block device"));
 }
 
 #[test]

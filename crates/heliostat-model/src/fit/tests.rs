@@ -35,7 +35,9 @@ fn rate(params: &ModelParams, depth: usize, pattern: Pattern) -> f64 {
     let mut model = params.build(&mut RandomStream::new(3, "leg", 0));
     let seconds = match params {
         ModelParams::Hdd(_) => Duration::from_secs(60),
-        _ => Duration::from_ms(100),
+        ModelParams::Flash(_) | ModelParams::Network(_) | ModelParams::Ram(_) => {
+            Duration::from_ms(100)
+        }
     };
     ClosedLoop::with_seed(model.as_mut(), depth, pattern, 3)
         .run_for(seconds)
@@ -56,7 +58,7 @@ fn check(name: &str, family: &str, loads: &[(usize, Pattern, f64)]) {
         let off = said / is - 1.0;
         assert!(
             off.abs() < bound,
-            "{name}: {pattern:?} at depth {depth} is {is:.0} and was said to be {said:.0}: {found:?}"
+            "{name}: {pattern:?}, depth {depth}: is {is:.0}, was said to be {said:.0}: {found:?}"
         );
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use heliostat_runtime::UsageError;
 
 /// The directory in sysfs of the btrfs that `path` lies on.
-pub(super) fn sysfs_of(path: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn sysfs_of(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
     let real = fs::canonicalize(path).with_context(|| format!("cannot look at {shown}"))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot list mounts")?;

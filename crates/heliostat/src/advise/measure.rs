@@ -1,0 +1,283 @@
+//! Runs the loops that a fit wants on a leg, in real time. Reads only.
+//!
+//! All of it happens on a thread of its own, which is left behind where the device does not answer:
+//! whoever waits here waits no longer than the leg may take.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use heliostat_leg::{
+    Arena, ArenaRange, IoChoice, LegHub, LegInfo, LegIo, LegMemory, LegOutcome, LegSpec,
+};
+use heliostat_model::fit::{Probe, SIZE_MIN_BYTES, Sample, probes};
+use heliostat_types::{self as types, Extent, LegId, LegOpId, OpKind, Prng as _, RandomStream};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, clock_gettime};
+use stdx::histogram::Histogram;
+use stdx::units::format_size;
+
+/// What was found out of a leg.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) info: LegInfo,
+    pub(super) is_cached: bool,
+    pub(super) user: Option<String>,
+    pub(super) samples: Vec<Sample>,
+    /// How many reads there were.
+    pub(super) reads: u64,
+}
+
+/// What the thread tells.
+enum Told {
+    Opened(Box<LegInfo>, bool, Option<String>),
+    Sample(Box<Sample>),
+    Failed(anyhow::Error),
+    Ended,
+}
+
+/// Reads that were sent when the time was up are waited for that long besides.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Measures a leg for `time` at most, give or take [`GRACE`]. `say` hears what is measured.
+///
+/// # Errors
+/// Where it cannot be opened or read, is too small, or does not answer in time.
+pub(super) fn measure(
+    spec: &LegSpec,
+    time: Duration,
+    mut say: impl FnMut(&str),
+) -> anyhow::Result<Measured> {
+    let until = Instant::now() + time + GRACE;
+    let (sender, receiver) = mpsc::channel();
+    let thread_spec = spec.clone();
+    thread::Builder::new()
+        .name("measure".to_owned())
+        .spawn(move || {
+            let ended = match work(&thread_spec, time, &sender) {
+                Ok(()) => Told::Ended,
+                Err(error) => Told::Failed(error),
+            };
+            // Who has waited long enough is gone.
+            let _ = sender.send(ended);
+        })
+        .context("cannot start a thread")?;
+    say("opening it");
+    let mut opened = None;
+    let mut samples: Vec<Sample> = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left) {
+            Ok(Told::Opened(info, is_cached, user)) => opened = Some((*info, is_cached, user)),
+            Ok(Told::Sample(sample)) => {
+                say(&sample.probe.kind.to_string());
+                samples.push(*sample);
+            }
+            Ok(Told::Failed(error)) => return Err(error.context(format!("measuring {spec}"))),
+            Ok(Told::Ended) => break,
+            // What was measured before it fell silent may be enough.
+            Err(RecvTimeoutError::Timeout) if samples.len() > 2 => break,
+            Err(_) => bail!(
+                "{spec} did not answer within {:.0} s: it hangs, or is too slow to be measured; \
+                 --time gives it longer",
+                (time + GRACE).as_secs_f64()
+            ),
+        }
+    }
+    let Some((info, is_cached, user)) = opened else {
+        bail!("{spec} was not opened");
+    };
+    Ok(Measured {
+        info,
+        is_cached,
+        user,
+        reads: samples.iter().map(|it| it.service_ns.count()).sum(),
+        samples,
+    })
+}
+
+/// Opens the leg and runs all loops.
+fn work(spec: &LegSpec, time: Duration, sender: &Sender<Told>) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let opened = spec.open_to_read()?;
+    let info = opened.leg.info().clone();
+    if info.size_bytes < SIZE_MIN_BYTES {
+        bail!(
+            "it has {}, and less than {} tells nothing of a device",
+            format_size(info.size_bytes),
+            format_size(SIZE_MIN_BYTES)
+        );
+    }
+    let said = Told::Opened(Box::new(info.clone()), opened.is_cached, opened.user);
+    if sender.send(said).is_err() {
+        return Ok(());
+    }
+    let all = probes(info.size_bytes);
+    let slots = all.iter().map(|probe| probe.depth);
+    let bytes = all
+        .iter()
+        .map(|probe| probe.depth as u64 * probe.pattern.len_bytes);
+    let arena = Arena::new(usize::try_from(bytes.max().unwrap_or(0))?)?;
+    let hub = LegHub::new(vec![opened.leg], Arc::clone(&arena), IoChoice::Auto)?;
+    let mut device = Device {
+        hub,
+        size_bytes: info.size_bytes,
+        block_bytes: u64::from(info.logical_block_bytes),
+        sent: vec![types::Instant::ZERO; slots.max().unwrap_or(0)],
+    };
+    for probe in all {
+        let share = time / 100 * u32::try_from(probe.time_percent)?;
+        // Waiting for the last reads takes time as well.
+        let left = time.saturating_sub(begun.elapsed());
+        let sample = device.run(probe, share.min(left))?;
+        if sender.send(Told::Sample(Box::new(sample))).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The leg while it is measured.
+struct Device {
+    hub: LegHub,
+    size_bytes: u64,
+    block_bytes: u64,
+    /// When the read in each slot was sent.
+    sent: Vec<types::Instant>,
+}
+
+impl Device {
+    /// Runs one loop: as many reads in flight as it wants, until its time is over.
+    fn run(&mut self, probe: Probe, time: Duration) -> anyhow::Result<Sample> {
+        let mut places = Places::new(&probe, self.size_bytes, self.block_bytes);
+        let begun_at = now();
+        let until = begun_at + time.into();
+        let mut ended_at = begun_at;
+        let mut service_ns = Histogram::new();
+        let mut done = Vec::new();
+        for slot in 0..probe.depth {
+            self.send(slot, places.next());
+        }
+        while self.hub.outstanding() > 0 {
+            self.hub.kick();
+            if !self.hub.has_ready() {
+                wait(&self.hub);
+            }
+            self.hub.reap(now(), &mut done);
+            for done in done.drain(..) {
+                let slot = usize::try_from(done.op.0)?;
+                match done.outcome {
+                    LegOutcome::Done => {}
+                    LegOutcome::Short => bail!("it became smaller while it was read"),
+                    LegOutcome::Failed(kind) => {
+                        let at = places.last;
+                        bail!("a read near byte {at} failed: {kind}; is it broken?")
+                    }
+                    LegOutcome::Lost | LegOutcome::Status(_) => bail!("it was lost"),
+                }
+                let at = now();
+                // What ends later is only waited for.
+                if at > until || service_ns.count() >= probe.reads_max {
+                    continue;
+                }
+                service_ns.record((at - self.sent[slot]).as_ns());
+                ended_at = at;
+                self.send(slot, places.next());
+            }
+        }
+        // Reads that were still on their way are not counted: then neither is the time since.
+        let elapsed = match probe.depth {
+            1 => ended_at - begun_at,
+            _ if service_ns.count() >= probe.reads_max => ended_at - begun_at,
+            _ => types::Duration::from(time),
+        };
+        Ok(Sample {
+            probe,
+            service_ns,
+            elapsed,
+        })
+    }
+
+    fn send(&mut self, slot: usize, extent: Extent) {
+        let len_bytes = usize::try_from(extent.len()).expect("a read fits memory");
+        let io = LegIo {
+            op: LegOpId(slot as u64),
+            kind: OpKind::Read,
+            extent,
+            memory: Some(LegMemory::One(ArenaRange {
+                offset_bytes: slot * len_bytes,
+                len_bytes,
+            })),
+            fua: false,
+            may_trim: false,
+            failfast: false,
+        };
+        self.sent[slot] = now();
+        self.hub.submit(self.sent[slot], LegId::new(0), io);
+    }
+}
+
+/// Where the reads of a loop lie.
+struct Places {
+    len_bytes: u64,
+    from_block: u64,
+    blocks: u64,
+    is_sequential: bool,
+    next: u64,
+    prng: RandomStream,
+    /// Where the last one lay, for messages.
+    last: u64,
+}
+
+impl Places {
+    fn new(probe: &Probe, size_bytes: u64, block_bytes: u64) -> Self {
+        let pattern = probe.pattern;
+        let len_bytes = pattern.len_bytes.max(block_bytes);
+        let hundredth = size_bytes / 100;
+        Self {
+            len_bytes,
+            from_block: hundredth * pattern.from_percent / len_bytes,
+            blocks: (hundredth * pattern.span_percent / len_bytes).max(1),
+            is_sequential: pattern.sequential,
+            next: 0,
+            last: 0,
+            // Other places every time: what a cache still has of the last time is not asked for.
+            prng: RandomStream::new(now().as_ns(), "advise", probe.time_percent),
+        }
+    }
+
+    fn next(&mut self) -> Extent {
+        let block = if self.is_sequential {
+            self.next % self.blocks
+        } else {
+            self.prng.below(self.blocks)
+        };
+        self.next += 1;
+        self.last = (self.from_block + block) * self.len_bytes;
+        Extent::new(self.last, self.len_bytes)
+    }
+}
+
+/// Waits for a descriptor, or for the time that a model asks for.
+fn wait(hub: &LegHub) {
+    let descriptors = hub.fds();
+    let mut watched: Vec<_> = descriptors
+        .iter()
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
+        .collect();
+    let until = hub
+        .next_deadline()
+        .map(|at| Duration::from(at.saturating_since(now())));
+    let timeout = until.and_then(|until| until.try_into().ok());
+    // Interrupted or not, what is ready is looked for.
+    let _ = poll(&mut watched, timeout.as_ref());
+}
+
+fn now() -> types::Instant {
+    let time: Duration = clock_gettime(ClockId::Monotonic)
+        .try_into()
+        .expect("the clock runs from zero");
+    types::Instant::ZERO + time.into()
+}
