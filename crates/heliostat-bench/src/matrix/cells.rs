@@ -39,6 +39,7 @@ const ALL: &[&str] = &[
     "8streams",
     "1stream-1m-d16",
     "8streams+random",
+    "1stream+mix70-d8",
     "mix70-d1",
     "mix70-d16",
     "rw-1m-d4",

@@ -221,8 +221,8 @@ impl ReadPolicy for Adaptive {
             &mut self.forecasts,
         );
         let place = match stream_way {
-            StreamWay::Homes(homes) => choice.pinned(homes),
-            StreamWay::Aside => choice.place_aside(&self.ahead),
+            StreamWay::Homes(homes) if !choice.is_elsewhere(homes) => choice.pinned(homes),
+            StreamWay::Homes(_) | StreamWay::Aside => choice.place_aside(&self.ahead),
             StreamWay::None | StreamWay::Any => None,
         };
         let place = place.unwrap_or_else(|| choice.place());

@@ -81,8 +81,8 @@ impl ReadAhead {
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
-    /// flash: the slower ones, and the others are left to random reads. Disks leave them all flash,
-    /// but for disks that are written, on which each read of a stream waits for writes.
+    /// flash: the slower ones, and the others are left to random reads, unless those are written,
+    /// on which each read of a stream waits for writes. Disks leave them all flash, likewise.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
         let flash = helpers.iter().filter(|helper| !helper.turns);
@@ -108,7 +108,13 @@ impl ReadAhead {
             let order = was.contains(other.leg).cmp(&was.contains(one.leg));
             order.then(other.rate.total_cmp(&one.rate))
         });
-        let left: LegSet = all.iter().take(enough).map(|helper| helper.leg).collect();
+        let (fast, own) = all.split_at(enough);
+        if own.iter().any(|helper| helper.is_written) {
+            // Nothing is theirs, and nothing is read ahead for them either.
+            helpers.leave(flash);
+            return;
+        }
+        let left: LegSet = fast.iter().map(|helper| helper.leg).collect();
         self.left = left;
         helpers.leave(left);
     }

@@ -66,6 +66,8 @@ constants! { "choice":
     FILLED_SHARE: f32 = number(0.25);
     /// Fewer of those that are longer than that, but two.
     FILLED_BYTES: u64 = bytes(128 << 10);
+    /// Streams have no legs for themselves that take four times as long.
+    OWN_TIMES: f32 = times(4.0);
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
 }
@@ -222,6 +224,20 @@ impl<'a> Choice<'a> {
             return Some(self.by(STREAM_STAYS, run));
         }
         Some(self.by(HOME, best))
+    }
+
+    /// Whether flash of the others reads it in a fraction of the time that these legs take, which
+    /// is too much for a stream to lose by having them for itself.
+    pub(super) fn is_elsewhere(&self, legs: LegSet) -> bool {
+        let size = Size::of(self.extent.len());
+        let least = |is_own: bool| {
+            let those = self.places().filter(|at| {
+                legs.contains(self.views[*at].leg) == is_own && self.forecasts[*at].is_well
+            });
+            let costs = those.map(|at| self.leg(at).least_cost(size));
+            costs.reduce(f32::min).unwrap_or(f32::INFINITY)
+        };
+        self.disks == 0 && least(false) * OWN_TIMES.get() < least(true)
     }
 
     /// Whether the disk at this place has read this stream alone for a while: to go on there costs

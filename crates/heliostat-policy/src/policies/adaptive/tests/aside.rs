@@ -102,6 +102,27 @@ fn however_many_reads_are_random_streams_fill_the_fast_leg() {
     assert_eq!(legs[..4], [1; 4]);
 }
 
+/// How many of the last 20 reads of a stream are on the second leg, which is its own.
+fn of_one_stream(times_us: &[u64; 2]) -> usize {
+    let mut rig = Rig::new("adaptive:health=off", 2);
+    rig.teach_queues(times_us);
+    let mut legs = Vec::new();
+    for step in 0..120 {
+        legs.push(rig.ask(20_000 * MIB + step * 128 * KIB, 128 * KIB));
+        for number in 0..4 {
+            rig.ask((step + number * 720) * 7919 % 4001 * MIB, 4 * KIB);
+        }
+        rig.answer_all(times_us);
+    }
+    count_of(&legs[100..], 1)
+}
+
+#[test]
+fn one_stream_has_flash_for_itself_unless_it_loses_too_much_by_that() {
+    assert_eq!(of_one_stream(&[1_000, 2_000]), 20);
+    assert_eq!(of_one_stream(&[1_000, 6_000]), 0);
+}
+
 const fn step_of(stream: u64, step: u64) -> u64 {
     (stream + 1) * 20_000 * MIB + step * 128 * KIB
 }
