@@ -6,6 +6,7 @@
 //! to be installed, it fails. What only the kernel can give (root, FUSE, loop devices) is skipped
 //! everywhere.
 
+mod advise;
 mod arrays;
 pub(crate) mod attack;
 mod bad_blocks;
@@ -78,6 +79,7 @@ const TESTS: &[&[Test]] = &[
     faults::TESTS,
     exports::TESTS,
     bench::TESTS,
+    advise::TESTS,
     emulate::TESTS,
     arrays::TESTS,
     rebuilds::TESTS,

@@ -108,7 +108,7 @@ impl Knob {
             Self::Md {
                 write_mostly: false,
             } => "md RAID1".to_owned(),
-            Self::Md { write_mostly: true } => "md RAID1, write-mostly".to_owned(),
+            Self::Md { write_mostly: true } => "md write-mostly".to_owned(),
             Self::BtrfsPid { leg } => format!("btrfs pid, on leg {leg}"),
             Self::BtrfsRoundRobin => "btrfs round-robin".to_owned(),
             Self::BtrfsDevid { leg } => format!("btrfs devid:{}", leg + 1),
@@ -312,8 +312,9 @@ fn ranks(legs: &[ForecastLeg]) -> (usize, Vec<usize>) {
     (fastest, slow.collect())
 }
 
-/// What is tried on legs: `policies` of ours, and what the kernel has.
-fn knobs(legs: &[ForecastLeg], policies: &[String]) -> Vec<Knob> {
+/// What is worth trying on legs: `policies` of ours, and what the kernel has.
+#[must_use]
+pub fn knobs(legs: &[ForecastLeg], policies: &[String]) -> Vec<Knob> {
     let (fastest, slow) = ranks(legs);
     let mut knobs: Vec<Knob> = policies.iter().cloned().map(Knob::Policy).collect();
     knobs.push(Knob::Md {
@@ -421,23 +422,22 @@ fn size_bytes(legs: &[ForecastLeg]) -> u64 {
     least - least % (1 << 20)
 }
 
-/// Runs every load under every setting on `threads` threads. What has not ended when `is_over`
+/// Runs every load under each of `knobs` on `threads` threads. What has not ended when `is_over`
 /// says so is left out. `progress` hears how many of how many have ended.
 ///
 /// # Errors
 /// Where a run fails.
 pub fn forecast(
     legs: &[ForecastLeg],
-    policies: &[String],
+    knobs: &[Knob],
     threads: usize,
     is_over: &(dyn Fn() -> bool + Sync),
     mut progress: impl FnMut(usize, usize),
 ) -> anyhow::Result<Forecast> {
-    let knobs = knobs(legs, policies);
     // Load by load, so that what there is time for can be compared.
     let mut runs = Vec::new();
     for load in Load::ALL {
-        for knob in &knobs {
+        for knob in knobs {
             let run = run_of(legs, knob, load);
             runs.push(run.ok_or_else(|| anyhow::anyhow!("there is no policy {knob:?}"))?);
         }

@@ -202,7 +202,7 @@ fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
 
 fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
     let (store, under) = open_under(&name, model)?;
-    let params = model.drive.params;
+    let params = model.params;
     let block_bytes = u64::from(spec_of(&params).logical_block_bytes);
     let size_bytes = match model.size_bytes {
         Some(size_bytes) => size_bytes,
@@ -244,7 +244,7 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
         queue_depth: spec.queue_depth,
         description: format!(
             "model of {}, {}, in {under}{behind}",
-            model.drive.summary,
+            model.summary,
             format_size(size_bytes)
         ),
         ..store.info
@@ -260,7 +260,7 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
 /// What the bytes of a model lie in, and what that is called.
 fn open_under(name: &str, model: &ModelSpec) -> Result<(OpenedLeg, String), LegError> {
     let Some(path) = &model.file else {
-        let named_bytes = model.drive.params.size_bytes();
+        let named_bytes = model.params.size_bytes();
         let size_bytes = model.size_bytes.unwrap_or(named_bytes);
         let store = open_memory(name.to_owned(), size_bytes)?;
         return Ok((store, "memory".to_owned()));
@@ -269,7 +269,7 @@ fn open_under(name: &str, model: &ModelSpec) -> Result<(OpenedLeg, String), LegE
     let store = match model.cache {
         None => Store::File(Arc::new(file)),
         Some(cache) => {
-            let unit_bytes = unit_of(&model.drive.params, cache).max(file.block_bytes);
+            let unit_bytes = unit_of(&model.params, cache).max(file.block_bytes);
             Store::Cached(Arc::new(CachedFile::new(file, cache, unit_bytes, path)))
         }
     };

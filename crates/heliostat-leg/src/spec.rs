@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use heliostat_model::{DRIVES, Drive, ErrorRule, FailedKind, FaultEffect, FaultRule, drive};
+use heliostat_model::{DRIVES, ErrorRule, FailedKind, FaultEffect, FaultRule, ModelParams, drive};
 use heliostat_nbd::uri::ExportUri;
 use heliostat_types::{Extent, Instant, SECTOR_BYTES};
 use stdx::units::{parse_size, parse_time_ns};
@@ -53,9 +53,11 @@ const CONNECTIONS_MAX: usize = 16;
 /// A device model, and what its bytes lie in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelSpec {
-    /// Which device.
-    pub(crate) drive: &'static Drive,
-    /// Its capacity, where it is not that of the file or of the named drive.
+    /// What it is made of.
+    pub(crate) params: ModelParams,
+    /// What that is, in a few words.
+    pub(crate) summary: String,
+    /// Its capacity, where it is not that of the file or of what it is made of.
     pub(crate) size_bytes: Option<u64>,
     /// The file that holds the bytes; memory does otherwise.
     pub(crate) file: Option<PathBuf>,
@@ -117,6 +119,22 @@ impl LegSpec {
             text: text.to_owned(),
             kind,
         })
+    }
+
+    /// A model called `name` that has no entry of its own among the drives: made of `params`, and
+    /// with `keys` as behind the name of a model in [`LegSpec::parse`], from its comma on.
+    ///
+    /// # Errors
+    /// Where a key or value is wrong.
+    pub fn model(name: &str, params: ModelParams, keys: &str) -> Result<Self, LegError> {
+        // Any drive: what it is made of is replaced.
+        let mut spec = Self::parse(&format!("model:{}{keys}", DRIVES[0].name))?;
+        spec.text = format!("model:{name}{keys}");
+        if let SpecKind::Model(model) = &mut spec.kind {
+            model.params = params;
+            name.clone_into(&mut model.summary);
+        }
+        Ok(spec)
     }
 }
 
@@ -203,11 +221,13 @@ fn parse_nbd(text: &str) -> Result<NbdSpec, String> {
 fn parse_model(text: &str) -> Result<ModelSpec, String> {
     let mut items = text.split(',');
     let name = items.next().unwrap_or_default();
+    let drive = drive(name).ok_or_else(|| {
+        let names: Vec<&str> = DRIVES.iter().map(|drive| drive.name).collect();
+        format!("there is no model '{name}'; there are {}", names.join(", "))
+    })?;
     let mut spec = ModelSpec {
-        drive: drive(name).ok_or_else(|| {
-            let names: Vec<&str> = DRIVES.iter().map(|drive| drive.name).collect();
-            format!("there is no model '{name}'; there are {}", names.join(", "))
-        })?,
+        params: drive.params,
+        summary: drive.summary.to_owned(),
         size_bytes: None,
         file: None,
         faults: Vec::new(),
@@ -370,7 +390,7 @@ fn parse_moment(text: &str) -> Result<Instant, String> {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule};
+    use heliostat_model::{ErrorRule, FailedKind, FaultEffect, FaultRule, drive};
     use heliostat_types::{Duration, Extent, Instant};
 
     use super::{CONNECTIONS_DEFAULT, CacheSpec, LegSpec, SpecKind, Torn};
@@ -397,6 +417,19 @@ mod tests {
     }
 
     #[test]
+    fn a_model_may_have_any_name_and_parameters() {
+        let params = drive("net-ssd").unwrap().params;
+        let spec = LegSpec::model("mine", params, ",size=1g,slow=2").unwrap();
+        assert_eq!(spec.to_string(), "model:mine,size=1g,slow=2");
+        let SpecKind::Model(model) = spec.kind else {
+            panic!("a model");
+        };
+        assert_eq!(model.params, params);
+        assert_eq!((model.size_bytes, model.faults.len()), (Some(1 << 30), 1));
+        assert!(LegSpec::model("mine", params, ",sise=1g").is_err());
+    }
+
+    #[test]
     fn the_kinds_of_leg() {
         assert_eq!(kind("/dev/sda"), SpecKind::Path("/dev/sda".into()));
         assert_eq!(kind("./a:b"), SpecKind::Path("./a:b".into()));
@@ -405,7 +438,7 @@ mod tests {
         let SpecKind::Model(model) = kind("model:ram,size=1g,file=/tmp/x") else {
             panic!("a model");
         };
-        assert_eq!(model.drive.name, "ram");
+        assert_eq!(model.params, drive("ram").unwrap().params);
         assert_eq!(model.size_bytes, Some(1 << 30));
         assert_eq!(model.file, Some("/tmp/x".into()));
         let SpecKind::Nbd(nbd) = kind("nbd+unix:///a?x-connections=2&socket=b") else {

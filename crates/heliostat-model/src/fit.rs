@@ -343,13 +343,14 @@ impl<'a> Measured<'a> {
         let mut count = 0.0;
         for sample in &self.samples {
             let model = run_like(params, sample);
+            let weight = weight(sample);
             let miss = ln(model.rate() / sample.rate());
-            squares += miss * miss;
-            count += 1.0;
+            squares += miss * miss * weight;
+            count += weight;
             if sample.probe.kind == ProbeKind::Random(1) {
                 let miss = ln(spread(&model.service_ns) / spread(&sample.service_ns));
-                squares += miss * miss;
-                count += 1.0;
+                squares += miss * miss * weight;
+                count += weight;
             }
         }
         (squares / count).sqrt()
@@ -373,10 +374,17 @@ impl<'a> Measured<'a> {
             .filter(|sample| is_wanted(sample.probe.kind))
             .map(|sample| {
                 let miss = ln(run_like(params, sample).rate() / sample.rate());
-                miss * miss
+                miss * miss * weight(sample)
             })
             .sum()
     }
+}
+
+/// What a loop's miss counts for: few reads of a disk say little, as each has its own luck.
+fn weight(sample: &Sample) -> f64 {
+    /// With so many the mean of a disk's reads is within some percent.
+    const READS_ENOUGH: f64 = 100.0;
+    (sample.service_ns.count() as f64 / READS_ENOUGH).min(1.0)
 }
 
 /// How much longer long reads take than short ones, without the longest and the shortest.

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use heliostat_bench::Contender;
-use heliostat_bench::forecast::{Forecast, ForecastLeg, forecast, scenario_text};
+use heliostat_bench::forecast::{Forecast, ForecastLeg, forecast, knobs, scenario_text};
 use heliostat_leg::LegSpec;
 use heliostat_model::fit::fit;
 use heliostat_runtime::UsageError;
+use heliostat_sim::SimPolicy;
 use stdx::units::parse_time_ns;
 
 use self::commands::Origin;
@@ -86,8 +87,8 @@ fn parse_length(text: &str) -> Result<Duration, String> {
 /// Where a device cannot be measured, or nobody takes the results.
 pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
-    let policies = policies(&args.policies)?;
     let origin = origin(args)?;
+    let policies = policies(&args.policies, origin.legs.len())?;
     let specs = specs(&origin.legs)?;
     if let Some(path) = &args.save
         && path.exists()
@@ -136,11 +137,23 @@ pub(crate) fn run(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The policies of ours, each checked.
-fn policies(list: &str) -> anyhow::Result<Vec<String>> {
-    let contenders =
-        Contender::parse_list(list).map_err(|error| UsageError(format!("--policies: {error}")))?;
-    Ok(contenders.iter().map(ToString::to_string).collect())
+/// The policies of ours, each of which can serve so many legs.
+fn policies(list: &str, leg_count: usize) -> anyhow::Result<Vec<String>> {
+    let wrong = |error: &dyn std::fmt::Display| UsageError(format!("--policies: {error}"));
+    let contenders = Contender::parse_list(list).map_err(|error| wrong(&error))?;
+    for contender in &contenders {
+        contender.check(leg_count).map_err(|error| wrong(&error))?;
+    }
+    // Nobody can set what only the simulator has.
+    let served = contenders.iter().filter(|contender| {
+        let policy = contender.policy();
+        matches!(policy, SimPolicy::Registered(_))
+    });
+    let served: Vec<String> = served.map(ToString::to_string).collect();
+    match served.is_empty() {
+        true => Err(wrong(&"oracle is for 'heliostat sim': no array can have it").into()),
+        false => Ok(served),
+    }
 }
 
 /// Which legs there are.
@@ -254,6 +267,9 @@ fn caveats(spec: &LegSpec, measured: &Measured, turns: bool) -> Vec<String> {
             "In use ({user}): other load on it blurs the figures."
         ));
     }
+    if !measured.is_whole {
+        all.push("It fell silent while it was measured: not all of it is known.".to_owned());
+    }
     if measured.is_cached {
         all.push(
             "Its file system cannot read past the page cache, which may be what was measured."
@@ -287,9 +303,15 @@ fn caveats(spec: &LegSpec, measured: &Measured, turns: bool) -> Vec<String> {
 fn simulate(legs: &[ForecastLeg], policies: &[String], until: Instant) -> anyhow::Result<Forecast> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let is_over = || Instant::now() >= until;
-    let told = forecast(legs, policies, threads, &is_over, |done, count| {
-        note(&format!("simulating, {done} of {count}"));
-    });
+    let told = forecast(
+        legs,
+        &knobs(legs, policies),
+        threads,
+        &is_over,
+        |done, count| {
+            note(&format!("simulating, {done} of {count}"));
+        },
+    );
     note("");
     told
 }

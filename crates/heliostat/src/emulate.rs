@@ -11,6 +11,7 @@ use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
 use crate::control_files::ShowFiles;
+use crate::model::params_in;
 use crate::serve::{self, Beside, Console, parse_memory, parse_name};
 
 /// What reads go by: there is one leg, and what is ahead of what was asked for is not read.
@@ -22,6 +23,9 @@ pub(crate) struct EmulateArgs {
     /// The drive, as 'heliostat model list' names it, perhaps with what goes wrong behind it:
     /// hdd-7200-2tb,slow=10,at=20s.
     model: String,
+    /// The scenario whose legs have the model, as 'heliostat advise --save' writes it.
+    #[arg(long, value_name = "SCENARIO.toml")]
+    models: Option<PathBuf>,
     /// How large it is [default: as its file, or else as such a drive is].
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
@@ -52,15 +56,20 @@ pub(crate) struct EmulateArgs {
 }
 
 impl EmulateArgs {
-    fn leg(&self) -> Result<LegSpec, UsageError> {
-        let mut text = format!("model:{}", self.model);
+    fn leg(&self) -> anyhow::Result<LegSpec> {
+        let (name, _) = self.model.split_once(',').unwrap_or((&self.model, ""));
+        let mut keys = self.model[name.len()..].to_owned();
         if let Some(size) = &self.size {
-            text += &format!(",size={size}");
+            keys += &format!(",size={size}");
         }
         if let Some(file) = &self.file {
-            text += &format!(",file={}", file.display());
+            keys += &format!(",file={}", file.display());
         }
-        LegSpec::parse(&text).map_err(|error| UsageError(error.to_string()))
+        let leg = match &self.models {
+            None => LegSpec::parse(&format!("model:{name}{keys}")),
+            Some(file) => LegSpec::model(name, params_in(file, name)?, &keys),
+        };
+        leg.map_err(|error| UsageError(error.to_string()).into())
     }
 }
 

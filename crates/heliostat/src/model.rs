@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use heliostat_bench::ScenarioFile;
@@ -68,19 +68,7 @@ impl Which {
     /// What the model is made of.
     fn params(&self) -> anyhow::Result<ModelParams> {
         if let Some(file) = &self.file {
-            let file = ScenarioFile::load(file)?;
-            let legs = &file.scenario.array.legs;
-            let leg = legs.iter().find(|leg| leg.model == self.name);
-            if let Some(leg) = leg {
-                return Ok(leg.params);
-            }
-            let names: Vec<&str> = legs.iter().map(|leg| leg.model.as_str()).collect();
-            anyhow::bail!(
-                "{}: no leg is on '{}': there are {}",
-                file.file,
-                self.name,
-                names.join(", ")
-            );
+            return params_in(file, &self.name);
         }
         if let Some(drive) = drive(&self.name) {
             return Ok(drive.params);
@@ -91,6 +79,25 @@ impl Which {
         };
         Err(UsageError(format!("there is no drive '{}'; {hint}", self.name)).into())
     }
+}
+
+/// What the model `name` of a scenario's legs is made of.
+///
+/// # Errors
+/// Where the file is no scenario, or no leg of it is on such a model.
+pub(crate) fn params_in(file: &Path, name: &str) -> anyhow::Result<ModelParams> {
+    let file = ScenarioFile::load(file)?;
+    let legs = &file.scenario.array.legs;
+    let leg = legs.iter().find(|leg| leg.model == name);
+    if let Some(leg) = leg {
+        return Ok(leg.params);
+    }
+    let names: Vec<&str> = legs.iter().map(|leg| leg.model.as_str()).collect();
+    anyhow::bail!(
+        "{}: no leg is on '{name}': there are {}",
+        file.file,
+        names.join(", ")
+    );
 }
 
 /// Does what was asked for.

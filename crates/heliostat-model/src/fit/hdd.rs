@@ -16,7 +16,11 @@ const SPINDLE_RPM: [u32; 4] = [5400, 7200, 10_000, 15_000];
 /// The longest seek beside the mean one, as data sheets have it.
 const FULL_OF_MEAN: f64 = 2.0;
 
-/// The fewest ns of a seek to the next track.
+/// The longest seek to the next track beside the mean one: with [`FULL_OF_MEAN`] a curve that rises
+/// everywhere has less than half of it.
+const TRACK_OF_MEAN: f64 = 0.45;
+
+/// The shortest seek to the next track.
 const TRACK_MIN: Duration = Duration::from_us(100);
 
 /// How patient a drive may be, from not at all.
@@ -93,7 +97,7 @@ fn turned(measured: &Measured<'_>, spindle_rpm: u32) -> Option<(f64, HddParams)>
 /// The same disk with other seeks, of the usual shape.
 fn with_seeks(base: HddParams, mean_ns: f64, track_ns: f64) -> HddParams {
     let seek_mean = from_ns(mean_ns, TRACK_MIN + TRACK_MIN);
-    let track_max = from_ns(seek_mean.as_ns() as f64 * 0.6, TRACK_MIN);
+    let track_max = from_ns(seek_mean.as_ns() as f64 * TRACK_OF_MEAN, TRACK_MIN);
     let full_ns = seek_mean.as_ns() as f64 * FULL_OF_MEAN;
     HddParams {
         seek_track_to_track: from_ns(track_ns, TRACK_MIN).min(track_max),

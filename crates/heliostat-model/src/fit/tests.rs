@@ -1,13 +1,13 @@
 //! Models are measured, fitted, and measured again: with other luck, and at loads that the fit has
 //! not seen.
 
-use heliostat_types::Duration;
+use heliostat_types::{Duration, RandomStream};
+use stdx::histogram::Histogram;
 
 use super::{Confidence, Fit, FitError, ProbeKind, Sample, fit, probes, run_probe};
 use crate::api::ModelParams;
 use crate::closed_loop::{ClosedLoop, Pattern};
 use crate::drives::drive;
-use heliostat_types::RandomStream;
 
 /// What the program would measure in `seconds`, with another luck than the fit's.
 fn measure(params: &ModelParams, seconds: u64) -> Vec<Sample> {
@@ -114,6 +114,23 @@ fn how_fast_a_disk_turns_is_seen() {
         assert_eq!(params.spindle_rpm, rpm, "{name}");
         assert_eq!(found.confidence, Confidence::Sure, "{name}: {found:?}");
     }
+}
+
+/// A few reads near each other may take longer than those that are far apart, by bad luck.
+#[test]
+fn bad_luck_does_not_make_a_disk_something_else() {
+    let disk = drive("hdd-7200-2tb").unwrap().params;
+    let mut samples = measure(&disk, 4);
+    for sample in &mut samples {
+        if sample.probe.kind == ProbeKind::Near {
+            let slow = sample.service_ns.count() / 2;
+            let mut service_ns = Histogram::new();
+            service_ns.record_many(27_000_000, slow);
+            sample.service_ns = service_ns;
+        }
+    }
+    let found = fit(disk.size_bytes(), &samples).unwrap();
+    assert_eq!(found.params.family(), "hdd", "{found:?}");
 }
 
 /// A disk whose reads are partly answered from flash is neither.

@@ -26,6 +26,8 @@ pub(super) struct Measured {
     pub(super) is_cached: bool,
     pub(super) user: Option<String>,
     pub(super) samples: Vec<Sample>,
+    /// Whether everything was measured in time.
+    pub(super) is_whole: bool,
     /// How many reads there were.
     pub(super) reads: u64,
 }
@@ -67,7 +69,7 @@ pub(super) fn measure(
     say("opening it");
     let mut opened = None;
     let mut samples: Vec<Sample> = Vec::new();
-    loop {
+    let is_whole = loop {
         let left = until.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(left) {
             Ok(Told::Opened(info, is_cached, user)) => opened = Some((*info, is_cached, user)),
@@ -76,16 +78,16 @@ pub(super) fn measure(
                 samples.push(*sample);
             }
             Ok(Told::Failed(error)) => return Err(error.context(format!("measuring {spec}"))),
-            Ok(Told::Ended) => break,
+            Ok(Told::Ended) => break true,
             // What was measured before it fell silent may be enough.
-            Err(RecvTimeoutError::Timeout) if samples.len() > 2 => break,
+            Err(RecvTimeoutError::Timeout) if samples.len() > 2 => break false,
             Err(_) => bail!(
                 "{spec} did not answer within {:.0} s: it hangs, or is too slow to be measured; \
                  --time gives it longer",
                 (time + GRACE).as_secs_f64()
             ),
         }
-    }
+    };
     let Some((info, is_cached, user)) = opened else {
         bail!("{spec} was not opened");
     };
@@ -93,6 +95,7 @@ pub(super) fn measure(
         info,
         is_cached,
         user,
+        is_whole,
         reads: samples.iter().map(|it| it.service_ns.count()).sum(),
         samples,
     })

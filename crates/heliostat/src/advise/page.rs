@@ -301,3 +301,113 @@ fn value(cell: Option<&Cell>, load: usize) -> Option<f64> {
 
 /// Bytes of a read of a stream.
 const MIB: f64 = 1_048_576.0;
+
+#[cfg(test)]
+mod tests {
+    use heliostat_bench::forecast::{Cell, Forecast, Knob, Load, Row};
+    use heliostat_model::drive;
+    use heliostat_model::fit::{Confidence, Fit, Miss, ProbeKind};
+
+    use super::{Leg, Page};
+    use crate::advise::commands::Origin;
+
+    fn leg(name: &str, confidence: Confidence) -> Leg {
+        let miss = |kind, modelled| Miss {
+            kind,
+            measured: 100_000.0,
+            modelled,
+        };
+        Leg {
+            name: format!("/dev/{name}"),
+            size_bytes: 1 << 40,
+            reads: 12_345,
+            fit: Fit {
+                params: drive(name).unwrap().params,
+                misses: vec![
+                    miss(ProbeKind::Random(1), 101_000.0),
+                    miss(ProbeKind::Stream(0), 130_000.0),
+                ],
+                residual: 0.13,
+                confidence,
+                rival: Some(("network", 0.14)),
+            },
+            caveats: vec!["In use (somebody).".to_owned()],
+        }
+    }
+
+    fn row(knob: Knob, iops: f64, has_time: bool) -> Row {
+        let cell = Cell {
+            iops,
+            bytes_per_s: iops * 4096.0,
+            read_mean_ns: 1e6,
+            read_p99_ns: 2_000_000,
+        };
+        Row {
+            knob,
+            cells: vec![has_time.then_some(cell); Load::ALL.len()],
+            score: has_time.then_some(0.5),
+        }
+    }
+
+    /// Shows what was found of a disk and flash.
+    fn shown(has_time: bool) -> (String, serde_json::Value) {
+        let legs = [
+            leg("hdd-7200-2tb", Confidence::Sure),
+            leg("net-ssd", Confidence::Unsure),
+        ];
+        let origin = Origin {
+            legs: legs.iter().map(|leg| leg.name.clone()).collect(),
+            btrfs: None,
+        };
+        let forecast = Forecast {
+            slow: vec![0],
+            fastest: 1,
+            rows: vec![
+                row(Knob::Policy("adaptive".to_owned()), 123_456.0, true),
+                row(Knob::Md { write_mostly: true }, 1_234.0, has_time),
+                row(Knob::BtrfsPid { leg: 0 }, 7.0, true),
+            ],
+        };
+        let page = Page {
+            origin: &origin,
+            legs: &legs,
+            forecast: Some(&forecast),
+        };
+        (page.text(), page.json())
+    }
+
+    #[test]
+    fn the_page_says_what_was_found_and_what_blurs_it() {
+        let (text, json) = shown(true);
+        for part in [
+            "disk that turns, sure",
+            "network disk, unsure",
+            "may be a network device as well: that misses by 14 %",
+            "30 % above what was measured of stream at 0 %",
+            "In use (somebody)",
+            "*123,456",
+            "md: best is md write-mostly (50 %)",
+            "--write-mostly /dev/hdd-7200-2tb",
+            "Only reads were measured",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("btrfs: best"), "luck is no advice: {text}");
+        assert!(!text.contains("no time"), "{text}");
+        assert_eq!(json["best"]["md"], "md write-mostly");
+        assert_eq!(json["legs"][0]["family"], "hdd");
+        assert_eq!(json["complete"], true);
+    }
+
+    #[test]
+    fn what_there_was_no_time_for_is_said() {
+        let (text, json) = shown(false);
+        assert!(
+            text.contains("there was no time for it; --time-in-all"),
+            "{text}"
+        );
+        assert!(!text.contains("md: best"), "{text}");
+        assert_eq!(json["complete"], false);
+        assert!(json["settings"][1]["loads"]["read_1m_stream"].is_null());
+    }
+}
