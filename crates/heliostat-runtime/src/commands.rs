@@ -1,7 +1,7 @@
 //! What other threads ask of the loop, over a bounded channel, and the handle that they ask with.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use heliostat_engine::GrowRefusal;
@@ -19,6 +19,7 @@ use crate::files::FileError;
 use crate::metrics::Figures;
 use crate::places::Places;
 use crate::rates::{RateChange, Rates};
+use crate::refusals::Refusals;
 use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::stats::{ArrayStats, Snapshot};
@@ -104,6 +105,8 @@ pub(crate) enum Command {
     Volumes(SyncSender<VolumesStatus>),
     /// Change the volumes; answered with what became of it, when that is durable.
     ChangeVolumes(VolumeChange, ChangeReply),
+    /// Put this line into the log.
+    Note(String),
     /// Stop cleanly.
     Stop,
 }
@@ -142,6 +145,7 @@ pub struct Handle {
     settings: Arc<Mutex<Settings>>,
     places: Arc<Places>,
     watchers: Watchers,
+    refusals: Arc<Mutex<Refusals>>,
 }
 
 /// Both ends of a new channel. What is set over it is kept in `settings`, and which legs there are
@@ -155,6 +159,7 @@ pub(crate) fn channel(settings: Settings, places: Places) -> std::io::Result<(Ha
         settings: Arc::new(Mutex::new(settings)),
         places: Arc::new(places),
         watchers: Watchers::default(),
+        refusals: Arc::default(),
     };
     Ok((handle, Commands { incoming, waker }))
 }
@@ -725,6 +730,16 @@ impl Handle {
         // Where the loop is gone, it has stopped.
         let _ = self.commands.send(Command::Stop);
         self.waker.wake();
+    }
+
+    /// Tells the log what was written to a control file and refused, and why.
+    pub(crate) fn note_refusal(&self, file: &str, text: &str, why: &str) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = refusals.line(Instant::now(), file, text, why) {
+            // The array may be stopping or have much to do: then there is one line less.
+            let _ = self.commands.try_send(Command::Note(line));
+            self.waker.wake();
+        }
     }
 
     pub(crate) fn ask<T>(

@@ -254,11 +254,19 @@ impl Handle {
     }
 
     /// Does what is meant by `text`, written to a file. What is set is kept, as it is when it is
-    /// set by a command.
+    /// set by a command. Why something makes no sense is told in the log.
     ///
     /// # Errors
     /// Where it makes no sense, or the array is not served any more, or too busy.
     pub fn store_file(&self, file: ControlNode, text: &str) -> Result<(), FileError> {
+        let told = self.try_file(file, text);
+        if let Err(FileError::Invalid(why)) = &told {
+            self.note_refusal(&file.name(), text, why);
+        }
+        told
+    }
+
+    fn try_file(&self, file: ControlNode, text: &str) -> Result<(), FileError> {
         match file {
             ControlNode::ReadPolicy | ControlNode::Policy => {
                 self.try_policy(text, false)?.map(drop).map_err(invalid)

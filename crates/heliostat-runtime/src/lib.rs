@@ -37,6 +37,7 @@ mod places;
 mod poller;
 mod progress_line;
 mod rates;
+mod refusals;
 mod registry;
 #[cfg(test)]
 mod rig;

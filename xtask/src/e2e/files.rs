@@ -118,7 +118,7 @@ fn control_files(room: &Room) -> Result<()> {
             ensure!(own == its && !own.is_null(), "{key}: {own} and {its}");
         }
     }
-    refused(room)?;
+    refused(room, &server)?;
 
     server.kill()?;
     let directory = directory(room);
@@ -144,7 +144,7 @@ fn control_files(room: &Room) -> Result<()> {
 }
 
 /// What is written there and makes no sense changes nothing and ends with EINVAL.
-fn refused(room: &Room) -> Result<()> {
+fn refused(room: &Room, server: &Server<'_>) -> Result<()> {
     let long = "q".repeat(5000);
     let wrong = [
         ("read_policy", "no-such-policy"),
@@ -170,6 +170,10 @@ fn refused(room: &Room) -> Result<()> {
             "'{text:.20}' in {file}: {errno:?} instead of EINVAL"
         );
     }
+    let why = "'no-such-policy' written to read_policy was refused: ";
+    process::wait_until("the log to say why", GONE_TIME_MAX, || {
+        Ok(server.said()?.contains(why))
+    })?;
     ensure!(fs::write(directory(room).join("read_policy"), [0xff, 0xfe]).is_err());
     ensure!(show(room, "read_policy")? == before, "nothing has changed");
     for file in [
