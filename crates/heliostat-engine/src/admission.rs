@@ -1,12 +1,12 @@
 //! How many requests and bytes per second a flow may have, where it has caps, and how much memory
-//! meanwhile.
+//! meanwhile, or under a scheduler that gives everybody a share.
 //!
 //! A cap is kept at the array and not at its legs, because what is one request to a client is
 //! several operations there. Requests beyond it wait in order of arrival, with the memory that
 //! writes bring along. Flushes and queries are not counted, and pass.
 //!
-//! So that those who wait do not have all of the memory, a flow with caps may hold half as much of
-//! the arena as is free: the first one that takes all it can holds a third of everything, the next
+//! So that those who wait do not have all of the memory, a flow with caps, or under such a scheduler
+//! each one, may hold half as much of the arena as is free: the first one that takes all it can holds a third of everything, the next
 //! one a third of the rest, and 20 that do so hold a twentieth each and leave as much. What is
 //! beyond a flow's share waits, and others pass it; what finds no memory although it is within its
 //! share waits in order of arrival. A flow that holds nothing may have any one request.
@@ -44,6 +44,8 @@ pub(crate) struct Admission {
     flows: BTreeMap<FlowId, Account>,
     /// How many flows have caps.
     capped: usize,
+    /// All flows have a share, with caps or without.
+    shares: bool,
     /// Whose the buffers are, by index.
     owners: Vec<Option<FlowId>>,
     /// All that waits in the engine is beyond its flow's share: others pass it.
@@ -75,22 +77,27 @@ impl Account {
     }
 }
 
-impl Default for Admission {
-    fn default() -> Self {
+impl Admission {
+    /// Nobody has anything; where it `shares`, all flows have a share.
+    pub(crate) const fn new(shares: bool) -> Self {
         Self {
             flows: BTreeMap::new(),
             capped: 0,
+            shares,
             owners: Vec::new(),
             may_pass: true,
             has_refused: false,
         }
     }
-}
 
-impl Admission {
     /// Whether anybody's share is looked at.
     const fn is_on(&self) -> bool {
-        self.capped > 0
+        self.capped > 0 || self.shares
+    }
+
+    /// Whether all flows have a share.
+    pub(crate) const fn set_shares(&mut self, shares: bool) {
+        self.shares = shares;
     }
 
     /// Nothing waits for its time.
@@ -110,7 +117,7 @@ impl Admission {
     /// Whether a flow may hold so much more.
     fn may_hold(&self, flow: FlowId, bytes: u64, buffers: &BufferTable) -> bool {
         let account = self.flows.get(&flow);
-        let is_limited = account.is_some_and(Account::has_caps);
+        let is_limited = self.shares || account.is_some_and(Account::has_caps);
         let held = account.map_or(0, |account| account.held_bytes);
         let free = buffers.total_bytes().saturating_sub(buffers.used_bytes());
         !is_limited || held == 0 || held + bytes <= free as u64 / 2
@@ -156,6 +163,12 @@ impl Engine {
         let flows = self.admission.flows.iter();
         let capped = flows.filter(|(_, account)| account.has_caps());
         capped.map(|(flow, _)| *flow)
+    }
+
+    /// Whether each flow has its share of the memory: who is refused does not hold up others.
+    #[must_use]
+    pub const fn has_memory_shares(&self) -> bool {
+        self.admission.is_on()
     }
 
     /// A buffer for the bytes of a write of `flow` to `extent` (not empty, inside the array, not

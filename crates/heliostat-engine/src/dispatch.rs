@@ -52,7 +52,9 @@ impl Engine {
             self.policy.on_dispatch(turn.now, &op);
         }
         let job = self.ops[index].job(index);
-        self.legs.legs[leg.index()].queue.insert(turn.now, job);
+        self.legs.legs[leg.index()]
+            .queue
+            .insert(turn.now, job, &mut self.legs.costs);
         self.pump(turn.now, leg);
     }
 
@@ -72,7 +74,8 @@ impl Engine {
         loop {
             let leg = &mut self.legs.legs[leg_id.index()];
             let again = leg.again.front().copied();
-            let next = again.or_else(|| leg.queue.next(now).map(|job| job.op));
+            let next =
+                again.or_else(|| leg.queue.next(now, &mut self.legs.costs).map(|job| job.op));
             let Some(index) = next else { return };
             let bytes = self.buffers.bytes_to_hold(self.ops[index].memory, leg_id);
             // More of a buffer that the device has already costs nothing.
@@ -85,7 +88,10 @@ impl Engine {
                 leg.again.pop_front();
                 self.send(now, index, Sent::Again, None);
             } else {
-                let job = leg.queue.take(now).expect("one goes next");
+                let job = leg
+                    .queue
+                    .take(now, &mut self.legs.costs)
+                    .expect("one goes next");
                 self.send_chosen(now, leg_id, &job);
             }
         }
@@ -157,7 +163,8 @@ impl Engine {
         leg.in_device_bytes -= bytes;
         leg.last_progress = turn.now;
         if op.sent != Sent::Again {
-            leg.queue.completed(turn.now, &op.job(index), dispatched);
+            let job = op.job(index);
+            leg.queue.completed(turn.now, &job, &mut self.legs.costs);
         }
         self.legs.views[op.leg.index()].end(op.kind, op.extent);
         if self.legs.accounting {
@@ -187,11 +194,16 @@ impl Engine {
 
     /// Another scheduler decides from now on.
     pub(crate) fn set_scheduler(&mut self, now: Instant, spec: &SchedulerSpec) {
+        self.admission.set_shares(spec.has_shares());
+        // Whoever was refused for his share may not be now.
+        self.memory_freed = true;
         if let Some(stage) = &mut self.stage {
             return stage.switch(now, spec);
         }
         for leg in LegSet::first(self.legs.legs.len()) {
-            self.legs.legs[leg.index()].queue.switch(now, spec);
+            self.legs.legs[leg.index()]
+                .queue
+                .switch(now, spec, &mut self.legs.costs);
             self.pump(now, leg);
         }
     }
@@ -210,8 +222,9 @@ impl Engine {
     /// Asks those schedulers again that have held something back until now.
     pub(crate) fn pump_due(&mut self, now: Instant) {
         for leg in LegSet::first(self.legs.legs.len()) {
-            let due = self.legs.legs[leg.index()].queue.next_deadline();
-            if due.is_some_and(|due| due <= now) {
+            let queue = &mut self.legs.legs[leg.index()].queue;
+            if queue.next_deadline().is_some_and(|due| due <= now) {
+                queue.on_deadline();
                 self.pump(now, leg);
             }
         }

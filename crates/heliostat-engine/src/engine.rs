@@ -187,7 +187,7 @@ impl Engine {
             is_growing: false,
             keeper,
             waiting: VecDeque::new(),
-            admission: Admission::default(),
+            admission: Admission::new(config.scheduler.has_shares()),
             zeros: None,
             candidates: Vec::with_capacity(legs.legs.len()),
             legs,

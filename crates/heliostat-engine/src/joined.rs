@@ -63,7 +63,7 @@ impl Engine {
         let mut row = std::mem::take(&mut self.row);
         if self.ops[chosen.op].may_join() {
             row.push_back(chosen.op);
-            self.take_row(now, leg_id, chosen, &mut row);
+            self.take_row(leg_id, chosen, &mut row);
         }
         if row.len() > 1 {
             if self.legs.accounting {
@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Takes from the queue what is to be done as one with `chosen`, which stands in the row.
-    fn take_row(&mut self, now: Instant, leg_id: LegId, chosen: &Job, row: &mut VecDeque<u32>) {
+    fn take_row(&mut self, leg_id: LegId, chosen: &Job, row: &mut VecDeque<u32>) {
         let leg = &mut self.legs.legs[leg_id.index()];
         let bytes_max = match leg.config.optimal_io_bytes {
             0 => BYTES_MAX,
@@ -104,7 +104,7 @@ impl Engine {
                 if !fits || !op.may_join() {
                     return;
                 }
-                leg.queue.take_adjoining(now, &edge, side);
+                leg.queue.take_adjoining(&edge, side, &mut self.legs.costs);
                 match side {
                     Side::Back => row.push_back(other.op),
                     Side::Front => row.push_front(other.op),
@@ -131,13 +131,13 @@ impl Engine {
             return false;
         }
         let leg_id = op.leg;
-        let dispatched = op.dispatched.expect("it was sent");
         let bytes = self.buffers.end_in_device(op.memory, leg_id);
         let leg = &mut self.legs.legs[leg_id.index()];
         leg.in_device -= u32::from(is_last);
         leg.in_device_bytes -= bytes;
         leg.last_progress = turn.now;
-        leg.queue.completed(turn.now, &op.job(index), dispatched);
+        let job = op.job(index);
+        leg.queue.completed(turn.now, &job, &mut self.legs.costs);
         leg.again.push_back(index);
         self.ops_begun += 1;
         let op = &mut self.ops[index];

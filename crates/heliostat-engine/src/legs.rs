@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use heliostat_policy::LegView;
-use heliostat_scheduler::{Class, Device, Job, Scheduler, SchedulerSpec};
+use heliostat_scheduler::{Class, Costs, Device, Job, Scheduler, SchedulerSpec};
 use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind,
 };
@@ -194,6 +194,8 @@ pub(crate) struct Leg {
 #[derive(Debug)]
 pub(crate) struct Legs {
     pub(crate) legs: Vec<Leg>,
+    /// What schedulers have learned of all of them.
+    pub(crate) costs: Costs,
     /// What the policy sees; as long as `legs`.
     pub(crate) views: Vec<LegView>,
     pub(crate) in_sync: LegSet,
@@ -220,7 +222,11 @@ impl Legs {
         let legs: Vec<Leg> = config
             .legs
             .iter()
-            .map(|leg| Leg::new(leg, Scheduler::new(&spec, device_of(leg))))
+            .enumerate()
+            .map(|(index, leg)| {
+                let device = device_of(LegId::new(index), leg);
+                Leg::new(leg, Scheduler::new(&spec, device))
+            })
             .collect();
         let with = |wanted: fn(&Leg) -> bool| {
             let chosen = legs.iter().enumerate().filter(|(_, leg)| wanted(leg));
@@ -238,6 +244,7 @@ impl Legs {
             write_mostly: with(|leg| leg.config.write_mostly),
             flags_change: None,
             legs,
+            costs: Costs::new(),
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
             accounting: config.accounting,
@@ -271,7 +278,8 @@ impl Legs {
     pub(crate) fn add(&mut self, leg: LegId, config: &LegConfig) {
         let slot = &mut self.legs[leg.index()];
         let stats = std::mem::take(&mut slot.stats);
-        *slot = Leg::new(config, slot.queue.anew(device_of(config)));
+        let queue = slot.queue.anew(device_of(leg, config), &mut self.costs);
+        *slot = Leg::new(config, queue);
         slot.stats = stats;
         slot.state = LegState::Rebuilding;
         let before = self.views[leg.index()];
@@ -313,7 +321,8 @@ impl Legs {
         let config = LegConfig::MISSING;
         let leg = LegId::new(self.legs.len());
         self.leg_bytes_max = self.leg_bytes_max * leg.index() as u64 / (leg.index() as u64 + 1);
-        let queue = self.legs[0].queue.anew(device_of(&config));
+        let device = device_of(leg, &config);
+        let queue = self.legs[0].queue.anew(device, &mut self.costs);
         self.legs.push(Leg::new(&config, queue));
         self.views.push(view_of(leg, &config));
     }
@@ -636,7 +645,7 @@ impl Engine {
         }
         for leg in queues {
             let leg = &mut self.legs.legs[leg.index()];
-            leg.queue.remove(ops);
+            leg.queue.remove(ops, &mut self.legs.costs);
             leg.again.retain(|op| ops.binary_search(op).is_err());
         }
     }
@@ -661,8 +670,9 @@ impl Engine {
 }
 
 /// What a scheduler knows of a leg.
-const fn device_of(config: &LegConfig) -> Device {
+const fn device_of(leg: LegId, config: &LegConfig) -> Device {
     Device {
+        leg,
         rotational: config.rotational,
         queue_depth: config.queue_depth,
     }

@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use heliostat_scheduler::{Class, Device, FlowLimits, Job, Scheduler, SchedulerSpec};
-use heliostat_types::{FlowId, Instant, LegSet, OpKind};
+use heliostat_scheduler::{Class, Costs, Device, FlowLimits, Job, Scheduler, SchedulerSpec};
+use heliostat_types::{FlowId, Instant, LegId, LegSet, OpKind};
 
 use crate::api::{Config, RequestKind, SchedulerPlace};
 use crate::asked::{Admitted, AskedId};
@@ -29,8 +29,11 @@ use crate::slab::Slab;
 #[derive(Debug)]
 pub(crate) struct Stage {
     queue: Scheduler,
-    /// What the scheduler looks at.
-    waiting: Slab<Admitted>,
+    /// What it has learned.
+    costs: Costs,
+    /// What the scheduler looks at, and nothing where that is being done: its number is another
+    /// one's only when it has been answered.
+    inside: Slab<Option<Admitted>>,
     /// What it does not look at yet.
     outside: VecDeque<Admitted>,
     begun: BTreeMap<AskedId, Begun>,
@@ -47,7 +50,6 @@ pub(crate) struct Stage {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     job: Job,
-    dispatched: Instant,
     places: u64,
 }
 
@@ -63,12 +65,14 @@ impl Stage {
             .map(|leg| u64::from(leg.queue_depth))
             .sum();
         let device = Device {
+            leg: LegId::new(0),
             rotational: config.legs.iter().any(|leg| leg.rotational),
             queue_depth: u32::try_from(places_max).unwrap_or(u32::MAX),
         };
         Some(Box::new(Self {
             queue: Scheduler::new(&config.scheduler, device),
-            waiting: Slab::new(),
+            costs: Costs::new(),
+            inside: Slab::new(),
             outside: VecDeque::new(),
             begun: BTreeMap::new(),
             answered: Vec::new(),
@@ -80,7 +84,7 @@ impl Stage {
 
     /// Whether nothing is here.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.outside.is_empty() && self.begun.is_empty()
+        self.inside.is_empty() && self.outside.is_empty()
     }
 
     /// When the scheduler wants to be asked again.
@@ -89,7 +93,7 @@ impl Stage {
     }
 
     pub(crate) fn switch(&mut self, now: Instant, spec: &SchedulerSpec) {
-        self.queue.switch(now, spec);
+        self.queue.switch(now, spec, &mut self.costs);
         self.is_due = true;
     }
 
@@ -100,12 +104,13 @@ impl Stage {
 
     /// The time has come that it told.
     pub(crate) const fn on_deadline(&mut self) {
+        self.queue.on_deadline();
         self.is_due = true;
     }
 
     /// Whether something may go in now; `is_short`: something waits for memory.
     pub(crate) fn is_due(&self, is_short: bool) -> bool {
-        self.is_due || is_short && !self.waiting.is_empty()
+        self.is_due || is_short && !self.queue.is_empty()
     }
 
     /// A request was answered; its place is free when this input has been seen to.
@@ -123,15 +128,16 @@ impl Stage {
 
     /// The scheduler sees what there is room for.
     fn let_in(&mut self, now: Instant) {
-        while self.waiting.len() + self.begun.len() < Config::ARRAY_REQUESTS_MAX
+        let has_shares = self.queue.spec().has_shares();
+        while (has_shares || self.inside.len() < Config::ARRAY_REQUESTS_MAX)
             && let Some(request) = self.outside.pop_front()
         {
             let job = Job {
                 arrived: now,
                 ..job_of(&request)
             };
-            let op = self.waiting.insert(request);
-            self.queue.insert(now, Job { op, ..job });
+            let op = self.inside.insert(Some(request));
+            self.queue.insert(now, Job { op, ..job }, &mut self.costs);
         }
     }
 
@@ -142,7 +148,8 @@ impl Stage {
             // Flushes and queries went by.
             if let Some(begun) = self.begun.remove(&id) {
                 self.places_taken -= begun.places;
-                self.queue.completed(now, &begun.job, begun.dispatched);
+                self.inside.remove(begun.job.op);
+                self.queue.completed(now, &begun.job, &mut self.costs);
             }
         }
         self.let_in(now);
@@ -155,26 +162,27 @@ impl Stage {
         is_short: bool,
         places_of: impl Fn(&Admitted) -> u64,
     ) -> Option<Admitted> {
-        let first = self.waiting.iter().map(|(op, _)| op).next();
-        if let Some(op) = first.filter(|_| is_short) {
-            let request = self.waiting.remove(op);
-            self.queue.remove(&[op]);
+        if is_short && !self.queue.is_empty() {
+            let mut inside = self.inside.iter();
+            let waiting = inside.find_map(|(op, request)| request.as_ref().map(|_| op));
+            let op = waiting.expect("one waits");
+            drop(inside);
+            let request = self.inside.remove(op);
+            self.queue.remove(&[op], &mut self.costs);
             self.let_in(now);
-            return Some(request);
+            return request;
         }
-        let job = self.queue.next(now)?;
-        let places = places_of(self.waiting.get(job.op).expect("it waits"));
+        let job = self.queue.next(now, &mut self.costs)?;
+        let request = self.inside.get(job.op).and_then(Option::as_ref);
+        let places = places_of(request.expect("it waits"));
         if self.places_taken + places > self.places_max && self.places_taken > 0 {
             return None;
         }
-        self.queue.take(now);
-        let request = self.waiting.remove(job.op);
+        self.queue.take(now, &mut self.costs);
+        let request = self.inside[job.op].take();
         self.places_taken += places;
-        let begun = Begun {
-            job,
-            dispatched: now,
-            places,
-        };
+        let begun = Begun { job, places };
+        let request = request.expect("it waits");
         self.begun.insert(request.id, begun);
         Some(request)
     }

@@ -208,7 +208,7 @@ impl Deadline {
     pub(crate) fn retain(&mut self, is_kept: &dyn Fn(&Job) -> bool) {
         self.urgent.retain(|(_, job)| is_kept(job));
         for line in self.lanes.iter_mut().flat_map(|lane| &mut lane.lines) {
-            line.retain(is_kept);
+            line.retain(&mut |job| is_kept(job));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What waits, by plain values.
 
-use heliostat_types::{Extent, FlowId, Instant, OpKind};
+use heliostat_types::{Extent, FlowId, Instant, LegId, OpKind};
 
 /// An operation that waits for its turn, or that the device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub enum Side {
 /// What a scheduler knows of the leg behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
+    /// Which one it is.
+    pub leg: LegId,
     /// Whether it turns.
     pub rotational: bool,
     /// How many operations the engine gives it at once.

@@ -22,14 +22,18 @@
 //! each of its jobs.
 #![forbid(unsafe_code)]
 
+mod costs;
 mod deadline;
+mod fair;
 mod job;
 mod line;
 mod none;
 mod scheduler;
 mod spec;
 
+pub use costs::Costs;
 pub use deadline::DeadlineSettings;
+pub use fair::FairSettings;
 pub use job::{Class, Device, FlowLimits, Job, Side};
 pub use scheduler::Scheduler;
 pub use spec::{SCHEDULERS, SchedulerError, SchedulerSpec};

@@ -79,7 +79,7 @@ impl Line {
     }
 
     /// Keeps those for which that is said.
-    pub(crate) fn retain(&mut self, is_kept: &dyn Fn(&Job) -> bool) {
+    pub(crate) fn retain(&mut self, is_kept: &mut dyn FnMut(&Job) -> bool) {
         let by_age = &mut self.by_age;
         self.by_place.retain(|key, job| {
             let stays = is_kept(job);

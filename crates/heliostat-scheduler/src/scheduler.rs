@@ -1,8 +1,12 @@
 //! Whichever scheduler there is, behind one face.
 
+use std::collections::BTreeMap;
+
 use heliostat_types::{FlowId, Instant};
 
+use crate::costs::Costs;
 use crate::deadline::Deadline;
+use crate::fair::Fair;
 use crate::job::{Device, FlowLimits, Job, Side};
 use crate::none::Fifo;
 use crate::spec::SchedulerSpec;
@@ -11,6 +15,9 @@ use crate::spec::SchedulerSpec;
 #[derive(Debug)]
 pub struct Scheduler {
     spec: SchedulerSpec,
+    device: Device,
+    /// What flows may have, of those of which anything is said.
+    limits: BTreeMap<FlowId, FlowLimits>,
     order: Order,
 }
 
@@ -18,13 +25,15 @@ pub struct Scheduler {
 enum Order {
     None(Fifo),
     Deadline(Box<Deadline>),
+    Fair(Box<Fair>),
 }
 
 impl Order {
-    fn new(spec: &SchedulerSpec) -> Self {
+    fn new(spec: &SchedulerSpec, device: Device) -> Self {
         match spec {
             SchedulerSpec::None => Self::None(Fifo::default()),
             SchedulerSpec::Deadline(settings) => Self::Deadline(Box::new(Deadline::new(*settings))),
+            SchedulerSpec::Fair(settings) => Self::Fair(Box::new(Fair::new(*settings, device))),
         }
     }
 }
@@ -32,18 +41,25 @@ impl Order {
 impl Scheduler {
     /// Nothing waits.
     #[must_use]
-    pub fn new(spec: &SchedulerSpec, _device: Device) -> Self {
+    pub fn new(spec: &SchedulerSpec, device: Device) -> Self {
         Self {
             spec: *spec,
-            order: Order::new(spec),
+            device,
+            limits: BTreeMap::new(),
+            order: Order::new(spec, device),
         }
     }
 
     /// The same one with the same limits of flows and with nothing that waits, in front of another
     /// device.
     #[must_use]
-    pub fn anew(&self, device: Device) -> Self {
-        Self::new(&self.spec, device)
+    pub fn anew(&self, device: Device, costs: &mut Costs) -> Self {
+        costs.forget(device.leg);
+        let mut anew = Self::new(&self.spec, device);
+        for (&flow, &limits) in &self.limits {
+            anew.set_flow(flow, limits);
+        }
+        anew
     }
 
     /// Which one it is, and how it is tuned.
@@ -54,35 +70,52 @@ impl Scheduler {
 
     /// Another scheduler goes on with all that waits; or the same one with other tunables, and
     /// with what it has learned.
-    pub fn switch(&mut self, now: Instant, spec: &SchedulerSpec) {
+    pub fn switch(&mut self, now: Instant, spec: &SchedulerSpec, costs: &mut Costs) {
         self.spec = *spec;
         match (&mut self.order, spec) {
             (Order::None(_), SchedulerSpec::None) => {}
             (Order::Deadline(deadline), SchedulerSpec::Deadline(settings)) => {
                 deadline.set(*settings);
             }
+            (Order::Fair(fair), SchedulerSpec::Fair(settings)) => fair.set(*settings),
             _ => {
                 let jobs = match &mut self.order {
                     Order::None(fifo) => fifo.drain(),
                     Order::Deadline(deadline) => deadline.drain(),
+                    Order::Fair(fair) => fair.drain(costs),
                 };
-                self.order = Order::new(spec);
+                self.order = Order::new(spec, self.device);
+                if let Order::Fair(fair) = &mut self.order {
+                    for (&flow, limits) in &self.limits {
+                        fair.set_weight(flow, limits.weight);
+                    }
+                }
                 for job in jobs {
-                    self.insert(now, job);
+                    self.insert(now, job, costs);
                 }
             }
         }
     }
 
     /// What a flow may have from now on.
-    pub const fn set_flow(&mut self, _flow: FlowId, _limits: FlowLimits) {}
+    pub fn set_flow(&mut self, flow: FlowId, limits: FlowLimits) {
+        if limits == FlowLimits::DEFAULT {
+            self.limits.remove(&flow);
+        } else {
+            self.limits.insert(flow, limits);
+        }
+        if let Order::Fair(fair) = &mut self.order {
+            fair.set_weight(flow, limits.weight);
+        }
+    }
 
     /// A job comes.
     #[inline]
-    pub fn insert(&mut self, _now: Instant, job: Job) {
+    pub fn insert(&mut self, _now: Instant, job: Job, costs: &mut Costs) {
         match &mut self.order {
             Order::None(fifo) => fifo.insert(job),
             Order::Deadline(deadline) => deadline.insert(job),
+            Order::Fair(fair) => fair.insert(job, costs),
         }
     }
 
@@ -90,19 +123,21 @@ impl Scheduler {
     /// time passes, or something is said to this scheduler.
     #[inline]
     #[must_use]
-    pub fn next(&mut self, now: Instant) -> Option<Job> {
+    pub fn next(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
         match &mut self.order {
             Order::None(fifo) => fifo.next(),
             Order::Deadline(deadline) => deadline.next(now),
+            Order::Fair(fair) => fair.next(now, costs),
         }
     }
 
     /// Takes out what [`Scheduler::next`] names: the device gets it.
     #[inline]
-    pub fn take(&mut self, now: Instant) -> Option<Job> {
+    pub fn take(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
         match &mut self.order {
             Order::None(fifo) => fifo.take(),
             Order::Deadline(deadline) => deadline.take(now),
+            Order::Fair(fair) => fair.take(now, costs),
         }
     }
 
@@ -113,25 +148,41 @@ impl Scheduler {
         match &self.order {
             Order::None(_) => None,
             Order::Deadline(deadline) => deadline.adjoining(first, side),
+            Order::Fair(fair) => fair.adjoining(first, side),
         }
     }
 
     /// Takes out what [`Scheduler::adjoining`] names: the device gets it.
-    pub fn take_adjoining(&mut self, _now: Instant, first: &Job, side: Side) -> Option<Job> {
+    pub fn take_adjoining(&mut self, first: &Job, side: Side, costs: &mut Costs) -> Option<Job> {
         match &mut self.order {
             Order::None(_) => None,
             Order::Deadline(deadline) => deadline.take_adjoining(first, side),
+            Order::Fair(fair) => fair.take_adjoining(first, side, costs),
         }
     }
 
-    /// The device has ended a job, well or not. It got it at `dispatched`.
+    /// The device has ended a job, well or not.
     #[inline]
-    pub const fn completed(&mut self, _now: Instant, _job: &Job, _dispatched: Instant) {}
+    pub fn completed(&mut self, now: Instant, job: &Job, costs: &mut Costs) {
+        if let Order::Fair(fair) = &mut self.order {
+            fair.completed(now, job, costs);
+        }
+    }
 
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
     #[must_use]
     pub const fn next_deadline(&self) -> Option<Instant> {
-        None
+        match &self.order {
+            Order::None(_) | Order::Deadline(_) => None,
+            Order::Fair(fair) => fair.next_deadline(),
+        }
+    }
+
+    /// The time of [`Scheduler::next_deadline`] has come: it is asked again now, where there is room.
+    pub const fn on_deadline(&mut self) {
+        if let Order::Fair(fair) = &mut self.order {
+            fair.on_deadline();
+        }
     }
 
     /// How many jobs wait.
@@ -140,6 +191,7 @@ impl Scheduler {
         match &self.order {
             Order::None(fifo) => fifo.len(),
             Order::Deadline(deadline) => deadline.len(),
+            Order::Fair(fair) => fair.len(),
         }
     }
 
@@ -150,11 +202,12 @@ impl Scheduler {
     }
 
     /// Takes out jobs that nobody needs any more, told by rising `op`.
-    pub fn remove(&mut self, ops: &[u32]) {
+    pub fn remove(&mut self, ops: &[u32], costs: &mut Costs) {
         let is_kept = |job: &Job| ops.binary_search(&job.op).is_err();
         match &mut self.order {
             Order::None(fifo) => fifo.retain(is_kept),
             Order::Deadline(deadline) => deadline.retain(&is_kept),
+            Order::Fair(fair) => fair.retain(&is_kept, costs),
         }
     }
 }

@@ -8,13 +8,18 @@ use stdx::settings::{SettingError, parse_count};
 use stdx::units::{exact_time, parse_time_ns};
 
 use crate::deadline::DeadlineSettings;
+use crate::fair::FairSettings;
 
 /// The schedulers there are: what people call each, and what it does, in a line.
-pub const SCHEDULERS: [(&str, &str); 2] = [
+pub const SCHEDULERS: [(&str, &str); 3] = [
     ("none", "strictly in order of arrival"),
     (
         "deadline",
         "in batches by place, reads before writes, what waits too long first (mq-deadline)",
+    ),
+    (
+        "fair",
+        "each client its share of the device's time, by weight, whatever it asks for",
     ),
 ];
 
@@ -26,6 +31,8 @@ pub enum SchedulerSpec {
     None,
     /// As mq-deadline.
     Deadline(DeadlineSettings),
+    /// Each flow its share of the device's time.
+    Fair(FairSettings),
 }
 
 /// Why a text names no scheduler.
@@ -65,6 +72,12 @@ impl fmt::Display for SchedulerError {
 impl std::error::Error for SchedulerError {}
 
 impl SchedulerSpec {
+    /// Whether each flow has its share: of the device's time, and of the memory of the array.
+    #[must_use]
+    pub const fn has_shares(&self) -> bool {
+        matches!(self, Self::Fair(_))
+    }
+
     /// Reads `NAME` or `NAME:key=value,key=value`; what is not named has its default. One line feed
     /// at the end does not count.
     ///
@@ -78,7 +91,8 @@ impl SchedulerSpec {
         };
         let mut spec = match name {
             "none" => Self::None,
-            "deadline" => Self::Deadline(DeadlineSettings::default()),
+            "deadline" => Self::Deadline(DeadlineSettings::DEFAULT),
+            "fair" => Self::Fair(FairSettings::DEFAULT),
             _ => {
                 let name = name.to_owned();
                 return Err(SchedulerError::Unknown { name });
@@ -101,6 +115,7 @@ impl SchedulerSpec {
         match self {
             Self::None => "none",
             Self::Deadline(_) => "deadline",
+            Self::Fair(_) => "fair",
         }
     }
 
@@ -110,6 +125,7 @@ impl SchedulerSpec {
         match self {
             Self::None => Vec::new(),
             Self::Deadline(settings) => settings.fields(),
+            Self::Fair(settings) => settings.fields(),
         }
     }
 
@@ -121,6 +137,7 @@ impl SchedulerSpec {
         match self {
             Self::None => Err(SettingError::unknown(key, [])),
             Self::Deadline(settings) => settings.set(key, value),
+            Self::Fair(settings) => settings.set(key, value),
         }
     }
 
@@ -129,6 +146,7 @@ impl SchedulerSpec {
         match self {
             Self::None => Self::None,
             Self::Deadline(_) => Self::Deadline(DeadlineSettings::DEFAULT),
+            Self::Fair(_) => Self::Fair(FairSettings::DEFAULT),
         }
     }
 }
@@ -205,6 +223,30 @@ impl DeadlineSettings {
     }
 }
 
+impl FairSettings {
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("quantum", exact_time(self.quantum.as_ns())),
+            ("depth", self.depth.to_string()),
+            ("sweep_depth", self.sweep_depth.to_string()),
+        ]
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        match key {
+            "quantum" => self.quantum = parse_time(key, value)?,
+            "sweep_depth" => self.sweep_depth = parse_u32(key, value, 1, 65_536)?,
+            "depth" => self.depth = parse_u32(key, value, 0, 65_536)?,
+            _ => {
+                let fields = self.fields();
+                let keys = fields.iter().map(|(key, _)| *key);
+                return Err(SettingError::unknown(key, keys));
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{SCHEDULERS, SchedulerSpec};
@@ -222,6 +264,7 @@ mod tests {
         }
         for text in [
             "deadline:read_expire=250ms,fifo_batch=1",
+            "fair:quantum=20ms,depth=8",
             "deadline:write_expire=10s,writes_starved=0,background_expire=1s",
         ] {
             let spec = SchedulerSpec::parse(&format!("{text}\n")).unwrap();
@@ -234,7 +277,8 @@ mod tests {
         let told = |text| SchedulerSpec::parse(text).unwrap_err().to_string();
         assert_eq!(
             told("deadlin"),
-            "there is no scheduler 'deadlin'; did you mean 'deadline'? Valid are: none, deadline"
+            "there is no scheduler 'deadlin'; did you mean 'deadline'? Valid are: none, \
+             deadline, fair"
         );
         assert_eq!(
             told("deadline:fifo_bach=2"),

@@ -1,5 +1,7 @@
 //! The clients' side: what they ask for, and whether what they are told is true.
 
+use std::collections::BTreeSet;
+
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
 use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES,
@@ -157,18 +159,28 @@ impl Simulation {
 
     /// A request goes into the engine as soon as there is memory.
     fn let_in(&mut self, number: u64) {
-        if !self.memory_waiters.is_empty() || !self.submit(number) {
+        let is_first = self.memory_waiters.is_empty() || self.engine.has_memory_shares();
+        if !is_first || !self.submit(number) {
             self.memory_waiters.push_back(number);
         }
     }
 
-    /// Memory was freed: those who waited for it try again, oldest first.
+    /// Memory was freed: those who waited for it try again, oldest first. Who is refused holds up
+    /// everybody, or where each has his share, himself.
     pub(crate) fn submit_memory_waiters(&mut self) {
-        while let Some(&number) = self.memory_waiters.front() {
-            if !self.submit(number) {
+        let mut refused = BTreeSet::new();
+        let mut at = 0;
+        while let Some(&number) = self.memory_waiters.get(at) {
+            let client = self.requests.pending_mut(number).client;
+            if !refused.contains(&client) && self.submit(number) {
+                self.memory_waiters.remove(at);
+                continue;
+            }
+            if !self.engine.has_memory_shares() {
                 return;
             }
-            self.memory_waiters.pop_front();
+            refused.insert(client);
+            at += 1;
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     /// How legs are chosen for reads; see 'heliostat policies' [default: adaptive].
     #[arg(long, value_name = "NAME[:VALUE]", value_parser = parse_policy)]
     policy: Option<String>,
-    /// In which order a leg gets what waits for it: none, deadline [default: none].
+    /// In which order a leg gets what waits for it: none, deadline, fair [default: none].
     #[arg(long, value_name = "NAME[:KEY=VALUE]")]
     scheduler: Option<SchedulerSpec>,
     /// Where the scheduler stands: leg (one in front of each leg) or array (one in front of all,

@@ -155,9 +155,10 @@ fn switch_schedulers(room: &Room, legs: &[String], place: &str) -> Result<()> {
     ensure_scheduler(&server, "none")?;
     let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--loops=20"];
     let mut verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
-    for round in 0..50 {
+    for round in 0..34 {
         let batch = format!("deadline:fifo_batch={},read_expire=1ms", 1 + round % 4);
-        for wanted in [batch.as_str(), "none"] {
+        let quantum = format!("fair:quantum={}ms", 1 + round % 8 * 32);
+        for wanted in [batch.as_str(), quantum.as_str(), "none"] {
             server.control(&["scheduler", NAME, wanted])?;
         }
     }

@@ -221,7 +221,6 @@ fn values_that_make_no_sense_are_named_with_their_line() {
             ("legs =", "level = 'raid5'\nlegs ="),
             ("legs =", "size = '1 furlong'\nlegs ="),
             ("legs =", "size = 1000\nlegs ="),
-            ("legs =", "scheduler = 'fair'\nlegs ="),
             ("legs =", "scheduler = 'unfair'\nlegs ="),
             ("legs =", "policies = ['pid', 'nonsense']\nlegs ="),
             ("legs =", "policies = ['devid:3']\nlegs ="),
@@ -246,10 +245,8 @@ fn values_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:6: array: size: '1 furlong' is not a size: a number, then nothing, k,
             m, g, t, KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers of 1000)
             dir/mixed.toml:6: array: size: '1000' is less than 4KiB
-            dir/mixed.toml:6: array: scheduler: there is no scheduler 'fair'. Valid are: none,
-            deadline
             dir/mixed.toml:6: array: scheduler: there is no scheduler 'unfair'. Valid are: none,
-            deadline
+            deadline, fair
             dir/mixed.toml:6: array: policies: there is no read policy 'nonsense'. Valid are:
             pid, round-robin, latency, latency-rr, queue, queue-adaptive, device, roundrobin,
             roundrobin-jain, latency-lifetime, stripe, zol-load, zfs-bonus, zfs, md,

@@ -1,15 +1,21 @@
 //! What holds for every scheduler.
 
-use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind, Prng, RandomStream};
+use std::collections::BTreeSet;
+
+use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind, Prng, RandomStream};
 
 use super::Scheduler;
+use crate::costs::Costs;
 use crate::job::{Class, Device, Job};
 use crate::spec::{SCHEDULERS, SchedulerSpec};
 
-const DEVICE: Device = Device {
-    rotational: true,
-    queue_depth: 32,
-};
+fn device(leg: usize) -> Device {
+    Device {
+        leg: LegId::new(leg),
+        rotational: true,
+        queue_depth: 32,
+    }
+}
 
 fn specs() -> Vec<SchedulerSpec> {
     let specs = SCHEDULERS
@@ -44,66 +50,97 @@ fn any_job(luck: &mut RandomStream, op: u32, now: Instant) -> Job {
     }
 }
 
+/// What the two legs of a mirror have.
+struct Leg {
+    scheduler: Scheduler,
+    waiting: BTreeSet<u32>,
+    in_device: Vec<Job>,
+}
+
+impl Leg {
+    fn new(index: usize, spec: &SchedulerSpec) -> Self {
+        Self {
+            scheduler: Scheduler::new(spec, device(index)),
+            waiting: BTreeSet::new(),
+            in_device: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, now: Instant, costs: &mut Costs) -> bool {
+        if self.scheduler.next_deadline().is_some_and(|at| at <= now) {
+            self.scheduler.on_deadline();
+        }
+        let next = self.scheduler.next(now, costs);
+        assert_eq!(next, self.scheduler.take(now, costs));
+        if let Some(job) = next {
+            assert!(self.waiting.remove(&job.op), "{job:?} waits");
+            self.in_device.push(job);
+        }
+        next.is_some()
+    }
+}
+
 #[test]
 fn none_is_lost_or_doubled_whatever_is_switched() {
     for seed in 0..50 {
         let mut luck = RandomStream::new(seed, "scheduler", 0);
         let specs = specs();
-        let mut scheduler = Scheduler::new(&specs[0], DEVICE);
+        let mut legs = [Leg::new(0, &specs[0]), Leg::new(1, &specs[0])];
+        let mut costs = Costs::new();
         let mut now = Instant::ZERO;
-        let mut waiting = std::collections::BTreeSet::new();
-        let mut in_device: Vec<(Job, Instant)> = Vec::new();
-        let mut ops = 0;
-        for _ in 0..2000 {
+        for op in 0..4000 {
             now += Duration::from_us(luck.below(3000));
+            let leg = &mut legs[below(&mut luck, 2)];
             match luck.below(8) {
                 0..=2 => {
-                    ops += 1;
-                    let job = any_job(&mut luck, ops, now);
-                    waiting.insert(job.op);
-                    scheduler.insert(now, job);
+                    let job = any_job(&mut luck, op, now);
+                    leg.waiting.insert(job.op);
+                    leg.scheduler.insert(now, job, &mut costs);
                 }
-                3..=5 if in_device.len() < 8 => {
-                    let next = scheduler.next(now);
-                    assert_eq!(next, scheduler.take(now));
-                    if let Some(job) = next {
-                        assert!(waiting.remove(&job.op), "{job:?} waits");
-                        in_device.push((job, now));
-                    }
+                3..=5 if leg.in_device.len() < 8 => {
+                    leg.take(now, &mut costs);
                 }
-                6 if !in_device.is_empty() => {
-                    let at = below(&mut luck, in_device.len());
-                    let (job, since) = in_device.swap_remove(at);
-                    scheduler.completed(now, &job, since);
+                6 if !leg.in_device.is_empty() => {
+                    let at = below(&mut luck, leg.in_device.len());
+                    let job = leg.in_device.swap_remove(at);
+                    leg.scheduler.completed(now, &job, &mut costs);
                 }
                 7 if luck.below(8) == 0 => {
-                    let gone: Vec<u32> = waiting.iter().copied().filter(|op| op % 3 == 0).collect();
-                    scheduler.remove(&gone);
-                    waiting.retain(|op| op % 3 != 0);
+                    let (gone, kept) = leg.waiting.iter().partition(|op| *op % 3 == 0);
+                    let gone: BTreeSet<u32> = gone;
+                    let gone: Vec<u32> = gone.into_iter().collect();
+                    leg.scheduler.remove(&gone, &mut costs);
+                    leg.waiting = kept;
                 }
-                7 => scheduler.switch(now, &specs[below(&mut luck, specs.len())]),
+                7 => {
+                    let spec = &specs[below(&mut luck, specs.len())];
+                    leg.scheduler.switch(now, spec, &mut costs);
+                }
                 _ => {}
             }
-            assert_eq!(scheduler.len(), waiting.len());
+            assert_eq!(leg.scheduler.len(), leg.waiting.len());
         }
-        for (job, since) in in_device.drain(..) {
-            scheduler.completed(now, &job, since);
+        for leg in &mut legs {
+            while !leg.waiting.is_empty() || !leg.in_device.is_empty() {
+                if leg.take(now, &mut costs) {
+                    continue;
+                }
+                if let Some(job) = leg.in_device.pop() {
+                    leg.scheduler.completed(now, &job, &mut costs);
+                } else {
+                    let at = leg.scheduler.next_deadline();
+                    now = at.expect("what is held back says until when").max(now);
+                }
+            }
+            assert!(leg.scheduler.is_empty());
         }
-        while !waiting.is_empty() {
-            let Some(job) = scheduler.take(now) else {
-                let at = scheduler.next_deadline();
-                now = at.expect("what is held back says until when").max(now);
-                continue;
-            };
-            assert!(waiting.remove(&job.op));
-            scheduler.completed(now, &job, now);
-        }
-        assert!(scheduler.is_empty());
+        assert!(costs.is_idle(), "nobody has anything outstanding");
     }
 }
 
 #[test]
 fn who_takes_over_has_all_in_order_of_arrival() {
+    let mut costs = Costs::new();
     let write = |op, block: u64| Job {
         op,
         flow: FlowId(0),
@@ -114,12 +151,13 @@ fn who_takes_over_has_all_in_order_of_arrival() {
     };
     let now = Instant::ZERO;
     let specs = specs();
-    let mut scheduler = Scheduler::new(&specs[1], DEVICE);
+    let mut scheduler = Scheduler::new(&specs[1], device(0));
     for job in [write(1, 30), write(2, 10), write(3, 20)] {
-        scheduler.insert(now, job);
+        scheduler.insert(now, job, &mut costs);
     }
-    scheduler.switch(now, &specs[0]);
+    scheduler.switch(now, &specs[0], &mut costs);
     assert_eq!(scheduler.spec().name(), "none");
-    let order: Vec<u32> = std::iter::from_fn(|| scheduler.take(now).map(|job| job.op)).collect();
+    let order: Vec<u32> =
+        std::iter::from_fn(|| scheduler.take(now, &mut costs).map(|job| job.op)).collect();
     assert_eq!(order, [1, 2, 3]);
 }

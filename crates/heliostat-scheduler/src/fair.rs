@@ -1,0 +1,659 @@
+//! `fair`: each flow its share of the device's time, by weight, whatever it asks for and however
+//! much of it.
+//!
+//! * **Rounds.** The device is served in rounds. Each gives every flow the same amount of device
+//!   time, for its weight, which its oldest jobs use up: deficit round robin (Shreedhar and
+//!   Varghese, 1996), by what jobs are expected to take ([`Costs`]). What is in a round is done in
+//!   one sweep upwards, reads before writes: a round of streams is a long run of each, and one of
+//!   random operations a sweep of all of them. What comes while a round is done still joins it
+//!   where its flow has something left, and the sweep has not passed it.
+//! * **As long as what waits.** A round gives as much as the flow has outstanding that has least,
+//!   of those that have a part worth mentioning. So with deep queues rounds are long, and cost
+//!   little in seeks; with shallow ones they are short. Nobody overtakes because he has waited for
+//!   so many seconds, so that nothing collapses when there is more work than that.
+//! * **Sparse jobs first.** What a flow asks for that has little outstanding goes before the sweep,
+//!   as it comes, up to the flow's share of the time that has passed.
+//! * All legs of an array expect the same of the same jobs, so that the legs of a mirror make the
+//!   same rounds of the same writes, and do them at about the same time without being told.
+//! * What the array needs for itself goes first: metadata and flushes, though not without end.
+//!   What is in the background has what is left, and one part in 16 where nothing is.
+
+mod depth;
+mod flow;
+mod meter;
+mod together;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use heliostat_types::{Duration, FlowId, Instant};
+
+use crate::costs::{Asked, Costs, Work};
+use crate::job::{Class, Device, FlowLimits, Job, Side};
+use crate::line::{Key, Line};
+use depth::Depth;
+use flow::{Flow, Later};
+use meter::Meter;
+use together::Together;
+
+/// What can be tuned of `fair`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FairSettings {
+    /// What a flow has of a round at most, in time of a disk that turns; of other devices one part
+    /// in 32 of that.
+    pub quantum: Duration,
+    /// How many operations the device is given at once at most; 0: as many as it takes to reach
+    /// 98 % of its throughput, which is learned.
+    pub depth: u32,
+    /// How many a disk that turns is given while there are sparse jobs, before the sweep waits.
+    pub sweep_depth: u32,
+}
+
+impl FairSettings {
+    /// A quantum of 256 ms is what 64 writes of 1 MiB take of each leg of a RAID10 of four disks:
+    /// all that a queue of that depth holds goes in one run.
+    pub const DEFAULT: Self = Self {
+        quantum: Duration::from_ms(256),
+        depth: 0,
+        sweep_depth: 8,
+    };
+}
+
+impl Default for FairSettings {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the background has of a leg that clients could use up: one part in so many.
+const BACKGROUND_PART: f64 = 16.0;
+/// A device that does not turn does in one part in so many of the time what a disk does.
+const FLASH_PART: u64 = 32;
+/// No round gives less than one part in so many of what it gives at most.
+const QUANTUM_PART: u64 = 32;
+/// A flow counts for the length of a round where it has one part in so many of the average, or too
+/// much for its jobs to be sparse.
+const MENTION_PART: u64 = 4;
+/// Flows have about as much outstanding as the one that has least where they have no more than one
+/// part in so many on top: it varies.
+const ALIKE_PART: u64 = 2;
+/// A job is sparse where its flow has no more outstanding than one part in so many of what a round
+/// gives.
+const SPARSE_PART: u64 = 8;
+/// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
+/// longest quantum.
+const LEAD_PART: u64 = 4;
+/// A disk that turns is given no more bytes at once: 60 ms of writing in a row.
+const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
+/// So many urgent jobs of the array go in a row while others wait.
+const URGENT_MAX: u32 = 16;
+/// For so long after a sparse job, the sweep leaves the device room.
+const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
+/// As long as it is not known what jobs take, rounds are shorter by that.
+const UNKNOWN_PART: u64 = 16;
+/// Idle flows up to so many are kept without looking.
+const FLOWS_KEPT: usize = 64;
+
+/// Where jobs of a round stand that fetch, or are awaited by many.
+const READS: usize = 0;
+/// Where those stand that store.
+const WRITES: usize = 1;
+
+/// Which job goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// The array's own, urgent.
+    Array,
+    /// The oldest in the background.
+    Background,
+    /// The sparse one of this name.
+    Sparse((u64, u64)),
+    /// Of this round.
+    InRound(usize, Key),
+}
+
+/// The round that is being done.
+#[derive(Debug, Default)]
+struct Round {
+    /// What it gives to each flow, in ns.
+    quantum: u64,
+    /// Its number.
+    number: u64,
+    /// Its jobs of either direction.
+    lines: [Line; 2],
+    /// Where on the device the last job of either direction began.
+    heads: [u64; 2],
+    /// Where on the scale of what flows have had it begins.
+    begins_at: u64,
+    /// What its jobs take, and those that have gone.
+    all_ns: u64,
+    gone_ns: u64,
+}
+
+impl Round {
+    fn is_empty(&self) -> bool {
+        self.lines.iter().all(Line::is_empty)
+    }
+
+    /// Where it stands on the scale.
+    fn at(&self) -> u64 {
+        let gone = u128::from(self.quantum) * u128::from(self.gone_ns);
+        let gone = gone.checked_div(u128::from(self.all_ns)).unwrap_or(0);
+        self.begins_at + u64::try_from(gone).expect("no more than the quantum")
+    }
+
+    fn add(&mut self, number: u64, job: Job, ns: u64) {
+        self.all_ns += ns;
+        self.lines[direction_of(&job)].insert(number, job);
+    }
+
+    /// The one that goes next.
+    fn next(&self) -> Option<(usize, Key)> {
+        let next = |direction: usize| {
+            let line = &self.lines[direction];
+            let above = line.from(self.heads[direction]).or_else(|| line.from(0));
+            above.map(|(key, _)| (direction, key))
+        };
+        next(READS).or_else(|| next(WRITES))
+    }
+}
+
+/// The jobs that wait, and what is known of who they are for.
+#[derive(Debug)]
+pub(crate) struct Fair {
+    settings: FairSettings,
+    device: Device,
+    urgent: VecDeque<(u64, Job)>,
+    urgent_in_a_row: u32,
+    background: Line,
+    flows: BTreeMap<FlowId, Flow>,
+    /// The weights that are not the usual one, of flows with and without jobs.
+    weights: BTreeMap<FlowId, u32>,
+    /// Jobs that go before the sweep, by when they may begin and by number.
+    sparse: BTreeMap<(u64, u64), Job>,
+    round: Round,
+    /// What was asked for, of clients' jobs that wait.
+    asked: BTreeMap<u32, Asked>,
+    /// When the last sparse job began.
+    sparse_at: Option<Instant>,
+    /// What clients and the background have had since both had jobs waiting, in ns.
+    had: [f64; 2],
+    meter: Meter,
+    depth: Depth,
+    /// What was said to go next, until it has gone or something has changed.
+    chosen: Option<Choice>,
+    /// The number of the next job.
+    arrivals: u64,
+    together: Together,
+}
+
+impl Fair {
+    pub(crate) fn new(settings: FairSettings, device: Device) -> Self {
+        Self {
+            settings,
+            device,
+            urgent: VecDeque::new(),
+            urgent_in_a_row: 0,
+            background: Line::default(),
+            flows: BTreeMap::new(),
+            weights: BTreeMap::new(),
+            sparse: BTreeMap::new(),
+            round: Round::default(),
+            asked: BTreeMap::new(),
+            sparse_at: None,
+            had: [0.0; 2],
+            meter: Meter::new(device.rotational),
+            depth: Depth::new(device, settings.depth),
+            chosen: None,
+            arrivals: 0,
+            together: Together::default(),
+        }
+    }
+
+    pub(crate) const fn set(&mut self, settings: FairSettings) {
+        self.chosen = None;
+        self.settings = settings;
+        self.depth.set(settings.depth);
+    }
+
+    pub(crate) fn set_weight(&mut self, id: FlowId, weight: u32) {
+        if weight == FlowLimits::WEIGHT_DEFAULT {
+            self.weights.remove(&id);
+        } else {
+            self.weights.insert(id, weight);
+        }
+        if let Some(known) = self.flows.get_mut(&id) {
+            known.set_weight(weight);
+        }
+    }
+
+    /// The most that a round gives, in ns.
+    const fn quantum_max(&self) -> u64 {
+        let quantum = self.settings.quantum.as_ns();
+        if self.device.rotational {
+            quantum
+        } else {
+            quantum / FLASH_PART
+        }
+    }
+
+    pub(crate) fn insert(&mut self, job: Job, costs: &mut Costs) {
+        self.chosen = None;
+        self.arrivals += 1;
+        let number = self.arrivals;
+        if job.class == Class::Background {
+            if self.background.is_empty() {
+                // It has saved up nothing.
+                self.had = [0.0; 2];
+            }
+            return self.background.insert(number, job);
+        }
+        if is_arrays(&job) {
+            return self.urgent.push_back((number, job));
+        }
+        self.forget_idle(job.flow);
+        let weight = self.weights.get(&job.flow).copied();
+        let weight = weight.unwrap_or(FlowLimits::WEIGHT_DEFAULT);
+        let flow = self.flows.entry(job.flow);
+        let flow = flow.or_insert_with(|| Flow::new(weight));
+        let goes_on = flow.goes_on(&job, job.class == Class::Read);
+        let work = Work::of(&job, goes_on);
+        let ns = costs.expected_ns(self.device.rotational, work);
+        costs.begin(self.device, job.flow, ns);
+        let asked = Asked {
+            flow: job.flow,
+            work,
+            ns,
+            paid_ns: 0,
+        };
+        self.asked.insert(job.op, asked);
+        flow.waiting += 1;
+        flow.here_ns += ns;
+        let round = &mut self.round;
+        if flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART {
+            let begin = flow.begin_sparse(round.at(), ns);
+            self.sparse.insert((begin, number), job);
+            return;
+        }
+        let direction = direction_of(&job);
+        let is_passed = self.device.rotational && job.extent.offset() < round.heads[direction];
+        if !round.is_empty() && !is_passed {
+            flow.give_newcomer(round.number, round.quantum);
+            if flow.has_credit(ns) {
+                flow.pay(ns);
+                self.asked
+                    .get_mut(&job.op)
+                    .expect("it was asked for")
+                    .paid_ns = ns;
+                return round.add(number, job, ns);
+            }
+        }
+        let due = flow.due_after(round.number);
+        flow.later.push_back(Later { number, job, due });
+    }
+
+    /// Before a flow is added: who is idle and has had no more than others is as if he had never
+    /// been there.
+    fn forget_idle(&mut self, newcomer: FlowId) {
+        if self.flows.len() >= FLOWS_KEPT && !self.flows.contains_key(&newcomer) {
+            let at = self.round.at();
+            self.flows.retain(|_, flow| !flow.is_forgotten(at));
+        }
+    }
+
+    pub(crate) fn next(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
+        let choice = self.choose(now, costs)?;
+        Some(match choice {
+            Choice::Array => self.urgent.front().expect("one was chosen").1,
+            Choice::Background => self.background.oldest().expect("one was chosen").1,
+            Choice::Sparse(key) => self.sparse[&key],
+            Choice::InRound(direction, key) => self.round.lines[direction].get(key),
+        })
+    }
+
+    pub(crate) fn take(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
+        let choice = self.choose(now, costs)?;
+        self.chosen = None;
+        let job = match choice {
+            Choice::Array => {
+                self.urgent_in_a_row += 1;
+                let (_, job) = self.urgent.pop_front()?;
+                self.meter.begin(now, &job, nobodys(&job, false));
+                return Some(job);
+            }
+            Choice::Background => {
+                let (key, _) = self.background.oldest()?;
+                self.background.remove(key)
+            }
+            Choice::Sparse(key) => {
+                self.sparse_at = Some(now);
+                self.sparse.remove(&key)?
+            }
+            Choice::InRound(direction, key) => {
+                self.round.heads[direction] = key.0;
+                self.round.lines[direction].remove(key)
+            }
+        };
+        self.urgent_in_a_row = 0;
+        let asked = self.begun(&job, matches!(choice, Choice::InRound(..)), false, costs);
+        self.meter.begin(now, &job, asked);
+        Some(job)
+    }
+
+    /// A job leaves for the device: what was asked for.
+    fn begun(&mut self, job: &Job, is_in_round: bool, goes_on: bool, costs: &mut Costs) -> Asked {
+        let Some(asked) = self.asked.remove(&job.op) else {
+            let asked = nobodys(job, goes_on);
+            self.had[1] += costs.expected_ns(self.device.rotational, asked.work) as f64;
+            return asked;
+        };
+        let flow = self.flows.get_mut(&job.flow);
+        flow.expect("who has jobs is known").waiting -= 1;
+        self.had[0] += asked.ns as f64;
+        if is_in_round {
+            self.round.gone_ns += asked.paid_ns;
+            self.round_left(costs);
+        }
+        asked
+    }
+
+    /// What goes next, which stays the same until time passes or something is said.
+    fn choose(&mut self, now: Instant, costs: &mut Costs) -> Option<Choice> {
+        if self.chosen.is_none() {
+            self.chosen = self.decide(now, costs);
+        }
+        self.chosen
+    }
+
+    fn decide(&mut self, now: Instant, costs: &mut Costs) -> Option<Choice> {
+        let has_clients = !self.asked.is_empty();
+        let has_others = has_clients || !self.background.is_empty();
+        if !self.urgent.is_empty() && (self.urgent_in_a_row < URGENT_MAX || !has_others) {
+            return Some(Choice::Array);
+        }
+        let in_device = self.meter.in_device();
+        if !has_others || in_device >= self.depth.now() {
+            return None;
+        }
+        if self.device.rotational && self.meter.bytes() >= IN_DEVICE_BYTES_MAX {
+            return None;
+        }
+        let [clients, background] = self.had;
+        let is_owed = background * BACKGROUND_PART <= clients + background;
+        if !self.background.is_empty() && (!has_clients || is_owed) {
+            return Some(Choice::Background);
+        }
+        if self.round.is_empty() && !self.together.waits(now, costs) {
+            self.open_round(now, costs);
+        }
+        let next = self.round.next();
+        if let Some((&key, _)) = self.sparse.first_key_value() {
+            let lead = self.quantum_max() / LEAD_PART;
+            if next.is_none() || key.0 <= self.round.at() + lead {
+                return Some(Choice::Sparse(key));
+            }
+        }
+        let sweep_depth = usize::try_from(self.settings.sweep_depth).expect("a depth fits");
+        let is_recent = |at| now.saturating_since(at) < SPARSE_RECENTLY;
+        if self.device.rotational
+            && in_device >= sweep_depth
+            && self.sparse_at.is_some_and(is_recent)
+        {
+            return None;
+        }
+        next.map(|(direction, key)| Choice::InRound(direction, key))
+    }
+
+    /// All of the last round has gone.
+    fn open_round(&mut self, now: Instant, costs: &mut Costs) {
+        if self.flows.values().all(|flow| flow.later.is_empty()) {
+            // What is sparse goes alone: the scale goes on with it.
+            if let Some((key, _)) = self.sparse.first_key_value() {
+                self.round.begins_at = self.round.at().max(key.0);
+                (self.round.all_ns, self.round.gone_ns) = (0, 0);
+            }
+            return;
+        }
+        let round = &mut self.round;
+        if round.all_ns > 0 {
+            round.begins_at += round.quantum;
+        }
+        (round.all_ns, round.gone_ns) = (0, 0);
+        round.heads = [0; 2];
+        round.number += 1;
+        self.round.quantum = self.quantum(costs);
+        let round = &mut self.round;
+        let has_weights = !self.weights.is_empty();
+        let active = self.flows.iter_mut().filter(|(_, flow)| flow.here_ns > 0);
+        let parts = active.map(|(id, flow)| {
+            let outstanding = costs.outstanding_ns(self.device.rotational, *id);
+            let part = flow.part_ns(round.quantum, outstanding, has_weights);
+            (part, flow)
+        });
+        let mut parts: Vec<(f64, &mut Flow)> = parts.collect();
+        let next_ns = |flow: &Flow| {
+            let next = flow.later.front()?;
+            Some(costs.price_ns(self.device.rotational, &self.asked[&next.job.op]))
+        };
+        for (part, flow) in &mut parts {
+            let next_ns = next_ns(flow).unwrap_or(0);
+            flow.give(round.number, *part, next_ns);
+        }
+        // Where that is not enough for anybody's next job, as often as it takes.
+        let times = parts.iter().filter_map(|(part, flow)| {
+            let lacks = flow.lacks_ns(next_ns(flow)?);
+            Some((lacks / part.max(1.0)).ceil())
+        });
+        let times = times.fold(f64::MAX, f64::min);
+        for (part, flow) in &mut parts {
+            if times > 0.0 {
+                flow.give(round.number, *part * times, u64::MAX);
+            }
+            flow.lend(*part);
+            while let Some(Later { number, job, due }) = flow.later.front().copied() {
+                let asked = self.asked.get_mut(&job.op).expect("it was asked for");
+                let ns = costs.price_ns(self.device.rotational, asked);
+                let is_due = due <= round.number && flow.may_owe();
+                if !is_due && !flow.has_credit(ns) {
+                    break;
+                }
+                flow.pay(ns);
+                asked.paid_ns = ns;
+                flow.later.pop_front();
+                round.add(number, job, ns);
+            }
+        }
+        if self.device.rotational && !self.round.lines[WRITES].is_empty() {
+            self.together.begin(now, self.device.leg, costs);
+        }
+    }
+
+    /// How much the next round gives to a flow: what those have outstanding on average that have
+    /// least, of those that have a part worth mentioning.
+    fn quantum(&self, costs: &Costs) -> u64 {
+        let active = self.flows.iter().filter(|(_, flow)| !flow.later.is_empty());
+        let reaches =
+            active.map(|(id, flow)| flow.scaled(costs.outstanding_ns(self.device.rotational, *id)));
+        let most = self.quantum_max();
+        let mention = std::cmp::min(average(reaches.clone()) / MENTION_PART, most / SPARSE_PART);
+        let worth = reaches.filter(|reach| *reach >= mention);
+        let least = worth.clone().min().unwrap_or(0);
+        let alike = worth.filter(|reach| *reach <= least.saturating_add(least / ALIKE_PART));
+        let knows = |flow: &Flow| {
+            let next = flow
+                .later
+                .front()
+                .map(|later| self.asked[&later.job.op].work);
+            next.is_none_or(|work| costs.is_known(self.device.rotational, work))
+        };
+        let is_known = self.flows.values().all(knows);
+        let most = if is_known { most } else { most / UNKNOWN_PART };
+        average(alike).clamp(most / QUANTUM_PART, most)
+    }
+
+    pub(crate) fn completed(&mut self, now: Instant, job: &Job, costs: &mut Costs) {
+        self.chosen = None;
+        let is_backlogged = self.len() > 0;
+        let in_device = self.meter.in_device();
+        let Some((asked, ns)) = self.meter.end(now, job) else {
+            return;
+        };
+        if !is_arrays(job) {
+            costs.learn(self.device.rotational, asked.work, ns);
+        }
+        if asked.ns > 0 {
+            self.end(&asked, costs);
+        }
+        self.depth.completed(now, job, in_device, is_backlogged);
+    }
+
+    /// A job is done, or not done at all.
+    fn end(&mut self, asked: &Asked, costs: &mut Costs) {
+        costs.end(self.device, asked.flow, asked.ns);
+        let flow = self.flows.get_mut(&asked.flow);
+        flow.expect("who has jobs is known").here_ns -= asked.ns;
+    }
+
+    /// Where jobs are that go with this one.
+    fn line_of(&self, first: &Job) -> Option<&Line> {
+        match first.class {
+            Class::Background => Some(&self.background),
+            Class::Urgent => None,
+            Class::Read | Class::Write => Some(&self.round.lines[direction_of(first)]),
+        }
+    }
+
+    pub(crate) fn adjoining(&self, first: &Job, side: Side) -> Option<Job> {
+        let found = self.line_of(first)?.adjoining(first, side);
+        found.map(|(_, job)| job)
+    }
+
+    /// Takes a job out that goes with another one.
+    pub(crate) fn take_adjoining(
+        &mut self,
+        first: &Job,
+        side: Side,
+        costs: &mut Costs,
+    ) -> Option<Job> {
+        let (key, job) = self.line_of(first)?.adjoining(first, side)?;
+        self.chosen = None;
+        if first.class == Class::Background {
+            self.background.remove(key);
+        } else {
+            let direction = direction_of(first);
+            self.round.lines[direction].remove(key);
+            self.round.heads[direction] = self.round.heads[direction].max(key.0);
+        }
+        let asked = self.begun(&job, true, true, costs);
+        self.meter.join(&job, asked);
+        Some(job)
+    }
+
+    /// When to ask again for what goes next, although nothing has come and nothing has ended.
+    pub(crate) const fn next_deadline(&self) -> Option<Instant> {
+        self.together.look_at()
+    }
+
+    /// That time has come.
+    pub(crate) const fn on_deadline(&mut self) {
+        self.together.look();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.urgent.len() + self.background.len() + self.asked.len()
+    }
+
+    pub(crate) fn retain(&mut self, is_kept: &dyn Fn(&Job) -> bool, costs: &mut Costs) {
+        self.chosen = None;
+        self.urgent.retain(|(_, job)| is_kept(job));
+        self.background.retain(&mut |job| is_kept(job));
+        let mut gone: Vec<u32> = Vec::new();
+        let mut stays = |job: &Job| {
+            let stays = is_kept(job);
+            if !stays {
+                gone.push(job.op);
+            }
+            stays
+        };
+        self.sparse.retain(|_, job| stays(job));
+        for flow in self.flows.values_mut() {
+            flow.later.retain(|later| stays(&later.job));
+        }
+        for line in &mut self.round.lines {
+            line.retain(&mut stays);
+        }
+        for op in gone {
+            let asked = self.asked.remove(&op).expect("it waits");
+            let flow = self.flows.get_mut(&asked.flow);
+            flow.expect("who has jobs is known").waiting -= 1;
+            self.end(&asked, costs);
+        }
+        self.round_left(costs);
+    }
+
+    /// Jobs of the round have left: whether they were the last ones.
+    fn round_left(&self, costs: &mut Costs) {
+        if self.round.is_empty() {
+            costs.end_round(self.device.leg);
+        }
+    }
+
+    /// Takes all out, in order of arrival.
+    pub(crate) fn drain(&mut self, costs: &mut Costs) -> Vec<Job> {
+        self.chosen = None;
+        let mut jobs: Vec<(u64, Job)> = std::mem::take(&mut self.urgent).into();
+        jobs.extend(self.background.drain());
+        let sparse = std::mem::take(&mut self.sparse).into_iter();
+        jobs.extend(sparse.map(|((_, number), job)| (number, job)));
+        for line in &mut self.round.lines {
+            jobs.extend(line.drain());
+        }
+        self.round_left(costs);
+        // What the device has is nobody's from here on: who takes over does not ask whose it was.
+        let asked = std::mem::take(&mut self.asked);
+        for asked in asked.values().chain(self.meter.jobs()) {
+            if asked.ns > 0 {
+                costs.end(self.device, asked.flow, asked.ns);
+            }
+        }
+        self.meter = Meter::new(self.device.rotational);
+        for flow in std::mem::take(&mut self.flows).into_values() {
+            jobs.extend(flow.later.iter().map(|later| (later.number, later.job)));
+        }
+        jobs.sort_unstable_by_key(|(number, _)| *number);
+        jobs.into_iter().map(|(_, job)| job).collect()
+    }
+}
+
+/// The average of what there is; nothing of nothing.
+fn average(all: impl Iterator<Item = u64>) -> u64 {
+    let (count, sum) = all.fold((0, 0_u64), |(count, sum), one| {
+        (count + 1, sum.saturating_add(one))
+    });
+    sum.checked_div(count).unwrap_or(0)
+}
+
+/// What is not on the account of a client.
+fn nobodys(job: &Job, goes_on: bool) -> Asked {
+    Asked {
+        flow: job.flow,
+        work: Work::of(job, goes_on),
+        ns: 0,
+        paid_ns: 0,
+    }
+}
+
+/// Whether a job is the array's own and urgent.
+fn is_arrays(job: &Job) -> bool {
+    job.class == Class::Urgent && job.flow == FlowId::ARRAY
+}
+
+/// Where a job of a client stands in a round.
+const fn direction_of(job: &Job) -> usize {
+    match job.class {
+        Class::Write => WRITES,
+        Class::Urgent | Class::Read | Class::Background => READS,
+    }
+}
+
+#[cfg(test)]
+mod tests;

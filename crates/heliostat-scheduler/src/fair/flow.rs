@@ -1,0 +1,194 @@
+//! What one flow has in front of one leg, and how much of a round it gets.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use crate::job::{FlowLimits, Job};
+
+/// A flow's part of a round may be so many times its share, so that what it has outstanding is a
+/// whole number of rounds: where nobody has said what shares are to be, and where somebody has.
+const NEAR: [RangeInclusive<f64>; 2] = [0.7..=1.6, 0.9..=1.1];
+/// How much a flow may be ahead of its part of a round, in parts: one that has more outstanding
+/// than one round takes, and one that has not.
+const DEBT_MAX: [f64; 2] = [0.125, 0.5];
+
+/// A job that is for a later round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    /// In order of arrival.
+    pub(super) number: u64,
+    pub(super) job: Job,
+    /// The round that it should be in at the latest.
+    pub(super) due: u64,
+}
+
+/// One flow, in ns of device time.
+#[derive(Debug)]
+pub(super) struct Flow {
+    weight: u32,
+    /// Where on the device its last job that fetched ended, and its last one that stored.
+    tails: [u64; 2],
+    /// What is for later rounds, by age.
+    pub(super) later: VecDeque<Later>,
+    /// How many of its jobs wait, in this round and later.
+    pub(super) waiting: usize,
+    /// What waits here or is in the device.
+    pub(super) here_ns: u64,
+    /// What it may still have of this round.
+    credit_ns: i64,
+    /// How far that may go below nothing.
+    debt_max_ns: i64,
+    /// In how many rounds what it has outstanding is parted; 0: it has not been.
+    rounds: f64,
+    /// The round that gave it that.
+    round: u64,
+    /// When its next sparse job may begin, on the scale of what all have had.
+    next_at: u64,
+}
+
+impl Flow {
+    pub(super) const fn new(weight: u32) -> Self {
+        let mut flow = Self {
+            weight: 0,
+            tails: [u64::MAX; 2],
+            later: VecDeque::new(),
+            waiting: 0,
+            here_ns: 0,
+            credit_ns: 0,
+            debt_max_ns: 0,
+            rounds: 0.0,
+            round: 0,
+            next_at: 0,
+        };
+        flow.set_weight(weight);
+        flow
+    }
+
+    pub(super) const fn set_weight(&mut self, weight: u32) {
+        self.weight = match weight {
+            0 => 1,
+            FlowLimits::WEIGHT_MAX.. => FlowLimits::WEIGHT_MAX,
+            _ => weight,
+        };
+    }
+
+    /// Whether it is as if it had never been there.
+    pub(super) const fn is_forgotten(&self, at: u64) -> bool {
+        self.here_ns == 0 && self.waiting == 0 && self.credit_ns >= 0 && self.next_at <= at
+    }
+
+    /// So much device time, as what a flow of the usual weight would have meanwhile.
+    pub(super) fn scaled(&self, ns: u64) -> u64 {
+        let scaled = u128::from(ns) * u128::from(FlowLimits::WEIGHT_DEFAULT);
+        u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a job goes on where the last one of its direction ended.
+    pub(super) fn goes_on(&mut self, job: &Job, is_read: bool) -> bool {
+        let tail = &mut self.tails[usize::from(is_read)];
+        std::mem::replace(tail, job.extent.end()) == job.extent.offset()
+    }
+
+    /// A sparse job comes at `at` of the scale: when it may begin.
+    pub(super) fn begin_sparse(&mut self, at: u64, ns: u64) -> u64 {
+        let begin = self.next_at.max(at);
+        self.next_at = begin + self.scaled(ns);
+        begin
+    }
+
+    /// Whether this round has room for a job.
+    pub(super) fn has_credit(&self, ns: u64) -> bool {
+        self.credit_ns >= signed(ns / 2)
+    }
+
+    /// Whether it has room for one that would be late in the next one.
+    pub(super) const fn may_owe(&self) -> bool {
+        self.credit_ns > -self.debt_max_ns
+    }
+
+    /// A job has its place in this round.
+    pub(super) fn pay(&mut self, ns: u64) {
+        self.credit_ns -= signed(ns);
+    }
+
+    /// What it gets of a round that gives a `quantum` to a flow of the usual weight, where it has so
+    /// much outstanding at the leg where that is most.
+    ///
+    /// What is outstanding is parted so that it takes a whole number of rounds: a job that misses a
+    /// round waits for all of the next one. The number stays as long as it is not far off, because
+    /// what is outstanding varies, and a job that counted on two rounds should not wait for three.
+    pub(super) fn part_ns(&mut self, quantum: u64, outstanding_ns: u64, has_weights: bool) -> f64 {
+        let near = &NEAR[usize::from(has_weights)];
+        let share = quantum as f64 * f64::from(self.weight) / f64::from(FlowLimits::WEIGHT_DEFAULT);
+        let rounds = outstanding_ns as f64 / share.max(1.0);
+        let is_near = |whole: f64| whole > 0.0 && near.contains(&(rounds / whole));
+        if !is_near(self.rounds) {
+            self.rounds = rounds.round();
+        }
+        if is_near(self.rounds) {
+            outstanding_ns as f64 / self.rounds
+        } else {
+            share
+        }
+    }
+
+    /// The round that a job should be in at the latest which comes in the one of that number; as long
+    /// as nothing was parted, none.
+    pub(super) const fn due_after(&self, round: u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a whole number that is not negative"
+        )]
+        let rounds = self.rounds as u64;
+        if rounds == 0 {
+            u64::MAX
+        } else {
+            round + rounds
+        }
+    }
+
+    /// A round begins: what is left of the last one is gone, but for what it had too much of that,
+    /// or too little for its next job.
+    pub(super) fn give(&mut self, round: u64, ns: f64, next_ns: u64) {
+        self.round = round;
+        self.credit_ns = self.credit_ns.min(signed(next_ns / 2));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "what is too long for 63 bits is the longest"
+        )]
+        let ns = ns.ceil() as i64;
+        self.credit_ns = self.credit_ns.saturating_add(ns);
+        self.debt_max_ns = 0;
+    }
+
+    /// It may be ahead of its part of this round, by more where a round takes all it has.
+    pub(super) fn lend(&mut self, part_ns: f64) {
+        let part = DEBT_MAX[usize::from(self.rounds < 2.0)];
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "what is too long for 63 bits is the longest"
+        )]
+        let ns = (part_ns * part) as i64;
+        self.debt_max_ns = ns;
+    }
+
+    /// Who was idle when the round began may have a part of it as well, once.
+    pub(super) fn give_newcomer(&mut self, round: u64, quantum: u64) {
+        if self.round != round {
+            let share = u128::from(quantum) * u128::from(self.weight);
+            let share = share / u128::from(FlowLimits::WEIGHT_DEFAULT);
+            self.give(round, share as f64, 0);
+        }
+    }
+
+    /// How much more it needs for a job.
+    pub(super) fn lacks_ns(&self, ns: u64) -> f64 {
+        (signed(ns / 2) - self.credit_ns).max(0) as f64
+    }
+}
+
+/// A time; what is too long for 63 bits is the longest.
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,240 @@
+//! Orders computed by hand, and shares of a device that does one thing after the other.
+
+use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
+
+use super::{Fair, FairSettings};
+use crate::costs::Costs;
+use crate::job::{Class, Device, FlowLimits, Job};
+
+fn device(rotational: bool) -> Device {
+    Device {
+        leg: LegId::new(0),
+        rotational,
+        queue_depth: 32,
+    }
+}
+
+fn write(op: u32, flow: u32, block: u64) -> Job {
+    Job {
+        op,
+        flow: FlowId(flow),
+        kind: OpKind::Write,
+        class: Class::Write,
+        extent: Extent::new(block * 4096, 4096),
+        arrived: Instant::ZERO,
+    }
+}
+
+fn read(op: u32, flow: u32, block: u64) -> Job {
+    Job {
+        kind: OpKind::Read,
+        class: Class::Read,
+        ..write(op, flow, block)
+    }
+}
+
+fn with(jobs: &[Job]) -> (Fair, Costs, Instant) {
+    let mut costs = Costs::new();
+    let mut fair = Fair::new(FairSettings::DEFAULT, device(true));
+    for job in jobs {
+        fair.insert(*job, &mut costs);
+    }
+    (fair, costs, Instant::ZERO)
+}
+
+/// The next ones, each of which the device ends after 5 ms, before it gets another.
+fn order((fair, costs, now): &mut (Fair, Costs, Instant), count: usize) -> Vec<u32> {
+    let take = || {
+        let next = fair.next(*now, costs);
+        assert_eq!(next, fair.next(*now, costs), "asking changes nothing");
+        let job = fair.take(*now, costs);
+        assert_eq!(next, job);
+        let job = job?;
+        *now += Duration::from_ms(5);
+        fair.completed(*now, &job, costs);
+        Some(job.op)
+    };
+    std::iter::from_fn(take).take(count).collect()
+}
+
+#[test]
+fn a_round_is_one_sweep_upwards() {
+    let mut fair = with(&[write(1, 0, 50), write(2, 1, 70), write(3, 2, 20)]);
+    assert_eq!(order(&mut fair, 2), [3, 1]);
+    fair.0.insert(write(4, 3, 60), &mut fair.1);
+    fair.0.insert(write(5, 4, 40), &mut fair.1);
+    assert_eq!(
+        order(&mut fair, 9),
+        [4, 2, 5],
+        "what the sweep has passed waits for the next"
+    );
+}
+
+#[test]
+fn what_one_asks_for_beyond_the_others_waits() {
+    let mut jobs: Vec<Job> = (0..200)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    jobs.extend((0..4).map(|op| write(1000 + op, 1, 9000 + u64::from(op) * 10)));
+    let order = order(&mut with(&jobs), 300);
+    let last = order.iter().position(|op| *op == 1003).unwrap();
+    assert_eq!(order.len(), 204);
+    assert!(last < 60, "{last} went before it");
+}
+
+#[test]
+fn reads_go_before_writes_of_others() {
+    let mut fair = with(&[write(1, 0, 1), write(2, 0, 2), write(3, 0, 3)]);
+    assert_eq!(order(&mut fair, 1), [1]);
+    fair.0.insert(read(4, 1, 90), &mut fair.1);
+    assert_eq!(order(&mut fair, 1), [4]);
+}
+
+#[test]
+fn what_the_array_needs_goes_first_but_not_for_ever() {
+    let metadata = |op| Job {
+        class: Class::Urgent,
+        ..write(op, FlowId::ARRAY.0, 0)
+    };
+    let mut jobs = vec![write(1, 0, 1), write(2, 0, 2)];
+    jobs.extend((10..30).map(metadata));
+    let order = order(&mut with(&jobs), 30);
+    assert_eq!(order[..16], (10..26).collect::<Vec<u32>>());
+    assert_eq!(order[16], 1);
+    assert_eq!(order.len(), 22);
+}
+
+/// A flow that keeps so many jobs waiting, each of which takes the device so long.
+#[derive(Clone, Copy)]
+struct Load {
+    depth: u32,
+    cost_us: u64,
+    blocks: u64,
+    class: Class,
+    /// How many it has done, and the longest that one took after a quarter of the time, in us.
+    done: u64,
+    longest_us: u64,
+}
+
+impl Load {
+    const fn new(depth: u32, cost_us: u64, blocks: u64) -> Self {
+        Self {
+            depth,
+            cost_us,
+            blocks,
+            class: Class::Write,
+            done: 0,
+            longest_us: 0,
+        }
+    }
+
+    const fn device_us(&self) -> u64 {
+        self.done * self.cost_us
+    }
+}
+
+/// Lets flows load a device, which does one thing after the other, for so many milliseconds.
+fn run(rotational: bool, loads: &mut [Load], weights: &[u32], ms: u64) {
+    let mut costs = Costs::new();
+    let mut fair = Fair::new(FairSettings::DEFAULT, device(rotational));
+    for (flow, &weight) in (0..).zip(weights) {
+        fair.set_weight(FlowId(flow), weight);
+    }
+    let (mut now, mut ops) = (Instant::ZERO, 0_u32);
+    let mut ask = |fair: &mut Fair, costs: &mut Costs, flow: u32, load: &Load, now| {
+        ops += 1;
+        let block = (u64::from(flow) << 20) + u64::from(ops.wrapping_mul(40_503) % 9973) * 64;
+        let job = Job {
+            class: load.class,
+            arrived: now,
+            extent: Extent::new(block * 4096, load.blocks * 4096),
+            ..write(ops, flow, 0)
+        };
+        fair.insert(job, costs);
+    };
+    for (flow, load) in (0..).zip(loads.iter()) {
+        for _ in 0..load.depth {
+            ask(&mut fair, &mut costs, flow, load, now);
+        }
+    }
+    while now < Instant::ZERO + Duration::from_ms(ms) {
+        let next = fair.next(now, &mut costs);
+        let job = fair
+            .take(now, &mut costs)
+            .expect("all flows have jobs waiting");
+        assert_eq!(next, Some(job), "what was said to go next goes");
+        let load = &mut loads[usize::try_from(job.flow.0).unwrap()];
+        now += Duration::from_us(load.cost_us);
+        load.done += 1;
+        if job.arrived >= Instant::ZERO + Duration::from_ms(ms / 4) {
+            load.longest_us = load.longest_us.max((now - job.arrived).as_us());
+        }
+        fair.completed(now, &job, &mut costs);
+        ask(&mut fair, &mut costs, job.flow.0, load, now);
+    }
+}
+
+#[test]
+fn weights_are_shares() {
+    for (rotational, ms) in [(true, 600_000), (false, 60_000)] {
+        let mut loads = [Load::new(32, 5000, 1); 3];
+        run(rotational, &mut loads, &[100, 200, 400], ms);
+        let times = loads.map(|load| load.device_us());
+        let all: u64 = times.iter().sum();
+        let shares = times.map(|time| time * 1000 / all);
+        assert!((136..=150).contains(&shares[0]), "{shares:?}");
+        assert!((272..=300).contains(&shares[1]), "{shares:?}");
+        assert!((543..=600).contains(&shares[2]), "{shares:?}");
+    }
+}
+
+#[test]
+fn depth_buys_twice_at_most() {
+    for rotational in [true, false] {
+        let mut loads = [Load::new(1000, 5000, 1), Load::new(10, 5000, 1)];
+        run(rotational, &mut loads, &[], 200_000);
+        let [deep, shallow] = loads.map(|load| load.device_us());
+        let share = 1000 * shallow / (deep + shallow);
+        assert!((300..=510).contains(&share), "{share} of 1000");
+        let longest = loads[1].longest_us;
+        assert!(longest <= 1_000_000, "{longest} us");
+    }
+}
+
+#[test]
+fn nobody_waits_for_much_longer_than_the_backlog() {
+    for depth in [16, 32, 64] {
+        let mut loads = [Load::new(depth, 8000, 256); 20];
+        for load in &mut loads[10..] {
+            *load = Load::new(depth, 4000, 1);
+        }
+        run(true, &mut loads, &[], 60_000 + u64::from(depth) * 1000);
+        let backlog: u64 = loads
+            .iter()
+            .map(|load| u64::from(load.depth) * load.cost_us)
+            .sum();
+        let longest = loads.iter().map(|load| load.longest_us).max().unwrap();
+        assert!(
+            longest * 100 <= backlog * 150,
+            "depth {depth}: {longest} of {backlog} us"
+        );
+    }
+}
+
+#[test]
+fn the_background_has_a_sixteenth_of_a_busy_leg() {
+    let mut loads = [Load::new(32, 5000, 1), Load::new(4, 5000, 1)];
+    loads[1].class = Class::Background;
+    run(true, &mut loads, &[], 100_000);
+    let [clients, background] = loads.map(|load| load.device_us());
+    let share = 1000 * background / (clients + background);
+    assert!((55..=70).contains(&share), "{share} of 1000");
+}
+
+#[test]
+fn the_usual_weight_is_forgotten() {
+    let (mut fair, ..) = with(&[]);
+    fair.set_weight(FlowId(3), 7);
+    fair.set_weight(FlowId(3), FlowLimits::WEIGHT_DEFAULT);
+    assert!(fair.weights.is_empty());
+}

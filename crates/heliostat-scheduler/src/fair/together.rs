@@ -1,0 +1,81 @@
+//! Disks of a mirror do their rounds at the same time.
+//!
+//! A write ends when all copies are done. Disks that do the same round, but one of them later than
+//! the other, make writes wait for both of them one after the other: what comes when the later one
+//! has done its part has missed the next round of the earlier one. So who has done a round with
+//! writes waits for the others, for no more than a part of what the round took. Who has waited in
+//! vain goes on alone for a while, which is longer each time: unequal disks do not hold each other
+//! up.
+
+use heliostat_types::{Duration, Instant, LegId};
+
+use crate::costs::Costs;
+
+/// Who has done his round waits for one part in so many of it at most.
+const WAIT_PART: u64 = 4;
+/// And looks whether the others have, so often meanwhile.
+const LOOKS: u64 = 32;
+/// But no oftener than that.
+const LOOK_MIN: Duration = Duration::from_ms(1);
+/// For so many rounds who has waited in vain goes on alone at most.
+const ALONE_MAX: u32 = 63;
+
+/// What a disk knows of the rounds of all.
+#[derive(Debug, Default)]
+pub(super) struct Together {
+    /// The number of the one that it does with the others, and when it began that.
+    round: Option<(u64, Instant)>,
+    /// When it ended that, once it has been seen to.
+    ended_at: Option<Instant>,
+    /// When to look again whether the others have.
+    look_at: Option<Instant>,
+    /// For so many rounds it goes on alone.
+    alone: u32,
+    /// And for so many the last time.
+    alone_last: u32,
+}
+
+impl Together {
+    /// When to look again.
+    pub(super) const fn look_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// It looks, or has no time for that now.
+    pub(super) const fn look(&mut self) {
+        self.look_at = None;
+    }
+
+    /// A round begins.
+    pub(super) fn begin(&mut self, now: Instant, leg: LegId, costs: &mut Costs) {
+        self.ended_at = None;
+        if self.alone > 0 {
+            self.alone -= 1;
+        } else {
+            self.round = Some((costs.begin_round(leg), now));
+        }
+    }
+
+    /// Whether to wait for others, where the own round has ended.
+    pub(super) fn waits(&mut self, now: Instant, costs: &Costs) -> bool {
+        self.look();
+        let Some((number, begun_at)) = self.round else {
+            return false;
+        };
+        if !costs.is_under_way(number) {
+            self.round = None;
+            self.alone_last = 0;
+            return false;
+        }
+        let ended_at = *self.ended_at.get_or_insert(now);
+        let wait_max = ended_at.saturating_since(begun_at) / WAIT_PART;
+        if now >= ended_at + wait_max {
+            self.round = None;
+            self.alone_last = std::cmp::min(self.alone_last * 2 + 1, ALONE_MAX);
+            self.alone = self.alone_last;
+            return false;
+        }
+        self.look_at = Some(now + std::cmp::max(wait_max / LOOKS, LOOK_MIN));
+        true
+    }
+}
