@@ -5,11 +5,12 @@
 //! several operations there. Requests beyond it wait in order of arrival, with the memory that
 //! writes bring along. Flushes and queries are not counted, and pass.
 //!
-//! So that those who wait do not have all of the memory, a flow with caps, or under such a scheduler
-//! each one, may hold half as much of the arena as is free: the first one that takes all it can holds a third of everything, the next
-//! one a third of the rest, and 20 that do so hold a twentieth each and leave as much. What is
-//! beyond a flow's share waits, and others pass it; what finds no memory although it is within its
-//! share waits in order of arrival. A flow that holds nothing may have any one request.
+//! So that those who wait do not have all of the memory, a flow with caps, or under such a
+//! scheduler each one, may hold half as much of the arena as is free: the first one that takes all
+//! it can holds a third of everything, the next one a third of the rest, and 20 that do so hold a
+//! twentieth each and leave as much. What is beyond a flow's share waits, and others pass it; what
+//! finds no memory although it is within its share waits in order of arrival. A flow that holds
+//! nothing may have any one request.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -178,7 +178,8 @@ impl Scheduler {
         }
     }
 
-    /// The time of [`Scheduler::next_deadline`] has come: it is asked again now, where there is room.
+    /// The time of [`Scheduler::next_deadline`] has come: it is asked again now, where there is
+    /// room.
     pub const fn on_deadline(&mut self) {
         if let Order::Fair(fair) = &mut self.order {
             fair.on_deadline();

@@ -111,8 +111,8 @@ impl Flow {
         self.credit_ns -= signed(ns);
     }
 
-    /// What it gets of a round that gives a `quantum` to a flow of the usual weight, where it has so
-    /// much outstanding at the leg where that is most.
+    /// What it gets of a round that gives a `quantum` to a flow of the usual weight, where it has
+    /// so much outstanding at the leg where that is most.
     ///
     /// What is outstanding is parted so that it takes a whole number of rounds: a job that misses a
     /// round waits for all of the next one. The number stays as long as it is not far off, because
@@ -132,8 +132,8 @@ impl Flow {
         }
     }
 
-    /// The round that a job should be in at the latest which comes in the one of that number; as long
-    /// as nothing was parted, none.
+    /// The round that a job should be in at the latest which comes in the one of that number; as
+    /// long as nothing was parted, none.
     pub(super) const fn due_after(&self, round: u64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
