@@ -13,6 +13,7 @@ mod hedge;
 mod late;
 mod leg;
 mod streams;
+mod tries;
 
 #[cfg(test)]
 mod tests;
@@ -86,7 +87,7 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
 };
 
 /// What people cannot set, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 8] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 9] = [
     arm::CONSTANTS,
     choice::CONSTANTS,
     curve::CONSTANTS,
@@ -95,6 +96,7 @@ pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 8] = [
     late::CONSTANTS,
     leg::CONSTANTS,
     streams::CONSTANTS,
+    tries::CONSTANTS,
 ];
 
 /// What people can set.

@@ -11,6 +11,7 @@ use super::curve::{Curve, Point};
 use super::health::Health;
 use super::late::Late;
 use super::streams::is_past_seek;
+use super::tries::{self, Tries};
 use crate::api::{Belief, LegView};
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
@@ -87,12 +88,6 @@ constants! { "leg":
 
     /// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
     FORGIVEN_READS: u32 = count(64);
-    /// A leg that is well and not chosen is read now and then: it may have become better. That
-    /// costs what it takes longer, a thousandth of the time, and is one of 4,000 reads for each
-    /// time that it takes as long again, so that no thousandth that takes longest shows it.
-    TRIAL_TIMES: f32 = number(1e3);
-    TRIAL_NS_MIN: f32 = ns(1e7);
-    TRIAL_READS: f32 = number(4e3);
     /// What was learned of a leg that so many reads have passed over is old.
     STALE_READS: u32 = count(64);
 
@@ -216,6 +211,7 @@ pub(super) struct Leg {
     last_answer_at: Instant,
     /// Reads that were planned since one came here.
     passed_over: u32,
+    tries: Tries,
     stall_ns: f32,
     stalled_at: Instant,
     followed: Vec<Followed>,
@@ -241,6 +237,7 @@ impl Default for Leg {
             last_read_at: Instant::ZERO,
             last_answer_at: Instant::ZERO,
             passed_over: 0,
+            tries: Tries::default(),
             stall_ns: 0.0,
             stalled_at: Instant::ZERO,
             followed: vec![Followed::default(); FOLLOWED],
@@ -529,15 +526,10 @@ impl Leg {
         if self.in_flight > 0 || self.passed_over <= STALE_READS.get() || self.is_slow() {
             return false;
         }
-        let more = cost - least;
         let silence = ns(now.saturating_since(self.last_answer_at));
-        let reads = if self.turns {
-            0.0
-        } else {
-            TRIAL_READS.get() * more / least
-        };
-        self.passed_over as f32 > reads
-            && silence > TRIAL_NS_MIN.get().max(TRIAL_TIMES.get() * more)
+        let costs = (cost, least, self.unknown_ns());
+        self.tries
+            .is_due((silence, self.passed_over), costs, self.turns)
     }
 
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
@@ -676,11 +668,11 @@ impl Leg {
             }
             time_ns = time_ns.min(longest);
         }
+        if followed.is_stale {
+            self.try_ended(&followed, time_ns);
+        }
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();
-        if followed.is_stale {
-            curve.doubt();
-        }
         curve.learn(followed.load, time_ns);
         if is_new {
             self.find_like();
@@ -692,6 +684,21 @@ impl Leg {
         }
     }
 
+    /// A leg has answered that others had passed over for long: what was learned of it is old, or
+    /// was never true.
+    fn try_ended(&mut self, followed: &Followed, time_ns: f32) {
+        let ordinary_ns = self.unknown_ns();
+        if followed.predicted_ns > 0.0
+            && let Some(times) = self.tries.note(time_ns, followed.predicted_ns, ordinary_ns)
+        {
+            let curves = self.curves.iter_mut();
+            for curve in curves.filter(|curve| tries::is_odd(curve.idle(), ordinary_ns)) {
+                curve.stretch(1.0 / times);
+            }
+        }
+        self.curves[usize::from(followed.curve)].doubt();
+    }
+
     /// What the leg does is what it can: known from now on, and not held against it any more. That
     /// it is well again is learned as of any leg that is read now and then.
     fn believe_slow(&mut self) {
@@ -700,6 +707,7 @@ impl Leg {
             curve.stretch(times);
         }
         self.health = Health::default();
+        self.tries.believe();
     }
 
     /// Whether an answer came in time.

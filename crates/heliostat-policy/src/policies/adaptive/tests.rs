@@ -8,6 +8,7 @@ mod late;
 mod learned;
 mod near;
 mod reasons;
+mod tries;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

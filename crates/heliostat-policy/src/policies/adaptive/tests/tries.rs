@@ -1,0 +1,76 @@
+//! Legs whose first answers were not theirs, and legs that are as slow as they seem.
+
+use super::{MIB, Rig};
+
+/// A rig whose legs have answered one read each in so many microseconds.
+fn met(first_us: [u64; 2], rotational: [bool; 2]) -> Rig {
+    let mut rig = Rig::new("adaptive", 2);
+    for (view, turns) in rig.bench.legs.iter_mut().zip(rotational) {
+        view.rotational = turns;
+    }
+    for (leg, us) in first_us.into_iter().enumerate() {
+        rig.bench.pick(0);
+        rig.serve(leg, 0, us);
+    }
+    rig
+}
+
+/// One reader for `seconds`, of legs that take so long. Where each read went.
+fn read(rig: &mut Rig, seconds: u64, times_us: [u64; 2]) -> Vec<usize> {
+    let mut went = Vec::new();
+    let mut left_us = seconds * 1_000_000;
+    for number in 1.. {
+        let offset = number * 37 % 100 * 1_000 * MIB;
+        let leg = rig.bench.pick(offset);
+        let Some(left) = left_us.checked_sub(times_us[leg]) else {
+            break;
+        };
+        left_us = left;
+        rig.serve(leg, offset, times_us[leg]);
+        went.push(leg);
+    }
+    went
+}
+
+fn of(went: &[usize], leg: usize) -> usize {
+    went.iter().filter(|other| **other == leg).count()
+}
+
+#[test]
+fn flash_whose_first_answer_took_long_is_read_before_a_second_has_passed() {
+    for first_us in [20_000, 300_000] {
+        let mut rig = met([6_000, first_us], [true, false]);
+        let went = read(&mut rig, 1, [6_000, 100]);
+        assert!(
+            of(&went, 1) > 2_000,
+            "{first_us} us: {} reads",
+            of(&went, 1)
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_was_waking_up_is_read_when_it_is_awake() {
+    let mut rig = met([8_000, 5_000_000], [true; 2]);
+    let went = read(&mut rig, 30, [8_000; 2]);
+    let last = &went[went.len() / 2..];
+    let share = of(last, 1) * 100 / last.len();
+    assert!((25..75).contains(&share), "{share} % of {}", last.len());
+}
+
+#[test]
+fn a_leg_that_is_as_slow_as_it_seems_is_tried_less_often_each_time() {
+    let mut rig = met([6_000, 300_000], [true, false]);
+    let went = read(&mut rig, 300, [6_000, 300_000]);
+    let tries = of(&went, 1);
+    assert!((4..=9).contains(&tries), "{tries} tries");
+    let later = of(&went[went.len() / 2..], 1);
+    assert!(later <= 2, "{later} of {tries} late");
+}
+
+#[test]
+fn a_disk_beside_flash_is_tried_no_sooner_for_being_a_disk() {
+    let mut rig = met([12_000, 100], [true, false]);
+    let went = read(&mut rig, 10, [12_000, 100]);
+    assert_eq!(of(&went, 0), 0);
+}

@@ -1,0 +1,89 @@
+//! When a leg that is well and not chosen is read again, to see what it does by now.
+//!
+//! How long its reads took is all that is known of it, and the first of them may have met a drive
+//! that was waking up, or a machine that had no time. Then nobody would read it again for minutes.
+//! So a leg that takes longer than such legs do is tried again soon, and less often each time that
+//! it was no better; and an answer that came in a fraction of the time is believed.
+
+use crate::constants::constants;
+
+constants! { "tries":
+    /// A leg that is not chosen is read now and then: it may have become better. That costs what
+    /// it takes longer, a thousandth of the time, and is one of 4,000 reads for each time that it
+    /// takes as long again, so that no thousandth that takes longest shows it.
+    TIMES: f32 = number(1e3);
+    NS_MIN: f32 = ns(1e7);
+    READS: f32 = number(4e3);
+
+    /// No leg takes four times as long as one of its kind is taken for that was never read, as long
+    /// as it does not do so again and again: it is tried after twice what it takes longer, then
+    /// after twice as long each time.
+    ODD: f32 = times(4.0);
+    PATIENCE: f32 = times(2.0);
+    /// An answer in less than a fourth of the time says that what is known is wrong, and what is
+    /// true about. Where it was luck the next reads say so.
+    WRONG: f32 = times(4.0);
+}
+
+/// How often a leg was tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tries {
+    /// Tries one after the other that have shown nothing new.
+    confirmed: i32,
+}
+
+impl Tries {
+    /// For so many times what it takes longer than another a leg is not read that takes `cost_ns`,
+    /// where an ordinary one takes `ordinary_ns`.
+    fn times(self, cost_ns: f32, ordinary_ns: f32) -> f32 {
+        if is_odd(cost_ns, ordinary_ns) {
+            PATIENCE.get().powi(self.confirmed + 1).min(TIMES.get())
+        } else {
+            TIMES.get()
+        }
+    }
+
+    /// Whether a leg is to be read that nobody has chosen for so long, and for so many reads. It
+    /// takes `cost_ns`, the one that is chosen `least_ns`, and an ordinary one `ordinary_ns`.
+    pub(super) fn is_due(
+        self,
+        (silence_ns, passed_over): (f32, u32),
+        (cost_ns, least_ns, ordinary_ns): (f32, f32, f32),
+        turns: bool,
+    ) -> bool {
+        let more_ns = cost_ns - least_ns;
+        let times = self.times(cost_ns, ordinary_ns);
+        let reads = if turns || times < TIMES.get() {
+            0.0
+        } else {
+            READS.get() * more_ns / least_ns
+        };
+        passed_over as f32 > reads && silence_ns > NS_MIN.get().max(times * more_ns)
+    }
+
+    /// A leg that was not read for long took `time_ns` where `predicted_ns` were expected. By how
+    /// many times what is known of it is too much, if that is so.
+    pub(super) fn note(
+        &mut self,
+        time_ns: f32,
+        predicted_ns: f32,
+        ordinary_ns: f32,
+    ) -> Option<f32> {
+        if time_ns * WRONG.get() < predicted_ns && is_odd(predicted_ns, ordinary_ns) {
+            self.confirmed = 0;
+            return Some(predicted_ns / time_ns);
+        }
+        self.confirmed = self.confirmed.saturating_add(1);
+        None
+    }
+
+    /// It takes that long, for sure.
+    pub(super) const fn believe(&mut self) {
+        self.confirmed = i32::MAX - 1;
+    }
+}
+
+/// Whether such legs do not take as long.
+pub(super) fn is_odd(cost_ns: f32, ordinary_ns: f32) -> bool {
+    cost_ns > ODD.get() * ordinary_ns
+}
