@@ -3,6 +3,7 @@
 mod arrays;
 mod environment;
 mod nbd;
+mod peers;
 mod servers;
 mod sim;
 mod table;
@@ -103,6 +104,26 @@ pub(crate) fn arrays(root: &Path, effort: Effort, save: bool) -> Result<()> {
     Ok(())
 }
 
+/// Measures heliostat beside other mirrors, prints the figures, and keeps them as [`nbd()`] does.
+///
+/// # Errors
+/// Where something is missing, or one of them fails.
+pub(crate) fn peers(root: &Path, effort: Effort, save: bool) -> Result<()> {
+    if !peers::has_own_mounts() {
+        return peers::begin_with_own_mounts();
+    }
+    let plan = peers::Plan::of(effort);
+    let outcome = peers::run(root, &e2e::program(root)?, plan)?;
+    let summary = peers::summary(&outcome, plan);
+    println!("\n{summary}");
+    if save {
+        let (repeats, seconds) = (plan.repeats as usize, plan.time.as_secs_f64());
+        let csv = peers::csv(&outcome);
+        keep(root, "peers", (repeats, seconds), &csv, &summary)?;
+    }
+    Ok(())
+}
+
 /// Keeps the figures of a benchmark and where they come from below `bench/runs`.
 fn keep(
     root: &Path,
@@ -114,6 +135,12 @@ fn keep(
     let programs: &[_] = match what {
         "nbd" => &["fio", "nbdkit", "qemu-storage-daemon"],
         "arrays" => &["fio"],
+        "peers" => &[
+            "fio",
+            "mkfs.btrfs",
+            "qemu-storage-daemon",
+            "qemu-system-x86_64",
+        ],
         _ => &[],
     };
     let environment = environment::read(root, programs)?;

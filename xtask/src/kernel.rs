@@ -18,6 +18,7 @@ mod initramfs;
 mod inside;
 mod killed;
 mod large;
+mod live;
 mod matrix;
 mod packages;
 mod random;
@@ -40,8 +41,9 @@ use crate::process;
 use crate::tools::{self, Skip};
 use boot::Boot;
 use case::{Case, Run};
-use guest::Drive;
+pub(crate) use guest::Drive;
 use initramfs::Image;
+pub(crate) use live::Guest;
 use packages::Packages;
 
 /// Every group of cases.
@@ -193,8 +195,12 @@ impl Laboratory {
         if in_guest {
             tools::require(initramfs::FILE_SYSTEM_TOOLS)?;
         }
-        let in_guest = in_guest.then_some(&*program);
-        let image = Image::build(&packages, &directory, in_guest)?;
+        let programs = if in_guest {
+            initramfs::for_clients(&program, &packages)
+        } else {
+            Vec::new()
+        };
+        let image = Image::build(&packages, &directory, &programs)?;
         let pattern = directory.join("pattern");
         process::succeed(
             Command::new(&judge)

@@ -36,6 +36,8 @@ usage: cargo xtask COMMAND
                        requests per second of the simulator, and virtual over real time
   bench arrays [--quick] [--save]
                        what a bitmap costs, and how soon an array is there
+  bench peers [--quick] [--save]
+                       beside md in a guest, btrfs here and a QEMU quorum, on modelled drives
   e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
   fuzz TARGET [--seconds N]
@@ -100,6 +102,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         ["bench", "nbd", options @ ..] => bench(bench::nbd, options)?,
         ["bench", "sim", options @ ..] => bench(bench::sim, options)?,
         ["bench", "arrays", options @ ..] => bench(bench::arrays, options)?,
+        ["bench", "peers", options @ ..] => bench(bench::peers, options)?,
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,

@@ -20,6 +20,9 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 /// How long an interactive guest may take: nobody debugs that long in one go.
 const SHELL_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// What tells the guest that somebody sits at its console.
+const SHELL: &str = "heliostat.shell";
+
 /// What the guest says last, if all went well.
 const MARKER: &str = "init: the job is done";
 
@@ -36,23 +39,44 @@ const RESULT_BYTES: u64 = 1 << 30;
 /// A guest's memory. What its cases leave lies there until its end, and may have half of it.
 const MEMORY: &str = "1536M";
 
-/// A file that is a drive of the guest.
+/// A drive of the guest.
 #[derive(Clone, Debug)]
-pub(super) struct Drive {
+pub(crate) struct Drive {
     /// What the guest knows it by; 20 characters at most.
-    pub(super) serial: String,
-    /// The file here.
-    pub(super) file: PathBuf,
+    serial: String,
+    bytes: Bytes,
     /// Whether the guest may not write to it.
-    pub(super) is_read_only: bool,
+    is_read_only: bool,
+}
+
+/// Where the bytes of a drive are.
+#[derive(Clone, Debug)]
+enum Bytes {
+    /// In a file here, which nobody needs any more when the guest was killed.
+    File(PathBuf),
+    /// At an NBD server that listens on this socket, as the export of this name.
+    Export { socket: PathBuf, name: String },
 }
 
 impl Drive {
-    /// A drive that the guest may write to.
+    /// A file as a drive that the guest may write to.
     pub(super) const fn new(serial: String, file: PathBuf) -> Self {
         Self {
             serial,
-            file,
+            bytes: Bytes::File(file),
+            is_read_only: false,
+        }
+    }
+
+    /// An export as a drive that the guest may write to; the export is called as the drive.
+    pub(crate) fn export(name: &str, socket: &Path) -> Self {
+        let bytes = Bytes::Export {
+            socket: socket.to_owned(),
+            name: name.to_owned(),
+        };
+        Self {
+            serial: name.to_owned(),
+            bytes,
             is_read_only: false,
         }
     }
@@ -115,7 +139,7 @@ fn until_panic(console: &str) -> &str {
 pub(super) fn shell(image: &Image, directory: &Path, drives: &[Drive], job: &str) -> Result<()> {
     let mut all = vec![job_drive(directory, job)?];
     all.extend_from_slice(drives);
-    let mut command = emulator(image, &all, "heliostat.shell", SHELL_TIME_MAX)?;
+    let mut command = emulator(image, &all, SHELL, SHELL_TIME_MAX)?;
     // A terminal stays with the group of processes in the foreground.
     command.args(["-serial", "mon:stdio"]);
     command.stdin(Stdio::inherit());
@@ -125,7 +149,7 @@ pub(super) fn shell(image: &Image, directory: &Path, drives: &[Drive], job: &str
 }
 
 /// The drive with the job: a text that is padded to whole sectors with empty lines.
-fn job_drive(directory: &Path, job: &str) -> Result<Drive> {
+pub(super) fn job_drive(directory: &Path, job: &str) -> Result<Drive> {
     let file = directory.join("job");
     let size = job.len().next_multiple_of(512).max(512);
     fs::write(&file, format!("{job}{}", "\n".repeat(size - job.len())))
@@ -133,7 +157,14 @@ fn job_drive(directory: &Path, job: &str) -> Result<Drive> {
     Ok(Drive::new("job".to_owned(), file).read_only())
 }
 
-fn emulator(image: &Image, drives: &[Drive], words: &str, limit: Duration) -> Result<Command> {
+/// The command of a guest with these drives, with `words` for its kernel, that is ended after
+/// `limit`.
+pub(super) fn emulator(
+    image: &Image,
+    drives: &[Drive],
+    words: &str,
+    limit: Duration,
+) -> Result<Command> {
     ensure!(
         drives.len() <= DRIVES_MAX,
         "{} drives, where a guest has {DRIVES_MAX} at most",
@@ -141,7 +172,7 @@ fn emulator(image: &Image, drives: &[Drive], words: &str, limit: Duration) -> Re
     );
     let mut command = process::limited(limit, EMULATOR);
     // `timeout` would put an interactive guest into the background.
-    if limit == SHELL_TIME_MAX {
+    if words == SHELL {
         command = Command::new(EMULATOR);
     }
     // One processor: two guests with one each do more than one guest with two.
@@ -167,14 +198,21 @@ fn emulator(image: &Image, drives: &[Drive], words: &str, limit: Duration) -> Re
 /// A drive on the guest's bus: as many in a slot as fit there.
 fn arguments_of(drive: &Drive, index: usize) -> [String; 4] {
     let (slot, function) = (index / SLOT_FUNCTIONS + SLOT_FIRST, index % SLOT_FUNCTIONS);
+    let (file, cache) = match &drive.bytes {
+        Bytes::File(file) => (file.display().to_string(), "unsafe"),
+        Bytes::Export { socket, name } => (
+            format!("nbd:unix:{}:exportname={name}", socket.display()),
+            "none",
+        ),
+    };
     // Commas are doubled in options of the emulator.
-    let file = drive.file.display().to_string().replace(',', ",,");
+    let file = file.replace(',', ",,");
     let read_only = if drive.is_read_only { "on" } else { "off" };
     let serial = &drive.serial;
     [
         "-drive".to_owned(),
         format!(
-            "file={file},format=raw,if=none,id=d{index},cache=unsafe,discard=unmap,\
+            "file={file},format=raw,if=none,id=d{index},cache={cache},discard=unmap,\
              readonly={read_only}"
         ),
         "-device".to_owned(),
@@ -196,7 +234,7 @@ fn unpack(archive: &Path, directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use super::{DRIVES_MAX, Drive, arguments_of, until_panic};
 
@@ -218,5 +256,15 @@ mod tests {
         assert!(device.ends_with("addr=0x4.0x2"), "{device}");
         let [_, _, _, last] = arguments_of(&drive, DRIVES_MAX - 1);
         assert!(last.ends_with("addr=0x1f.0x7"), "{last}");
+    }
+
+    #[test]
+    fn exports_are_drives() {
+        let drive = Drive::export("slow", Path::new("/x/s,1"));
+        let [_, backend, _, device] = arguments_of(&drive, 0);
+        let file = "file=nbd:unix:/x/s,,1:exportname=slow,format=raw";
+        assert!(backend.starts_with(file), "{backend}");
+        assert!(backend.contains(",cache=none,"), "{backend}");
+        assert!(device.contains("serial=slow"), "{device}");
     }
 }

@@ -13,8 +13,16 @@ use super::packages::Packages;
 use crate::process;
 use crate::tools;
 
-/// The modules that cases need: how the guest reaches its drives, and what is judged.
-const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "raid1", "raid10", "nbd"];
+/// The modules that are needed: how the guest reaches its drives and whoever tells it what to do,
+/// and what is judged.
+const MODULES: &[&str] = &[
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_console",
+    "raid1",
+    "raid10",
+    "nbd",
+];
 
 /// The programs of this machine that make and check file systems.
 pub(super) const FILE_SYSTEM_TOOLS: &[&str] = &["mkfs.ext4", "e2fsck"];
@@ -40,15 +48,15 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Puts the archive into `directory`, with heliostat and what its clients need where `program`
-    /// says where it is.
+    /// Puts the archive into `directory`, with these programs beside busybox and mdadm, by name
+    /// and place.
     ///
     /// # Errors
     /// Where the packages lack something, or a file cannot be read or written.
     pub(super) fn build(
         packages: &Packages,
         directory: &Path,
-        program: Option<&Path>,
+        programs: &[(&str, PathBuf)],
     ) -> Result<Self> {
         let version = only_entry(&packages.kernel.join("lib/modules"))?;
         let mut archive = Archive::new();
@@ -66,14 +74,8 @@ impl Image {
             EXECUTABLE,
             &read(&packages.busybox.join("bin/busybox"))?,
         );
-        let mut programs = vec![("mdadm", packages.mdadm.join("sbin/mdadm"))];
-        if let Some(program) = program {
-            programs.push(("heliostat", program.to_owned()));
-            programs.push(("nbd-client", packages.nbd_client.join("sbin/nbd-client")));
-            let tools = FILE_SYSTEM_TOOLS.iter();
-            programs.extend(tools.filter_map(|&name| Some((name, tools::find(name)?))));
-        }
-        add_programs(&mut archive, &programs, packages)?;
+        let mdadm = ("mdadm", packages.mdadm.join("sbin/mdadm"));
+        add_programs(&mut archive, &[&[mdadm], programs].concat(), packages)?;
         let modules = packages.kernel.join("lib/modules").join(&version);
         for (path, number) in Modules::of(&modules)?.in_order()?.iter().zip(0..) {
             let module = path.file_name().unwrap_or_default().to_string_lossy();
@@ -90,6 +92,17 @@ impl Image {
             version,
         })
     }
+}
+
+/// heliostat, and what its clients in a guest need: a block device, and a file system on it.
+pub(super) fn for_clients<'a>(program: &Path, packages: &Packages) -> Vec<(&'a str, PathBuf)> {
+    let mut programs = vec![
+        ("heliostat", program.to_owned()),
+        ("nbd-client", packages.nbd_client.join("sbin/nbd-client")),
+    ];
+    let tools = FILE_SYSTEM_TOOLS.iter();
+    programs.extend(tools.filter_map(|&name| Some((name, tools::find(name)?))));
+    programs
 }
 
 /// Adds programs, and the libraries that they need.
