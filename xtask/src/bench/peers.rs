@@ -149,9 +149,11 @@ pub(super) fn run(root: &Path, program: &Path, plan: Plan) -> Result<Outcome> {
         println!("{}: {}", array.name, array.about);
         let place = Place::new(&format!("peers-{}", array.name))?;
         let drives = Drives::start(program, &place.0, array)?;
-        guest::measure(root, &place.0, &drives, plan, &mut outcome)?;
-        exports::measure(&place.0, &drives, plan, &mut outcome)?;
-        btrfs::measure(&place.0, &drives, plan, &mut outcome)?;
+        let measured = guest::measure(root, &place.0, &drives, plan, &mut outcome)
+            .and_then(|()| exports::measure(&place.0, &drives, plan, &mut outcome))
+            .and_then(|()| btrfs::measure(&place.0, &drives, plan, &mut outcome));
+        // Its log goes with its place.
+        measured.with_context(|| format!("heliostat said: {}", drives.said()))?;
     }
     Ok(outcome)
 }

@@ -119,7 +119,7 @@ pub(super) struct Drives<'a> {
     /// The legs of everybody else's mirrors, one after the other.
     pub(super) theirs: Vec<Drive>,
     // Ended before the drives that it stands on.
-    _ours: Background,
+    ours: Background,
     /// Where heliostat's array listens.
     pub(super) ours_socket: PathBuf,
     /// The array as a file.
@@ -154,7 +154,7 @@ impl<'a> Drives<'a> {
             control,
             alone,
             theirs,
-            _ours: ours,
+            ours,
             ours_socket,
             legs,
         })
@@ -188,6 +188,11 @@ impl<'a> Drives<'a> {
     pub(super) fn switch(&self, policy: &str) -> Result<()> {
         self.control(&["policy", OURS, policy, "--transient"])?;
         Ok(())
+    }
+
+    /// The end of what heliostat's server has said.
+    pub(super) fn said(&self) -> String {
+        process::end_of(&self.ours.said().unwrap_or_default())
     }
 
     fn control(&self, words: &[&str]) -> Result<String> {
