@@ -37,7 +37,8 @@ impl Tries {
     /// where an ordinary one takes `ordinary_ns`.
     fn times(self, cost_ns: f32, ordinary_ns: f32) -> f32 {
         if is_odd(cost_ns, ordinary_ns) {
-            PATIENCE.get().powi(self.confirmed + 1).min(TIMES.get())
+            let doubled = self.confirmed.saturating_add(1);
+            PATIENCE.get().powi(doubled).min(TIMES.get())
         } else {
             TIMES.get()
         }
@@ -79,7 +80,7 @@ impl Tries {
 
     /// It takes that long, for sure.
     pub(super) const fn believe(&mut self) {
-        self.confirmed = i32::MAX - 1;
+        self.confirmed = i32::MAX;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Legs whose first answers were not theirs, and legs that are as slow as they seem.
 
+use super::super::tries::Tries;
 use super::{MIB, Rig};
 
 /// A rig whose legs have answered one read each in so many microseconds.
@@ -73,4 +74,17 @@ fn a_disk_beside_flash_is_tried_no_sooner_for_being_a_disk() {
     let mut rig = met([12_000, 100], [true, false]);
     let went = read(&mut rig, 10, [12_000, 100]);
     assert_eq!(of(&went, 0), 0);
+}
+
+#[test]
+fn a_leg_that_takes_that_long_for_sure_is_tried_as_any_other() {
+    let mut tries = Tries::default();
+    tries.believe();
+    // It takes 0.8 ms, 0.7 ms more: a thousandth of 0.7 s.
+    let costs = (8e5, 1e5, 1e5);
+    for _ in 0..3 {
+        assert!(!tries.is_due((6e8, u32::MAX), costs, false));
+        assert!(tries.is_due((8e8, u32::MAX), costs, false));
+        assert_eq!(tries.note(8e5, 8e5, 1e5), None);
+    }
 }
