@@ -104,16 +104,18 @@ pub(crate) fn arrays(root: &Path, effort: Effort, save: bool) -> Result<()> {
     Ok(())
 }
 
-/// Measures heliostat beside other mirrors, prints the figures, and keeps them as [`nbd()`] does.
+/// Measures heliostat beside other mirrors, on the arrays of these names or on all, prints the
+/// figures, and keeps them as [`nbd()`] does.
 ///
 /// # Errors
-/// Where something is missing, or one of them fails.
-pub(crate) fn peers(root: &Path, effort: Effort, save: bool) -> Result<()> {
+/// Where there is no array of a name, something is missing, or one of them fails.
+pub(crate) fn peers(root: &Path, names: &str, effort: Effort, save: bool) -> Result<()> {
+    let arrays = peers::arrays(names)?;
     if !peers::has_own_mounts() {
         return peers::begin_with_own_mounts();
     }
     let plan = peers::Plan::of(effort);
-    let outcome = peers::run(root, &e2e::program(root)?, plan)?;
+    let outcome = peers::run(root, &e2e::program(root)?, &arrays, plan)?;
     let summary = peers::summary(&outcome, plan);
     println!("\n{summary}");
     if save {

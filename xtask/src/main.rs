@@ -36,7 +36,7 @@ usage: cargo xtask COMMAND
                        requests per second of the simulator, and virtual over real time
   bench arrays [--quick] [--save]
                        what a bitmap costs, and how soon an array is there
-  bench peers [--quick] [--save]
+  bench peers [--arrays A,B] [--quick] [--save]
                        beside md in a guest, btrfs here and a QEMU quorum, on modelled drives
   e2e [TEST...]        end-to-end tests, driven by tools that are not ours; e2e --list
   fuzz smoke           every fuzz target for a short time
@@ -102,7 +102,18 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         ["bench", "nbd", options @ ..] => bench(bench::nbd, options)?,
         ["bench", "sim", options @ ..] => bench(bench::sim, options)?,
         ["bench", "arrays", options @ ..] => bench(bench::arrays, options)?,
-        ["bench", "peers", options @ ..] => bench(bench::peers, options)?,
+        ["bench", "peers", "--arrays", names, options @ ..] => {
+            bench(
+                |root, effort, save| bench::peers(root, names, effort, save),
+                options,
+            )?;
+        }
+        ["bench", "peers", options @ ..] => {
+            bench(
+                |root, effort, save| bench::peers(root, "", effort, save),
+                options,
+            )?;
+        }
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,
@@ -158,7 +169,7 @@ fn test_kernel(options: &[&str], keep: kernel::Keep) -> Result<(), Failure> {
 }
 
 fn bench(
-    measure: fn(&Path, Effort, bool) -> anyhow::Result<()>,
+    measure: impl Fn(&Path, Effort, bool) -> anyhow::Result<()>,
     options: &[&str],
 ) -> Result<(), Failure> {
     let (mut effort, mut save) = (Effort::Full, false);

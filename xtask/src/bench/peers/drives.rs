@@ -25,7 +25,7 @@ pub(super) const OURS: &str = "ours";
 
 /// Drives that make a mirror.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(in crate::bench) struct Array {
     pub(super) name: &'static str,
     /// What it is, in words.
     pub(super) about: &'static str,
