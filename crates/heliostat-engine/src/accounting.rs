@@ -593,6 +593,7 @@ impl Engine {
         self.add_in_flight(now, leg, &mut stats);
         let choices = &self.legs.choices;
         choices.add_to(leg, &mut stats.age, &mut stats.ignored);
+        stats.checkpoint = self.policy.checkpoint(leg);
         stats
     }
 
@@ -606,8 +607,9 @@ impl Engine {
     }
 
     /// Everything is counted from now on, of one leg or at all. The policy goes on with what it has
-    /// learned.
+    /// learned, but for averages since some moment.
     pub(crate) fn reset_stats(&mut self, leg: Option<LegId>) {
+        self.policy.restart_averages(leg);
         self.legs.begin_choices(LegSet::EMPTY);
         for each in LegSet::first(self.legs.legs.len()) {
             if leg.is_none_or(|leg| leg == each) {

@@ -1,7 +1,7 @@
 //! What goes into the engine and what comes out.
 
 use heliostat_format::{BadBlocks, Superblock};
-use heliostat_policy::{PolicySpec, ReadPolicy};
+use heliostat_policy::{Checkpoint, PolicySpec, ReadPolicy};
 use heliostat_scheduler::{FlowLimits, SchedulerSpec};
 use heliostat_types::{
     ClientId, Duration, ErrorKind, Extent, FlowId, LegId, LegOpId, LegSet, OpKind, RequestId,
@@ -683,4 +683,6 @@ pub struct LegStats {
     pub age: u64,
     /// How often a read could have gone here and went elsewhere.
     pub ignored: u64,
+    /// What the active policy has of it, where that goes by averages since a checkpoint.
+    pub checkpoint: Option<Checkpoint>,
 }

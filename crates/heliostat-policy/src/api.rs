@@ -216,6 +216,21 @@ pub struct Belief {
     pub delays_writes: bool,
 }
 
+/// What a policy that goes by averages since a checkpoint has of a leg: what btrfs's `read_stats`
+/// tells as such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Reads completed since the last checkpoint, or since the policy began to count.
+    pub reads: u64,
+    /// Sum of the service times of those reads.
+    pub wait: Duration,
+    /// Picks in a row that passed the leg over. Below zero it is tried whatever its average, for as
+    /// many picks more at the most.
+    pub age: i64,
+    /// How many checkpoints there were.
+    pub count: u64,
+}
+
 /// Where the bytes of an array lie on its legs.
 pub trait Layout: Debug {
     /// How long chunks are, each of which lies as a whole on some legs; `None` where all bytes lie
@@ -270,6 +285,11 @@ pub trait ReadPolicy: Debug + Send {
     /// What it has learned of a leg, for people; nothing where it learns nothing. It may allocate.
     fn beliefs(&self, _now: Instant, _leg: LegId) -> LegBeliefs {
         LegBeliefs::default()
+    }
+
+    /// The sums since a checkpoint that it goes by for a leg; `None` where it goes by none.
+    fn checkpoint(&self, _leg: LegId) -> Option<Checkpoint> {
+        None
     }
 
     /// What it has learned of a leg, to be kept over a restart; empty where that is nothing. It may
@@ -339,8 +359,12 @@ pub trait ReadPolicy: Debug + Send {
         self.reset(Some(leg));
     }
 
-    /// Statistics are reset by the user, for one leg or (`None`) all.
+    /// Everything that was learned is void, of one leg or (`None`) of all.
     fn reset(&mut self, _leg: Option<LegId>) {}
+
+    /// Statistics are reset by the user, of one leg or (`None`) of all. Plain averages since some
+    /// moment are such statistics, and begin anew; what follows the device by itself stays.
+    fn restart_averages(&mut self, _leg: Option<LegId>) {}
 
     /// Takes over new values of its tunables from `spec`, which is of this very policy, and keeps
     /// what it has learned. [`ReadPolicy::observes`] may answer otherwise afterwards.

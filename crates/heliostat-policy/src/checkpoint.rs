@@ -15,7 +15,7 @@
 
 use heliostat_types::{Duration, LEGS_MAX, LegId};
 
-use crate::api::LegView;
+use crate::api::{Checkpoint, LegView};
 use crate::beliefs::{Fact, FactValue, LegBeliefs, Weight};
 use crate::spec::PolicySpec;
 use crate::tunable::Tunable;
@@ -61,6 +61,8 @@ struct LegRecord {
     wait_ns: u64,
     /// Their average; of the time before the checkpoint while there are none.
     average_ns: u64,
+    /// How often the sums started anew because it was passed over for long.
+    checkpoints: u64,
     state: State,
 }
 
@@ -128,6 +130,7 @@ impl Checkpoints {
                     if *age > limits.checkpoint_age {
                         record.ios = 0;
                         record.wait_ns = 0;
+                        record.checkpoints += 1;
                         record.state = limits.probation();
                     }
                 }
@@ -169,6 +172,22 @@ impl Checkpoints {
         ])
     }
 
+    /// The sums, as btrfs tells them; its age starts again below zero as well.
+    pub(crate) fn told(&self, leg: LegId) -> Checkpoint {
+        let record = &self.legs[leg.index()];
+        // Both are limited by tunables that end at u32::MAX, but for one that was made smaller.
+        let signed = |picks: u64| i64::try_from(picks).unwrap_or(i64::MAX);
+        Checkpoint {
+            reads: record.ios,
+            wait: Duration::from_ns(record.wait_ns),
+            age: match record.state {
+                State::Probation { events_left } => -signed(events_left),
+                State::Known { age } => signed(age),
+            },
+            count: record.checkpoints,
+        }
+    }
+
     /// Forgets what is known of one leg, or of all.
     pub(crate) fn reset(&mut self, leg: Option<LegId>) {
         let fresh = LegRecord::new(self.limits);
@@ -200,6 +219,7 @@ impl LegRecord {
             ios: 0,
             wait_ns: 0,
             average_ns: NO_AVERAGE,
+            checkpoints: 0,
             state: limits.probation(),
         }
     }

@@ -32,8 +32,8 @@ mod tunable;
 mod testing;
 
 pub use api::{
-    Belief, Late, LateRead, Layout, LegView, Observes, OpView, PIECES_MAX, Piece, Pieces, Prefetch,
-    ReadPlan, ReadPolicy, ReadRequest,
+    Belief, Checkpoint, Late, LateRead, Layout, LegView, Observes, OpView, PIECES_MAX, Piece,
+    Pieces, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
 pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};
 pub use constants::{ConstantInfo, ConstantUnit, all_constants};

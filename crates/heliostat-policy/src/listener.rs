@@ -6,8 +6,8 @@ use std::fmt;
 use heliostat_types::{Duration, Instant, LegId, Prng};
 
 use crate::api::{
-    Belief, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy,
-    ReadRequest,
+    Belief, Checkpoint, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan,
+    ReadPolicy, ReadRequest,
 };
 use crate::beliefs::{LegBeliefs, Weight};
 use crate::spec::PolicySpec;
@@ -121,6 +121,10 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         self.inner.beliefs(now, leg)
     }
 
+    fn checkpoint(&self, leg: LegId) -> Option<Checkpoint> {
+        self.inner.checkpoint(leg)
+    }
+
     fn learned(&self, leg: LegId) -> Vec<f32> {
         self.inner.learned(leg)
     }
@@ -184,6 +188,10 @@ impl<L: Listen> ReadPolicy for Listener<L> {
 
     fn reset(&mut self, leg: Option<LegId>) {
         self.inner.reset(leg);
+    }
+
+    fn restart_averages(&mut self, leg: Option<LegId>) {
+        self.inner.restart_averages(leg);
     }
 
     fn configure(&mut self, spec: &PolicySpec) {

@@ -7,12 +7,13 @@
 
 use std::fmt::Write as _;
 
+use heliostat_engine::LegStats;
 use heliostat_policy::{PolicyControl, PolicyInfo, Tunable, all_policies};
 use heliostat_types::OpKind;
 
 use crate::RuntimeError;
 use crate::commands::{Command, Handle};
-use crate::stats::{ArrayStats, LegSnapshot};
+use crate::stats::ArrayStats;
 use crate::status::{FlagChange, LegStatus, word_of};
 
 /// One file or directory.
@@ -245,7 +246,7 @@ impl Handle {
         }
         let leg = legs.swap_remove(role);
         Ok(match file {
-            DeviceFile::ReadStats => read_stats(&leg),
+            DeviceFile::ReadStats => read_stats(&leg.stats),
             DeviceFile::InFlight => format!("{} {}", leg.reads_in_flight, leg.writes_in_flight),
             DeviceFile::State => word_of(leg.state).to_owned(),
             DeviceFile::ReadPreferred => flag(leg.read_preferred).to_owned(),
@@ -325,20 +326,27 @@ fn show_tunable(policies: &PolicyControl, at: usize) -> Result<String, FileError
     Ok(tunable.format(spec.value(tunable)))
 }
 
-/// A line as kakra's patch for Linux 6.12 has it; times in ns. Nothing but policies that go by one
-/// has a checkpoint: what is told as such is everything.
-fn read_stats(leg: &LegSnapshot) -> String {
-    let stats = &leg.stats;
+/// A line as kakra's patch for Linux 6.12 has it; times in ns. Where the active policy goes by no
+/// checkpoint there was none, and everything is since then.
+fn read_stats(stats: &LegStats) -> String {
     let reads = stats.account.of(OpKind::Read);
     let wait = reads.times().map_or(0, |times| times.fine_ns().sum());
-    let ios = reads.count();
-    let avg = wait.checked_div(u128::from(ios)).unwrap_or(0);
+    let all = (reads.count(), wait);
+    let (since, age, count) = match stats.checkpoint {
+        None => (all, i128::from(stats.age), 0),
+        Some(known) => (
+            (known.reads, u128::from(known.wait.as_ns())),
+            i128::from(known.age),
+            known.count,
+        ),
+    };
     let mut line = String::new();
-    for what in ["cumulative", "checkpoint"] {
+    for (what, (ios, wait)) in [("cumulative", all), ("checkpoint", since)] {
+        let avg = wait.checked_div(u128::from(ios)).unwrap_or(0);
         write!(line, "{what} ios {ios} wait {wait} avg {avg} ").expect("a String takes all text");
     }
-    let (age, ignored) = (stats.age, stats.ignored);
-    write!(line, "age {age} count 0 ignored {ignored}").expect("a String takes all text");
+    let ignored = stats.ignored;
+    write!(line, "age {age} count {count} ignored {ignored}").expect("a String takes all text");
     line
 }
 

@@ -84,8 +84,8 @@ pub use server::{Server, Stopped};
 pub use setup::Progress;
 pub use signals::Signals;
 pub use stats::{
-    ArrayStats, ClientFigures, Distribution, FineTimes, HedgeCounts, LegFigures, ReadAheadCounts,
-    RequestFigures,
+    ArrayStats, CheckpointFigures, ClientFigures, Distribution, FineTimes, HedgeCounts, LegFigures,
+    ReadAheadCounts, RequestFigures,
 };
 pub use status::{
     ArrayStatus, BehindStatus, BitmapStatus, FlagChange, LegStatus, ScrubAction, WorkStatus,

@@ -221,6 +221,18 @@ pub struct LegFigures {
     /// Reads that it was asked for because another leg was late with them.
     #[serde(default)]
     pub hedge_reads: u64,
+    /// How often a read could have gone here since one last did.
+    #[serde(default)]
+    pub age: u64,
+    /// How often a read could have gone here and went elsewhere.
+    #[serde(default)]
+    pub ignored: u64,
+    /// What the active policy has of it, where that goes by averages since a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub checkpoint: Option<CheckpointFigures>,
+    /// Whether the policy `device` reads it.
+    #[serde(default)]
+    pub read_preferred: bool,
     /// Reads at the leg now.
     pub reads_in_flight: u32,
     /// Writes, trims, write-zeroes and flushes at the leg now.
@@ -248,6 +260,19 @@ pub struct LegFigures {
     /// The service times in full, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fine: Option<FineTimes>,
+}
+
+/// What a policy knows of a leg since its last checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointFigures {
+    /// Reads completed since then.
+    pub reads: u64,
+    /// Sum of their service times.
+    pub wait_ns: u64,
+    /// Picks in a row that passed it over; below zero while it is tried whatever its average.
+    pub age: i64,
+    /// How many checkpoints there were.
+    pub count: u64,
 }
 
 /// A histogram in a few numbers.
@@ -378,6 +403,15 @@ fn leg_figures((index, leg): (usize, LegSnapshot), now: Instant, is_fine: bool) 
         write_bytes: write.bytes,
         merges: stats.merges,
         hedge_reads: stats.hedge_reads,
+        age: stats.age,
+        ignored: stats.ignored,
+        checkpoint: stats.checkpoint.map(|known| CheckpointFigures {
+            reads: known.reads,
+            wait_ns: known.wait.as_ns(),
+            age: known.age,
+            count: known.count,
+        }),
+        read_preferred: leg.read_preferred,
         reads_in_flight: leg.reads_in_flight,
         writes_in_flight: leg.writes_in_flight,
         read_weighted_ns: weighted_ns(read),

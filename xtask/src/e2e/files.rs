@@ -23,6 +23,11 @@ pub(super) const TESTS: &[Test] = &[
         run: control_files,
     },
     Test {
+        name: "control_files_checkpoints",
+        about: "read_stats tells what a policy has of a leg since its checkpoint",
+        run: checkpoints,
+    },
+    Test {
         name: "control_files_switched",
         about: "a thousand switches by file while fio verifies",
         run: switched,
@@ -190,6 +195,60 @@ fn refused(room: &Room, server: &Server<'_>) -> Result<()> {
         show(room, "devinfo/4/state").is_err(),
         "there is no such leg"
     );
+    Ok(())
+}
+
+/// The numbers of `read_stats` of a device: ios, wait and avg, the same since the checkpoint, then
+/// age, count and ignored.
+fn read_stats(room: &Room, id: usize) -> Result<Vec<i128>> {
+    let stats = show(room, &format!("devinfo/{id}/read_stats"))?;
+    let numbers = stats
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok());
+    let numbers: Vec<i128> = numbers.collect();
+    ensure!(numbers.len() == 9, "not nine numbers: {stats}");
+    Ok(numbers)
+}
+
+/// What stands behind `checkpoint` is what the policy goes by: all there is before the first one,
+/// less after it, and everything again under a policy that has none.
+fn checkpoints(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    room.require_tools(&["fio"])?;
+    let legs = ["mem:16MiB", "model:hdd-7200-2tb,size=16MiB"].map(str::to_owned);
+    let server = start(room, &legs, &["--assume-clean", "--policy", "queue"])?;
+    store(
+        room,
+        "read_policy",
+        "latency:checkpoint_age=50,probe_events=1",
+    )?;
+    server.control(&["stats", NAME, "--reset"])?;
+    let disk = read_stats(room, 2)?;
+    ensure!(
+        disk[..7] == [0, 0, 0, 0, 0, 0, -1] && disk[7] == 0,
+        "{disk:?}"
+    );
+    let uri = format!("--uri={}", server.uri());
+    let fixed = ["--name=r", "--ioengine=nbd", "--rw=randread", "--bs=4k"];
+    let read = |count: &str| room.run("fio", &[&fixed[..], &[&uri, count]].concat());
+    read("--number_ios=20")?;
+    let memory = read_stats(room, 1)?;
+    ensure!(memory[..3] == memory[3..6] && memory[7] == 0, "{memory:?}");
+    read("--number_ios=1000")?;
+    let disk = read_stats(room, 2)?;
+    ensure!(disk[0] > disk[3] && disk[1] > disk[4], "{disk:?}");
+    ensure!(disk[7] >= 1 && disk[8] > 50, "no checkpoint: {disk:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&server.control(&["stats", NAME, "--json"])?)?;
+    let known = &json["legs"][1]["checkpoint"];
+    ensure!(
+        known["count"].as_i64().map(i128::from) == Some(disk[7]),
+        "{json}"
+    );
+    store(room, "read_policy", "pid")?;
+    let disk = read_stats(room, 2)?;
+    ensure!(disk[..3] == disk[3..6] && disk[7] == 0, "{disk:?}");
+    server.terminate()?;
     Ok(())
 }
 

@@ -118,3 +118,33 @@ fn reset_forgets_one_leg_or_all() {
     told.reset(None);
     assert!(told.is_on_probation(id(FAST)));
 }
+
+#[test]
+fn what_is_told_of_a_checkpoint_is_what_picks_go_by() {
+    let mut told = checkpoints();
+    let line = |told: &Checkpoints| {
+        let known = told.told(id(SLOW));
+        (known.reads, known.wait.as_us(), known.age, known.count)
+    };
+    assert_eq!(line(&told), (0, 0, -3, 0), "tried for three picks at most");
+    read(&mut told, FAST, 100);
+    pick(&mut told, SLOW);
+    assert_eq!(line(&told), (0, 0, -2, 0));
+    read(&mut told, SLOW, 500);
+    read(&mut told, SLOW, 300);
+    assert_eq!(
+        line(&told),
+        (2, 800, 0, 0),
+        "all there is, before the first"
+    );
+    for _ in 0..4 {
+        pick(&mut told, FAST);
+    }
+    assert_eq!(line(&told), (2, 800, 4, 0));
+    pick(&mut told, FAST);
+    assert_eq!(line(&told), (0, 0, -3, 1), "the fifth is a checkpoint");
+    read(&mut told, SLOW, 80);
+    assert_eq!(line(&told), (1, 80, 0, 1));
+    told.reset(None);
+    assert_eq!(line(&told), (0, 0, -3, 0));
+}

@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Instant, LegId, OpKind, Prng};
 
-use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::api::{Checkpoint, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::beliefs::LegBeliefs;
 use crate::checkpoint::{CHECKPOINT_AGE, Checkpoints, PROBE_EVENTS};
 use crate::choice::modulo;
@@ -77,6 +77,10 @@ impl ReadPolicy for LatencyRr {
         self.checkpoints.beliefs(leg)
     }
 
+    fn checkpoint(&self, leg: LegId) -> Option<Checkpoint> {
+        Some(self.checkpoints.told(leg))
+    }
+
     fn plan_read(
         &mut self,
         _now: Instant,
@@ -106,6 +110,10 @@ impl ReadPolicy for LatencyRr {
     }
 
     fn reset(&mut self, leg: Option<LegId>) {
+        self.checkpoints.reset(leg);
+    }
+
+    fn restart_averages(&mut self, leg: Option<LegId>) {
         self.checkpoints.reset(leg);
     }
 }

@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Instant, LegId, OpKind, Prng};
 
-use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::api::{Checkpoint, LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
 use crate::beliefs::LegBeliefs;
 use crate::checkpoint::{CHECKPOINT_AGE, Checkpoints, PROBE_EVENTS};
 use crate::choice::lowest_by_key;
@@ -91,6 +91,13 @@ impl ReadPolicy for Queue {
         }
     }
 
+    fn checkpoint(&self, leg: LegId) -> Option<Checkpoint> {
+        match &self.tie {
+            Tie::Latency(checkpoints) => Some(checkpoints.told(leg)),
+            Tie::First | Tie::Rotate(_) => None,
+        }
+    }
+
     fn plan_read(
         &mut self,
         _now: Instant,
@@ -129,6 +136,10 @@ impl ReadPolicy for Queue {
         if let Tie::Latency(checkpoints) = &mut self.tie {
             checkpoints.reset(leg);
         }
+    }
+
+    fn restart_averages(&mut self, leg: Option<LegId>) {
+        self.reset(leg);
     }
 }
 

@@ -1,4 +1,8 @@
-use crate::files::{ControlNode, DeviceFile, FileError};
+use heliostat_engine::LegStats;
+use heliostat_policy::Checkpoint;
+use heliostat_types::Duration;
+
+use crate::files::{ControlNode, DeviceFile, FileError, read_stats};
 use crate::rig::{Rig, memory_options};
 use crate::scratch::Scratch;
 
@@ -98,4 +102,28 @@ fn what_makes_no_sense_is_told_from_what_cannot_be_done() {
     assert_eq!(rig.handle.show_file(preferred(1)).unwrap(), "1\n");
     assert_eq!(rig.handle.show_file(preferred(0)).unwrap(), "0\n");
     rig.stop();
+}
+
+#[test]
+fn a_checkpoint_is_told_where_the_policy_goes_by_one() {
+    let mut stats = LegStats {
+        age: 7,
+        ignored: 9,
+        ..LegStats::default()
+    };
+    let nothing = "cumulative ios 0 wait 0 avg 0 checkpoint ios 0 wait 0 avg 0";
+    assert_eq!(
+        read_stats(&stats),
+        format!("{nothing} age 7 count 0 ignored 9")
+    );
+    stats.checkpoint = Some(Checkpoint {
+        reads: 3,
+        wait: Duration::from_ns(1_000),
+        age: -98,
+        count: 2,
+    });
+    assert_eq!(
+        read_stats(&stats),
+        "cumulative ios 0 wait 0 avg 0 checkpoint ios 3 wait 1000 avg 333 age -98 count 2 ignored 9"
+    );
 }
