@@ -13,12 +13,12 @@ mod spread;
 mod suite;
 mod table;
 
-pub use compare::{Comparison, Verdict, comparison};
+pub use compare::{Compared, Comparison, Side, Verdict, comparison, write_comparison};
 pub use csv::csv;
 pub use fio::{FioError, Measured, parse_output};
 pub use job_file::{JobFile, JobFileError};
 pub use page::write_bench_report;
-pub use result::{BenchResult, LegCount, Machine, ReadError, Row, Run, TargetNote};
+pub use result::{BenchResult, LegCount, Machine, ReadError, Row, Run, TargetNote, Under};
 pub use spread::Spread;
 pub use suite::{Job, SUITES, jobs};
 pub use table::tables;

@@ -13,12 +13,14 @@ mod curve;
 mod factors;
 mod frame;
 mod panels;
+mod ratios;
 mod rows;
 
 pub use cells::{Surface, distribution, surface};
 pub use curve::curve;
 pub use factors::{FactorLines, factors};
 pub use panels::{Panel, PanelScale, panels};
+pub use ratios::{Ratio, ratios};
 pub use rows::{LegScale, Pair, bars, paired_bars, pairs, per_leg, percentiles, shares};
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod fio;
 mod legs;
 mod switch;
 mod target;
+mod wanted;
 
 use std::fs;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
@@ -15,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use heliostat_bench::live::{
-    BenchResult, Job, JobFile, Measured, Row, Run, SUITES, jobs, parse_output, tables,
+    BenchResult, Job, JobFile, Measured, Row, Run, SUITES, Under, jobs, parse_output, tables,
     write_bench_report,
 };
-use heliostat_bench::policy_list;
 use heliostat_bench::report::{Facts, TableStyle, check_directory};
 use heliostat_runtime::{Signals, UsageError, clock_time};
 use stdx::units::parse_size;
@@ -27,6 +27,7 @@ use self::compare::CompareArgs;
 pub(crate) use self::fio::{Fio, Times, check as check_fio};
 use self::target::{At, holds_data};
 pub(crate) use self::target::{Opening, Target};
+use self::wanted::{Wanted, expect_once};
 use crate::cli::ControlArgs;
 
 /// Where the kernel is told to forget what it has read.
@@ -49,6 +50,10 @@ pub(crate) struct BenchArgs {
     /// that was active before is active again in the end.
     #[arg(long, value_name = "all|NAME[:VALUE],...")]
     policies: Option<String>,
+    /// Schedulers to measure arrays under, each with each of the policies; the one that was there
+    /// before is there again in the end.
+    #[arg(long, value_name = "all|NAME[:KEY=VALUE],...")]
+    schedulers: Option<String>,
     /// Run the jobs that write as well; they destroy what is on the targets.
     #[arg(long, conflicts_with = "read_only")]
     overwrite: bool,
@@ -203,7 +208,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let needs_nbd = |target: &&String| target.starts_with("nbd") || target.starts_with("heli");
     let version = fio::check(args.targets.iter().any(|target| needs_nbd(&target)))?;
-    let policies = policies(args.policies.as_deref())?;
+    let wanted = Wanted::of(args.policies.as_deref(), args.schedulers.as_deref())?;
     expect_once("", &args.targets)?;
     let mut targets: Vec<Target> = Vec::new();
     for text in &args.targets {
@@ -216,8 +221,8 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         let target = Target::open(text, &opening)?;
         targets.push(target);
     }
-    expect_policies(&policies, &targets)?;
-    try_policies(&policies, &targets)?;
+    wanted.expect_known(&targets)?;
+    wanted.try_all(&targets)?;
     let facts = Facts::of_this_machine();
     let mut result = BenchResult::new(&args.suite, &version, drop_caches(), &facts);
     result.runtime_s = args.runtime;
@@ -229,7 +234,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         .collect::<anyhow::Result<_>>()?;
     let mut bench = Bench {
         args,
-        policies: &policies,
+        wanted: &wanted,
         signals: &signals,
         result: &mut result,
         done: 0,
@@ -248,67 +253,6 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What is behind `--policies`, as it is written.
-fn policies(list: Option<&str>) -> Result<Vec<String>, UsageError> {
-    let Some(list) = list else {
-        return Ok(Vec::new());
-    };
-    let policies = policy_list(list).map_err(|error| UsageError(format!("--policies: {error}")))?;
-    expect_once("--policies: ", &policies)?;
-    Ok(policies)
-}
-
-/// What is named twice would be one row.
-fn expect_once(place: &str, names: &[String]) -> Result<(), UsageError> {
-    let twice = names
-        .iter()
-        .enumerate()
-        .find(|(at, name)| names[..*at].contains(name));
-    match twice {
-        Some((_, name)) => Err(UsageError(format!("{place}{name} is named twice"))),
-        None => Ok(()),
-    }
-}
-
-/// Each policy has to be one of some target.
-fn expect_policies(wanted: &[String], targets: &[Target]) -> Result<(), UsageError> {
-    let switches = || targets.iter().filter_map(|target| target.switch.as_ref());
-    if !wanted.is_empty() && switches().next().is_none() {
-        return Err(UsageError(
-            "--policies: no target can switch; heliostat:NAME and btrfs:MOUNT can".to_owned(),
-        ));
-    }
-    if wanted.len() > 1 && wanted.iter().any(|policy| policy == "all") {
-        return Err(UsageError("--policies: 'all' stands alone".to_owned()));
-    }
-    let is_known = |policy: &&String| *policy == "all" || switches().any(|each| each.has(policy));
-    match wanted.iter().find(|policy| !is_known(policy)) {
-        None => Ok(()),
-        Some(policy) => {
-            let known: Vec<String> = switches().map(|each| each.policies.join(" ")).collect();
-            Err(UsageError(format!(
-                "--policies: no target has {policy}; there are {}",
-                known.join("; ")
-            )))
-        }
-    }
-}
-
-/// Switches to each of them once, so that a value that makes no sense is told before anything is
-/// measured.
-fn try_policies(wanted: &[String], targets: &[Target]) -> anyhow::Result<()> {
-    for target in targets {
-        let policies = target.policies(Some(wanted).filter(|wanted| !wanted.is_empty()));
-        if let Some(switch) = &target.switch {
-            for policy in policies.iter().flatten() {
-                switch.set(policy)?;
-            }
-            switch.restore()?;
-        }
-    }
-    Ok(())
-}
-
 /// Has the kernel forget what it has read. Whether it may.
 pub(crate) fn drop_caches() -> bool {
     rustix::fs::sync();
@@ -318,7 +262,7 @@ pub(crate) fn drop_caches() -> bool {
 /// A benchmark that is under way.
 struct Bench<'a> {
     args: &'a BenchArgs,
-    policies: &'a [String],
+    wanted: &'a Wanted,
     signals: &'a Signals,
     result: &'a mut BenchResult,
     done: usize,
@@ -334,21 +278,18 @@ impl Bench<'_> {
                 return Ok(false);
             }
         }
-        let wanted = Some(self.policies).filter(|wanted| !wanted.is_empty());
-        let policies: Vec<_> = targets
-            .iter()
-            .map(|target| target.policies(wanted))
-            .collect();
+        let unders = targets.iter().map(|target| target.unders(self.wanted));
+        let unders: Vec<Vec<Under>> = unders.collect();
         let steps = suite.steps();
-        let each: usize = policies.iter().map(Vec::len).sum();
+        let each: usize = unders.iter().map(Vec::len).sum();
         self.total = steps.len() * each * self.args.repeats as usize;
         self.began = Instant::now();
         for &step in &steps {
             // Round by round, so that what changes with time is not taken for a difference.
             for _ in 0..self.args.repeats {
-                for (target, policies) in targets.iter().zip(&policies) {
-                    for policy in policies {
-                        if !self.step(step, target, policy.as_deref())? {
+                for (target, unders) in targets.iter().zip(&unders) {
+                    for under in unders {
+                        if !self.step(step, target, under)? {
                             return Ok(false);
                         }
                     }
@@ -379,22 +320,19 @@ impl Bench<'_> {
     }
 
     /// One run. Whether it was done.
-    fn step(
-        &mut self,
-        step: Step<'_>,
-        target: &Target,
-        policy: Option<&str>,
-    ) -> anyhow::Result<bool> {
-        let under = policy.map_or_else(String::new, |policy| format!(" under {policy}"));
+    fn step(&mut self, step: Step<'_>, target: &Target, under: &Under) -> anyhow::Result<bool> {
+        let names = under.policy.iter().chain(&under.scheduler);
+        let names = names.map(String::as_str).collect::<Vec<_>>().join(" and ");
         let name = match step {
             Step::Job(job) => &job.name,
             Step::File(_) => &self.args.suite,
         };
-        let what = format!("{name} on {}{under}", target.text);
+        let what = match names.is_empty() {
+            true => format!("{name} on {}", target.text),
+            false => format!("{name} on {} under {names}", target.text),
+        };
         self.tell(&what)?;
-        if let Some(policy) = policy {
-            target.switch_to(policy)?;
-        }
+        target.put_under(under)?;
         drop_caches();
         if step.writes() {
             target.expect_unused()?;
@@ -424,7 +362,7 @@ impl Bench<'_> {
                 )?;
                 continue;
             };
-            let row = self.result.row(&job, &target.text, policy);
+            let row = self.result.row(&job, &target.text, under);
             row.command = fio.command();
             let legs = legs.clone();
             row.runs.push(Run { measured, legs });
@@ -485,7 +423,8 @@ fn object(args: &BenchArgs, row: &Row) -> serde_json::Value {
     let median = |of: fn(&Measured) -> f64| row.median(of);
     let iops = row.spread(|run| run.iops);
     serde_json::json!({
-        "job": row.job, "target": row.target, "policy": row.policy, "runs": row.runs.len(),
+        "job": row.job, "target": row.target, "policy": row.policy,
+        "scheduler": row.scheduler, "runs": row.runs.len(),
         "is_partial": row.runs.len() < args.repeats as usize,
         "iops": median(|run| run.iops),
         "iops_min": iops.map(|iops| iops.min), "iops_max": iops.map(|iops| iops.max),

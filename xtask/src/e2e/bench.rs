@@ -26,6 +26,11 @@ pub(super) const TESTS: &[Test] = &[
         run: policies,
     },
     Test {
+        name: "bench_schedulers",
+        about: "an array is measured under several schedulers, and has its own in the end",
+        run: schedulers,
+    },
+    Test {
         name: "bench_job_file",
         about: "somebody's job file runs on a target of ours, wherever it says its data lie",
         run: job_file,
@@ -69,6 +74,11 @@ fn listen(room: &Room, words: &[&str]) -> Result<Said> {
     let control = ["--control-dir", &control];
     let program = room.program.display().to_string();
     room.listen(&program, &[words, &control].concat())
+}
+
+/// Runs what asks no daemon.
+fn listen_plainly(room: &Room, words: &[&str]) -> Result<Said> {
+    room.listen(&room.program.display().to_string(), words)
 }
 
 /// Measures, which has to succeed. What it printed.
@@ -140,6 +150,16 @@ fn policies(room: &Room) -> Result<()> {
         .lines()
         .filter(|line| line.contains("one run: unknown"));
     ensure!(rows.count() == 6, "not 6 rows: {compared}");
+    let page = room.path_text("page");
+    let words = ["bench", "compare", &one, &other, "--report", &page];
+    room.run(&program, &words)?;
+    for file in ["index.html", "report.json"] {
+        let text = fs::read_to_string(Path::new(&page).join(file))?;
+        ensure!(text.contains("randread 4k depth 32"), "{file}: {text}");
+    }
+    // What is compared is not overwritten by it.
+    let said = listen_plainly(room, &["bench", "compare", &one, &other, "--report", &one])?;
+    ensure!(said.status.code() == Some(2), "{}", said.stderr);
     values(room, &server)?;
     server.terminate()?;
     // What was tried is not what is kept.
@@ -175,6 +195,72 @@ fn values(room: &Room, server: &Server<'_>) -> Result<()> {
     }
     let after = server.control(&["policy", "disk", "--full"])?;
     ensure!(before == after, "not as it was: {after}");
+    Ok(())
+}
+
+fn schedulers(room: &Room) -> Result<()> {
+    room.require_tools(&["fio"])?;
+    let legs = legs::sparse(room)?;
+    let own = "deadline:fifo_batch=8";
+    let server = Server::start(room, &legs, &["--policy", "pid", "--scheduler", own])?;
+    let shown = || server.control(&["scheduler", "disk"]);
+    let before = shown()?;
+    let report = room.path_text("report");
+    let directory = room.new_directory("data")?.display().to_string();
+    let fixed = ["heliostat:disk", &directory, "--read-only", "--json"];
+    let list = "none,fair,deadline:fifo_batch=2,writes_starved=3";
+    let wanted = ["--schedulers", list, "--policies", "queue,pid"];
+    let more = ["--size", "4m", "--report", &report];
+    let lines = measured(room, &[&fixed[..], &wanted, &more, &SHORT].concat())?;
+    let mut told = Vec::new();
+    for line in lines.lines() {
+        let row: serde_json::Value = serde_json::from_str(line)?;
+        told.push((row["policy"].clone(), row["scheduler"].clone()));
+    }
+    for scheduler in ["none", "fair", "deadline:fifo_batch=2,writes_starved=3"] {
+        for policy in ["queue", "pid"] {
+            let is_of = |(its, other): &&(_, _)| *its == policy && *other == scheduler;
+            ensure!(
+                told.iter().filter(is_of).count() == 3,
+                "{policy} {scheduler}: {lines}"
+            );
+        }
+    }
+    ensure!(told.len() == 3 * 6 + 3, "not 3 jobs in 7 ways: {lines}");
+    ensure!(shown()? == before, "not as it was: {}", shown()?);
+    let csv = fs::read_to_string(Path::new(&report).join("report.csv"))?;
+    ensure!(
+        csv.contains(",\"deadline:fifo_batch=2,writes_starved=3\"\r\n"),
+        "{csv}"
+    );
+
+    let log = room.path("bench.log");
+    let words = [
+        "bench",
+        "heliostat:disk",
+        "--read-only",
+        "--schedulers",
+        "fair",
+    ];
+    let mut running = server.begin(&[&words[..], &["--runtime", "600"]].concat(), &log)?;
+    // It is tried, and back, before anything is measured.
+    process::wait_until("fio to read under fair", END_TIME_MAX, || {
+        Ok(running.said()?.contains("1/9 ") && shown()?.contains("[fair]"))
+    })?;
+    running.signal(Signal::INT)?;
+    let status = running.wait(END_TIME_MAX)?;
+    ensure!(status.code() == Some(1), "{status}: {}", running.said()?);
+    ensure!(
+        shown()? == before,
+        "not as it was after SIGINT: {}",
+        shown()?
+    );
+    server.terminate()?;
+    // What was tried is not what is kept.
+    let server = Server::start(room, &legs, &[])?;
+    let kept = server.control(&["scheduler", "disk"])?;
+    ensure!(!kept.contains("[fair]"), "it was kept: {kept}");
+    server.terminate()?;
     Ok(())
 }
 
@@ -393,7 +479,32 @@ fn refused(room: &Room) -> Result<()> {
             "--policies: pid is named twice",
         ),
     ];
-    for (code, words, expected) in cases {
+    refused_words(room, &cases)?;
+    let cases: [(i32, &[&str], &str); 3] = [
+        (
+            2,
+            &[leg, "--read-only", "--schedulers", "fair"],
+            "no target can switch; heliostat:NAME can",
+        ),
+        (
+            2,
+            &["heliostat:disk", "--read-only", "--schedulers", "cfq"],
+            "no target has cfq; there are none deadline fair",
+        ),
+        (
+            2,
+            &["heliostat:disk", "--read-only", "--schedulers", "fair:a=1"],
+            "--schedulers: scheduler 'fair'",
+        ),
+    ];
+    refused_words(room, &cases)?;
+    server.terminate()?;
+    Ok(())
+}
+
+/// Each of these ends with a code, and says why.
+fn refused_words(room: &Room, cases: &[(i32, &[&str], &str)]) -> Result<()> {
+    for &(code, words, expected) in cases {
         let said = bench(room, words)?;
         ensure!(
             said.status.code() == Some(code) && said.stderr.contains(expected),
@@ -402,6 +513,5 @@ fn refused(room: &Room) -> Result<()> {
             said.stderr
         );
     }
-    server.terminate()?;
     Ok(())
 }

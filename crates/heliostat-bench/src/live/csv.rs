@@ -3,7 +3,7 @@
 use super::result::BenchResult;
 
 const HEAD: &str = "job,target,policy,run,iops,read_iops,write_iops,bytes_per_s,mean_ns,p99_ns,\
-                    p99_9_ns,p99_99_ns,max_ns";
+                    p99_9_ns,p99_99_ns,max_ns,scheduler";
 
 /// All runs, with a line of names before them.
 #[must_use]
@@ -11,10 +11,11 @@ pub fn csv(result: &BenchResult) -> String {
     let mut text = format!("{HEAD}\r\n");
     for row in &result.rows {
         let policy = row.policy.as_deref().unwrap_or_default();
+        let scheduler = row.scheduler.as_deref().unwrap_or_default();
         for (run, number) in row.runs.iter().zip(1..) {
             let got = &run.measured;
             text.push_str(&format!(
-                "{},{},{},{number},{:.3},{:.3},{:.3},{:.0},{:.0},{},{},{},{}\r\n",
+                "{},{},{},{number},{:.3},{:.3},{:.3},{:.0},{:.0},{},{},{},{},{}\r\n",
                 field(&row.job),
                 field(&row.target),
                 field(policy),
@@ -26,7 +27,8 @@ pub fn csv(result: &BenchResult) -> String {
                 got.p99_ns,
                 got.p99_9_ns,
                 got.p99_99_ns,
-                got.max_ns
+                got.max_ns,
+                field(scheduler)
             ));
         }
     }

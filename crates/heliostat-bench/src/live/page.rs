@@ -8,7 +8,7 @@ use stdx::units::format_size;
 
 use super::csv::csv;
 use super::result::{BenchResult, LegCount, Row, TargetNote};
-use super::table::{COLUMNS, best_of, spread_text};
+use super::table::{COLUMNS, Switched, best_of, spread_text};
 use crate::plot;
 use crate::report::{Page, escaped, write_directory};
 
@@ -80,9 +80,11 @@ fn one_job(page: &mut Page, result: &BenchResult, job: &str) {
 }
 
 fn table(page: &mut Page, rows: &[&Row]) {
-    let has_policies = rows.iter().any(|row| row.policy.is_some());
-    let policy = if has_policies { "<th>policy</th>" } else { "" };
-    let mut html = format!("<table>\n<thead><tr><th>target</th>{policy}");
+    let switched = Switched::of(rows.iter().copied());
+    let mut html = "<table>\n<thead><tr><th>target</th>".to_owned();
+    for head in switched.heads() {
+        html.push_str(&format!("<th>{head}</th>"));
+    }
     let heads = COLUMNS.iter().map(|column| column.head);
     for head in ["runs", "+-"].into_iter().chain(heads) {
         html.push_str(&format!("<th class=\"number\">{head}</th>"));
@@ -91,9 +93,8 @@ fn table(page: &mut Page, rows: &[&Row]) {
     let best = best_of(rows);
     for row in rows {
         html.push_str(&format!("<tr><td>{}</td>", escaped(&row.target)));
-        if has_policies {
-            let policy = row.policy.as_deref().unwrap_or("-");
-            html.push_str(&format!("<td>{}</td>", escaped(policy)));
+        for under in switched.cells(row) {
+            html.push_str(&format!("<td>{}</td>", escaped(under)));
         }
         let mut cells = vec![row.runs.len().to_string(), spread_text(row)];
         for (column, best) in COLUMNS.iter().zip(&best) {

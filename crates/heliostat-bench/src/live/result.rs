@@ -71,7 +71,16 @@ pub struct TargetNote {
     pub legs: Vec<String>,
 }
 
-/// One job on one target under one policy.
+/// What a target is measured under: what it was switched to, as the user wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Under {
+    /// The read policy.
+    pub policy: Option<String>,
+    /// The scheduler.
+    pub scheduler: Option<String>,
+}
+
+/// One job on one target under one policy and scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What the job is called.
@@ -81,6 +90,9 @@ pub struct Row {
     /// The read policy; absent where nothing was switched.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub policy: Option<String>,
+    /// The scheduler; absent where nothing was switched.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scheduler: Option<String>,
     /// How fio was started.
     pub command: String,
     /// One after the other.
@@ -172,15 +184,15 @@ impl BenchResult {
         }
     }
 
-    /// What there is of a job, target and policy, a new row where there is none.
-    pub fn row(&mut self, job: &str, target: &str, policy: Option<&str>) -> &mut Row {
-        let is_it =
-            |row: &Row| row.job == job && row.target == target && row.policy.as_deref() == policy;
+    /// What there is of a job on a target under this, a new row where there is none.
+    pub fn row(&mut self, job: &str, target: &str, under: &Under) -> &mut Row {
+        let is_it = |row: &Row| row.job == job && row.target == target && row.is_under(under);
         let index = self.rows.iter().position(is_it).unwrap_or_else(|| {
             self.rows.push(Row {
                 job: job.to_owned(),
                 target: target.to_owned(),
-                policy: policy.map(str::to_owned),
+                policy: under.policy.clone(),
+                scheduler: under.scheduler.clone(),
                 command: String::new(),
                 runs: Vec::new(),
             });
@@ -257,10 +269,12 @@ impl Row {
     /// What it is called where its target's name is known.
     #[must_use]
     pub fn label(&self) -> String {
-        match &self.policy {
-            Some(policy) => format!("{} {policy}", self.target),
-            None => self.target.clone(),
-        }
+        let under = self.policy.iter().chain(&self.scheduler);
+        under.fold(self.target.clone(), |label, under| label + " " + under)
+    }
+
+    fn is_under(&self, under: &Under) -> bool {
+        self.policy == under.policy && self.scheduler == under.scheduler
     }
 
     /// What each leg did in all runs.

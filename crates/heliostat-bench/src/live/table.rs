@@ -61,6 +61,43 @@ pub(super) fn spread_text(row: &Row) -> String {
     }
 }
 
+/// What any of several rows was switched to: a column for each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Switched {
+    policies: bool,
+    schedulers: bool,
+}
+
+impl Switched {
+    pub(super) fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let nothing = Self {
+            policies: false,
+            schedulers: false,
+        };
+        rows.into_iter().fold(nothing, |known, row| Self {
+            policies: known.policies || row.policy.is_some(),
+            schedulers: known.schedulers || row.scheduler.is_some(),
+        })
+    }
+
+    /// The names of the columns.
+    pub(super) fn heads(self) -> impl Iterator<Item = &'static str> {
+        let policy = self.policies.then_some("policy");
+        policy
+            .into_iter()
+            .chain(self.schedulers.then_some("scheduler"))
+    }
+
+    /// What a row has in each.
+    pub(super) fn cells(self, row: &Row) -> Vec<&str> {
+        let policy = self.policies.then_some(&row.policy);
+        let each = policy
+            .into_iter()
+            .chain(self.schedulers.then_some(&row.scheduler));
+        each.map(|under| under.as_deref().unwrap_or("-")).collect()
+    }
+}
+
 /// For each column, the best value of these rows; nothing where there is no choice.
 pub(super) fn best_of(rows: &[&Row]) -> Vec<Option<f64>> {
     let best = |column: &Column| {
@@ -76,9 +113,9 @@ pub(super) fn best_of(rows: &[&Row]) -> Vec<Option<f64>> {
 /// A table for each job, under its name.
 #[must_use]
 pub fn tables(result: &BenchResult, style: TableStyle) -> String {
-    let has_policies = result.rows.iter().any(|row| row.policy.is_some());
+    let switched = Switched::of(&result.rows);
     let mut head = vec!["target"];
-    head.extend(has_policies.then_some("policy"));
+    head.extend(switched.heads());
     head.extend(["runs", "+-"]);
     head.extend(COLUMNS.iter().map(|column| column.head));
     let mut text = String::new();
@@ -91,9 +128,8 @@ pub fn tables(result: &BenchResult, style: TableStyle) -> String {
         let mut table = TextTable::new(style, head.iter().map(ToString::to_string).collect());
         for row in rows {
             let mut cells = vec![TextCell::name(&row.target)];
-            if has_policies {
-                cells.push(TextCell::number(row.policy.as_deref().unwrap_or("-")));
-            }
+            let under = switched.cells(row);
+            cells.extend(under.iter().map(|under| TextCell::number(under)));
             cells.push(TextCell::number(&row.runs.len().to_string()));
             cells.push(TextCell::number(&spread_text(row)));
             for (column, best) in COLUMNS.iter().zip(&best) {

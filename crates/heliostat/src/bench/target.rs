@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use heliostat_bench::live::TargetNote;
+use heliostat_bench::live::{TargetNote, Under};
 use heliostat_leg::{LegSpec, OpenedLeg};
 use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_runtime::{ControlRequest, ControlResponse, UsageError};
@@ -18,6 +18,7 @@ use stdx::units::format_size;
 use super::btrfs;
 use super::legs::{self, Legs};
 use super::switch::Switch;
+use super::wanted::Wanted;
 use crate::cli::ControlArgs;
 use crate::status;
 
@@ -57,6 +58,8 @@ pub(crate) struct Target {
     pub(crate) at: At,
     pub(super) legs: Legs,
     pub(super) switch: Option<Switch>,
+    /// Of an array of ours.
+    pub(super) schedulers: Option<Switch>,
     /// A file of ours, which nobody else can see and which is gone when this process is: how large
     /// it is to be.
     pub(super) scratch: Option<(File, u64)>,
@@ -132,6 +135,7 @@ impl Target {
             at,
             legs: Legs::Unseen,
             switch: None,
+            schedulers: None,
             scratch: None,
             _held: None,
         }
@@ -159,6 +163,19 @@ impl Target {
             .map_or(Ok(()), |switch| switch.set(policy))
     }
 
+    /// Makes it work like this, where something is said.
+    pub(super) fn put_under(&self, under: &Under) -> anyhow::Result<()> {
+        for (switch, wanted) in [
+            (&self.switch, &under.policy),
+            (&self.schedulers, &under.scheduler),
+        ] {
+            if let (Some(switch), Some(wanted)) = (switch, wanted) {
+                switch.set(wanted)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What is kept of it.
     pub(super) fn note(&self) -> anyhow::Result<TargetNote> {
         Ok(TargetNote {
@@ -168,25 +185,26 @@ impl Target {
         })
     }
 
-    /// The policies that it is measured under, of those that are `wanted`; `None` stands for
-    /// whatever there is.
-    pub(super) fn policies(&self, wanted: Option<&[String]>) -> Vec<Option<String>> {
-        let (Some(switch), Some(wanted)) = (&self.switch, wanted) else {
-            return vec![None];
+    /// What it is measured under: each of the policies that are wanted and it has, with each of the
+    /// schedulers.
+    pub(super) fn unders(&self, wanted: &Wanted) -> Vec<Under> {
+        let chosen = |switch: &Option<Switch>, wanted: &[String]| {
+            let chosen = switch.as_ref().map(|switch| switch.chosen(wanted));
+            match chosen.unwrap_or_default() {
+                chosen if chosen.is_empty() => vec![None],
+                chosen => chosen.into_iter().map(Some).collect(),
+            }
         };
-        let chosen: Vec<Option<String>> = match wanted {
-            [all] if all == "all" => switch.policies.iter().cloned().map(Some).collect(),
-            _ => wanted
-                .iter()
-                .filter(|policy| switch.has(policy))
-                .cloned()
-                .map(Some)
-                .collect(),
+        let policies = chosen(&self.switch, &wanted.policies);
+        let schedulers = chosen(&self.schedulers, &wanted.schedulers);
+        let under = |policy: &Option<String>| {
+            let policy = policy.clone();
+            schedulers.iter().cloned().map(move |scheduler| Under {
+                policy: policy.clone(),
+                scheduler,
+            })
         };
-        match chosen.is_empty() {
-            true => vec![None],
-            false => chosen,
-        }
+        policies.iter().flat_map(under).collect()
     }
 }
 
@@ -239,6 +257,7 @@ fn array(text: &str, name: &str, opening: &Opening<'_>) -> anyhow::Result<Target
             control: control.clone(),
         },
         switch: Some(Switch::array(name, control)?),
+        schedulers: Some(Switch::scheduler(name, control)?),
         ..Target::plain(text, &what, At::Nbd(uri.to_string()))
     })
 }
