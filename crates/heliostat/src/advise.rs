@@ -4,6 +4,7 @@
 mod commands;
 mod measure;
 mod page;
+mod same;
 
 use std::fs;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
@@ -212,21 +213,11 @@ fn specs(legs: &[String]) -> anyhow::Result<Vec<LegSpec>> {
             "no array has more than {LEGS_MAX} legs"
         )));
     }
-    let mut seen: Vec<(PathBuf, &str)> = Vec::new();
-    let mut specs = Vec::new();
-    for leg in legs {
-        specs.push(LegSpec::parse(leg).map_err(|error| UsageError(error.to_string()))?);
-        let place = fs::canonicalize(leg).unwrap_or_else(|_| PathBuf::from(leg));
-        // Models and memory are another device each time.
-        let is_new = leg.starts_with("model:") || leg.starts_with("mem:");
-        let before = seen.iter().find(|(other, _)| *other == place && !is_new);
-        if let Some((_, other)) = before {
-            bail!(UsageError(format!(
-                "{leg} is the same device as {other}: name each once"
-            )));
-        }
-        seen.push((place, leg));
-    }
+    let specs = legs
+        .iter()
+        .map(|leg| LegSpec::parse(leg).map_err(|error| UsageError(error.to_string())));
+    let specs = specs.collect::<Result<_, _>>()?;
+    same::expect_apart(legs)?;
     Ok(specs)
 }
 
@@ -246,7 +237,9 @@ fn measure_all(args: &AdviseArgs, specs: &[LegSpec]) -> anyhow::Result<Vec<Leg>>
         let fit = found.map_err(|error| {
             anyhow::anyhow!("{spec}: {error}; --time gives it longer than {time:?}")
         })?;
-        let caveats = caveats(spec, &measured, fit.params.family() == "hdd");
+        let mut caveats = caveats(spec, &measured, fit.params.family() == "hdd");
+        let before: Vec<String> = specs[..index].iter().map(ToString::to_string).collect();
+        caveats.extend(same::shared(&spec.to_string(), &before));
         legs.push(Leg {
             name: spec.to_string(),
             size_bytes: measured.info.size_bytes,
@@ -269,6 +262,14 @@ fn caveats(spec: &LegSpec, measured: &Measured, turns: bool) -> Vec<String> {
     }
     if !measured.is_whole {
         all.push("It fell silent while it was measured: not all of it is known.".to_owned());
+    }
+    if let Some((at, kind)) = measured.bad.first {
+        let count = measured.bad.count;
+        all.push(format!(
+            "{count} of its reads failed, the first near byte {at} ({kind}). They are in no \
+             figure, but others had to wait for them: have its SMART data looked at, and a scrub \
+             done."
+        ));
     }
     if measured.is_cached {
         all.push(

@@ -24,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         run: export,
     },
     Test {
+        name: "advise_bad_sector",
+        about: "a spot that cannot be read is told, and the rest of the disk is measured",
+        run: bad_sector,
+    },
+    Test {
         name: "advise_btrfs",
         about: "the devices of a btrfs are found, with their ids, and are read while it is mounted",
         run: btrfs,
@@ -108,6 +113,19 @@ fn export(room: &Room) -> Result<()> {
     Ok(())
 }
 
+/// A spot that cannot be read does not keep the rest from being known.
+fn bad_sector(room: &Room) -> Result<()> {
+    let disk = "model:hdd-7200-2tb,size=4g,error=read,range=8m+4k";
+    let found = told(room, &[disk])?;
+    ensure!(families(&found) == ["hdd"], "{found}");
+    let caveats = found["legs"][0]["caveats"].to_string();
+    ensure!(
+        caveats.contains("of its reads failed, the first near byte 8388608"),
+        "{caveats}"
+    );
+    Ok(())
+}
+
 fn btrfs(room: &Room) -> Result<()> {
     room.require_loop_devices()?;
     room.require_tools(&["mkfs.btrfs"])?;
@@ -143,6 +161,8 @@ fn refused(room: &Room) -> Result<()> {
     File::create_new(&tiny)?.set_len(1 << 20)?;
     let missing = room.path_text("missing");
     let file = legs::sparse(room)?.swap_remove(0);
+    let again = room.path_text("again");
+    fs::hard_link(&file, &again)?;
     let before = fs::metadata(&file)?.modified()?;
     let stuck = "model:ssd-sata-256gb,size=1g,stuck=true,at=0s";
     let failing = "model:ssd-sata-256gb,size=1g,error=read";
@@ -153,6 +173,7 @@ fn refused(room: &Room) -> Result<()> {
         (&[failing], 1, "failed"),
         (&[stuck, "--time", "1s"], 1, "did not answer"),
         (&[file.as_str(), file.as_str()], 2, "name each once"),
+        (&[file.as_str(), again.as_str()], 2, "name each once"),
         (&[file.as_str(), "--policies", "oracle"], 2, "oracle"),
         (&["--btrfs", "/proc"], 2, "not on btrfs"),
         (&["sda"], 2, "a path has a '/' in it"),

@@ -60,8 +60,11 @@ fn a_mixed_mirror_is_told_what_helps_it() {
     );
     assert!(good > 50.0 * bad, "md: {bad} and {good}");
     assert!((8_000.0..9_500.0).contains(&good), "as the SSD: {good}");
+    // raid10 reads flash alone where there is any.
+    let near = iops(&forecast, &Knob::MdRaid10 { far: false }, one);
+    assert!((0.95..1.05).contains(&(near / good)), "{near} and {good}");
     let best = forecast.best(System::Md).unwrap();
-    assert_eq!(best.knob, write_mostly);
+    assert_eq!(best.knob, write_mostly, "and raid10 is not better by much");
     let luck = |leg| iops(&forecast, &Knob::BtrfsPid { leg }, one);
     assert!(luck(1) > 50.0 * luck(0), "{} and {}", luck(0), luck(1));
     let ours = forecast.best(System::Heliostat).unwrap().score.unwrap();
@@ -74,6 +77,23 @@ fn what_there_is_no_time_for_is_left_out() {
     assert!(!forecast.is_whole());
     assert!(forecast.rows.iter().all(|row| row.score.is_none()));
     assert!(forecast.best(System::Md).is_none());
+}
+
+#[test]
+fn raid10_of_three_legs_has_one_and_a_half() {
+    let legs = [leg("ssd-sata-256gb"), leg("ssd-sata-1tb"), leg("net-ssd")];
+    let of = |knob: &Knob| super::shape(&legs, knob).unwrap().1;
+    let mirror = of(&Knob::Md {
+        write_mostly: false,
+    });
+    let near = of(&Knob::MdRaid10 { far: false });
+    assert!(
+        (1.45..1.55).contains(&(near as f64 / mirror as f64)),
+        "{near} of {mirror}"
+    );
+    let cells = told(&legs, &|| false);
+    let knob = Knob::MdRaid10 { far: true };
+    assert!(iops(&cells, &knob, Load::Random(1)) > 0.0);
 }
 
 #[test]

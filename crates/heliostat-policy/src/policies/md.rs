@@ -1,31 +1,69 @@
-//! `md`: sequential reads stay, others go to the least busy leg or the nearest head (Linux raid1).
+//! `md`: sequential reads stay, others go to the least busy leg or the nearest head (Linux raid1);
+//! or the rules of Linux raid10.
 
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, OpKind, Prng};
 
 use crate::api::{LegView, Observes, OpView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::choice::lowest_by_key;
 use crate::registry::{BareValue, PolicyInfo};
+use crate::spec::PolicySpec;
+use crate::tunable::{Tunable, TunableKind};
 
 pub(crate) static INFO: PolicyInfo = PolicyInfo {
     name: "md",
     summary: "sequential reads stay, others go to the least busy leg or nearest head (Linux md)",
     bare_value: BareValue::Refused,
-    tunables: &[],
-    build: |_| {
+    tunables: &[RULE],
+    build: |spec| {
         Box::new(Md {
+            rule: Rule::new(spec),
             legs: [Head::default(); LEGS_MAX],
             reason: LEAST_BUSY,
         })
     },
 };
 
+/// `raid1`: what it does on a mirror; whoever serves a RAID10 asks for that rule.
+const RULE: Tunable = Tunable {
+    name: "rule",
+    kind: TunableKind::Choice(&["raid1", "near", "far"]),
+    default: 0,
+    unit: "",
+    description: "whose rule: that of raid1, or of raid10 with near or with far copies",
+};
+
+/// Whose rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// That of raid1.
+    Raid1,
+    /// That of raid10 where copies lie beside each other.
+    Near,
+    /// That of raid10 where they lie far apart.
+    Far,
+}
+
+impl Rule {
+    fn new(spec: &PolicySpec) -> Self {
+        match spec.value(&RULE) {
+            0 => Self::Raid1,
+            1 => Self::Near,
+            _ => Self::Far,
+        }
+    }
+}
+
 /// What decides, in the words of docs/explain.md.
 const SEQUENTIAL: &str = "sequential, it stays";
 const LONG_RUN: &str = "long run, none idle";
 const LEAST_BUSY: &str = "fewest in flight";
 const NEAREST: &str = "nearest head";
+const LOWEST: &str = "lowest address";
+const FIRST_IDLE: &str = "first that is idle";
 
 #[derive(Debug)]
 struct Md {
+    rule: Rule,
     legs: [Head; LEGS_MAX],
     /// What decided last.
     reason: &'static str,
@@ -64,6 +102,34 @@ impl Head {
 
 impl Md {
     fn choose<'a>(&self, legs: &'a [LegView]) -> (&'a LegView, &'static str) {
+        match self.rule {
+            Rule::Raid1 => self.of_raid1(legs),
+            Rule::Near | Rule::Far => self.of_raid10(legs),
+        }
+    }
+
+    /// Flash alone is read where there is any; else the first idle leg with near copies, and the
+    /// lowest address with far ones.
+    fn of_raid10<'a>(&self, legs: &'a [LegView]) -> (&'a LegView, &'static str) {
+        if legs.iter().any(|view| !view.rotational) {
+            let flash = legs.iter().filter(|view| !view.rotational);
+            let busy = flash.min_by_key(|view| view.in_flight());
+            return (busy.expect("there is one"), LEAST_BUSY);
+        }
+        if self.rule == Rule::Far {
+            return (lowest_by_key(legs, |view| view.address), LOWEST);
+        }
+        if let Some(idle) = legs.iter().find(|view| view.in_flight() == 0) {
+            return (idle, FIRST_IDLE);
+        }
+        let distance = |view: &&LegView| {
+            let head = &self.legs[view.leg.index()];
+            head.position.abs_diff(view.address)
+        };
+        (lowest_by_key(legs, distance), NEAREST)
+    }
+
+    fn of_raid1<'a>(&self, legs: &'a [LegView]) -> (&'a LegView, &'static str) {
         let mut least_busy = (u32::MAX, &legs[0]);
         let mut nearest = (u64::MAX, &legs[0]);
         let mut long_run = None;
@@ -107,6 +173,10 @@ impl ReadPolicy for Md {
             complete: true,
             ..Observes::NOTHING
         }
+    }
+
+    fn configure(&mut self, spec: &PolicySpec) {
+        self.rule = Rule::new(spec);
     }
 
     fn plan_read(
@@ -198,6 +268,52 @@ mod tests {
         assert_eq!(bench.pick_of(100 * MIB, 4096), 2);
         bench.legs[2].reads_in_flight = 3;
         assert_eq!(bench.pick_of(101 * MIB, 4096), 0, "the first of equals");
+    }
+
+    #[test]
+    fn raid10_reads_flash_however_busy_it_is() {
+        let mut bench = bench([true, false, false]);
+        bench.set("md:rule=near");
+        bench.legs[0].reads_in_flight = 0;
+        bench.legs[1].reads_in_flight = 9;
+        bench.legs[2].writes_in_flight = 8;
+        assert_eq!(bench.pick(0), 1, "the first of equals, 9 and 9");
+        bench.legs[1].reads_in_flight = 10;
+        assert_eq!(bench.pick(4096), 2, "no run stays");
+    }
+
+    #[test]
+    fn raid10_with_near_copies_on_disks_reads_the_first_idle_one_or_the_nearest() {
+        let mut bench = bench([true; 3]);
+        bench.set("md:rule=near");
+        bench.complete_at(1, OpKind::Read, 90 * MIB);
+        assert_eq!(bench.pick(100 * MIB), 1);
+        assert_eq!(bench.reason(), "nearest head");
+        bench.legs[2].reads_in_flight = 0;
+        assert_eq!(bench.pick(100 * MIB), 2);
+        bench.legs[0].reads_in_flight = 0;
+        assert_eq!(bench.pick(100 * MIB), 0);
+        assert_eq!(bench.reason(), "first that is idle");
+    }
+
+    #[test]
+    fn raid10_with_far_copies_on_disks_reads_the_lowest_address() {
+        let mut bench = bench([true; 3]);
+        bench.set("md:rule=far");
+        bench.legs[0].reads_in_flight = 0;
+        let request = crate::api::ReadRequest {
+            client: heliostat_types::ClientId(0),
+            stream: heliostat_types::StreamId(0),
+            extent: heliostat_types::Extent::new(0, 4096),
+        };
+        for (view, address) in bench.legs.iter_mut().zip([70, 10, 30]) {
+            view.address = address * MIB;
+        }
+        let mut prng = heliostat_types::RandomStream::new(1, "policy", 0);
+        let plan = bench
+            .policy
+            .plan_read(bench.now, &request, &bench.legs, &mut prng);
+        assert_eq!(plan, crate::api::ReadPlan::Leg(bench.legs[1].leg));
     }
 
     #[test]

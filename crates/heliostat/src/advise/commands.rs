@@ -39,6 +39,7 @@ pub(super) fn commands(knob: &Knob, origin: &Origin, slow: &[usize]) -> Vec<Stri
             ]
         }
         Knob::Md { write_mostly } => md(origin, if *write_mostly { slow } else { &[] }),
+        Knob::MdRaid10 { far } => vec![raid10(origin, *far)],
         Knob::BtrfsPid { .. } => vec![store(origin, "pid")],
         Knob::BtrfsRoundRobin => {
             vec![store(origin, "round-robin"), EXPERIMENTAL.to_owned()]
@@ -108,6 +109,17 @@ fn md(origin: &Origin, slow: &[usize]) -> Vec<String> {
     lines
 }
 
+/// A RAID10 of md with two copies, of which `f2` are far apart.
+fn raid10(origin: &Origin, is_far: bool) -> String {
+    let count = origin.legs.len();
+    let legs: Vec<String> = (0..count).map(|leg| origin.device(leg)).collect();
+    let layout = if is_far { "f2" } else { "n2" };
+    format!(
+        "mdadm --create /dev/md0 --level=10 --layout={layout} --raid-devices={count} {}",
+        legs.join(" ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use heliostat_bench::forecast::Knob;
@@ -139,6 +151,14 @@ mod tests {
         assert_eq!(
             told,
             ["mdadm --create /dev/md0 --level=1 --raid-devices=2 /dev/sda /dev/LEG1"]
+        );
+    }
+
+    #[test]
+    fn raid10_of_md_has_its_layout() {
+        assert_eq!(
+            commands(&Knob::MdRaid10 { far: true }, &origin(), &[]),
+            ["mdadm --create /dev/md0 --level=10 --layout=f2 --raid-devices=2 /dev/sda /dev/LEG1"]
         );
     }
 

@@ -30,18 +30,34 @@ pub(super) struct Measured {
     pub(super) is_whole: bool,
     /// How many reads there were.
     pub(super) reads: u64,
+    /// What could not be read.
+    pub(super) bad: BadReads,
+}
+
+/// Reads that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BadReads {
+    /// How many.
+    pub(super) count: u64,
+    /// Where the first one began, in bytes, and how it failed.
+    pub(super) first: Option<(u64, types::ErrorKind)>,
 }
 
 /// What the thread tells.
 enum Told {
     Opened(Box<LegInfo>, bool, Option<String>),
-    Sample(Box<Sample>),
+    /// What came of a loop, and what could not be read by now.
+    Sample(Box<Sample>, BadReads),
     Failed(anyhow::Error),
     Ended,
 }
 
 /// Reads that were sent when the time was up are waited for that long besides.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// So many reads may fail, each for up to half a minute: a spot of bad sectors that all loops meet.
+/// What fails more often is broken, and its figures tell nothing.
+const BAD_READS_MAX: u64 = 16;
 
 /// Measures a leg for `time` at most, give or take [`GRACE`]. `say` hears what is measured.
 ///
@@ -69,12 +85,14 @@ pub(super) fn measure(
     say("opening it");
     let mut opened = None;
     let mut samples: Vec<Sample> = Vec::new();
+    let mut bad = BadReads::default();
     let is_whole = loop {
         let left = until.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(left) {
             Ok(Told::Opened(info, is_cached, user)) => opened = Some((*info, is_cached, user)),
-            Ok(Told::Sample(sample)) => {
+            Ok(Told::Sample(sample, failed)) => {
                 say(&sample.probe.kind.to_string());
+                bad = failed;
                 samples.push(*sample);
             }
             Ok(Told::Failed(error)) => return Err(error.context(format!("measuring {spec}"))),
@@ -96,6 +114,7 @@ pub(super) fn measure(
         is_cached,
         user,
         is_whole,
+        bad,
         reads: samples.iter().map(|it| it.service_ns.count()).sum(),
         samples,
     })
@@ -128,14 +147,18 @@ fn work(spec: &LegSpec, time: Duration, sender: &Sender<Told>) -> anyhow::Result
         hub,
         size_bytes: info.size_bytes,
         block_bytes: u64::from(info.logical_block_bytes),
-        sent: vec![types::Instant::ZERO; slots.max().unwrap_or(0)],
+        sent: vec![(types::Instant::ZERO, Extent::new(0, 0)); slots.max().unwrap_or(0)],
+        bad: BadReads::default(),
     };
     for probe in all {
         let share = time / 100 * u32::try_from(probe.time_percent)?;
         // Waiting for the last reads takes time as well.
         let left = time.saturating_sub(begun.elapsed());
         let sample = device.run(probe, share.min(left))?;
-        if sender.send(Told::Sample(Box::new(sample))).is_err() {
+        if sender
+            .send(Told::Sample(Box::new(sample), device.bad))
+            .is_err()
+        {
             return Ok(());
         }
     }
@@ -147,8 +170,9 @@ struct Device {
     hub: LegHub,
     size_bytes: u64,
     block_bytes: u64,
-    /// When the read in each slot was sent.
-    sent: Vec<types::Instant>,
+    /// When the read in each slot was sent, and which bytes are read.
+    sent: Vec<(types::Instant, Extent)>,
+    bad: BadReads,
 }
 
 impl Device {
@@ -158,6 +182,7 @@ impl Device {
         let begun_at = now();
         let until = begun_at + time.into();
         let mut ended_at = begun_at;
+        let mut lost = types::Duration::ZERO;
         let mut service_ns = Histogram::new();
         let mut done = Vec::new();
         for slot in 0..probe.depth {
@@ -171,28 +196,24 @@ impl Device {
             self.hub.reap(now(), &mut done);
             for done in done.drain(..) {
                 let slot = usize::try_from(done.op.0)?;
-                match done.outcome {
-                    LegOutcome::Done => {}
-                    LegOutcome::Short => bail!("it became smaller while it was read"),
-                    LegOutcome::Failed(kind) => {
-                        let at = places.last;
-                        bail!("a read near byte {at} failed: {kind}; is it broken?")
-                    }
-                    LegOutcome::Lost | LegOutcome::Status(_) => bail!("it was lost"),
-                }
-                let at = now();
+                let (at, (sent_at, _)) = (now(), self.sent[slot]);
+                let is_read = self.heed(slot, done.outcome)?;
                 // What ends later is only waited for.
                 if at > until || service_ns.count() >= probe.reads_max {
                     continue;
                 }
-                service_ns.record((at - self.sent[slot]).as_ns());
+                match is_read {
+                    true => service_ns.record((at - sent_at).as_ns()),
+                    false => lost += at - sent_at,
+                }
                 ended_at = at;
                 self.send(slot, places.next());
             }
         }
         // Reads that were still on their way are not counted: then neither is the time since.
         let elapsed = match probe.depth {
-            1 => ended_at - begun_at,
+            // Nor is what a bad sector took, which nothing else went on beside.
+            1 => (ended_at - begun_at).saturating_sub(lost),
             _ if service_ns.count() >= probe.reads_max => ended_at - begun_at,
             _ => types::Duration::from(time),
         };
@@ -201,6 +222,28 @@ impl Device {
             service_ns,
             elapsed,
         })
+    }
+
+    /// Whether a read went well. One that failed is noted; so many are an error.
+    fn heed(&mut self, slot: usize, outcome: LegOutcome) -> anyhow::Result<bool> {
+        match outcome {
+            LegOutcome::Done => Ok(true),
+            LegOutcome::Short => bail!("it became smaller while it was read"),
+            LegOutcome::Failed(kind) => {
+                let at = self.sent[slot].1.offset();
+                self.bad.count += 1;
+                let (first, _) = *self.bad.first.get_or_insert((at, kind));
+                if self.bad.count > BAD_READS_MAX {
+                    let count = self.bad.count;
+                    bail!(
+                        "{count} reads failed, the first one near byte {first}, the last one near \
+                         byte {at}: {kind}; is it broken?"
+                    )
+                }
+                Ok(false)
+            }
+            LegOutcome::Lost | LegOutcome::Status(_) => bail!("it was lost"),
+        }
     }
 
     fn send(&mut self, slot: usize, extent: Extent) {
@@ -217,8 +260,8 @@ impl Device {
             may_trim: false,
             failfast: false,
         };
-        self.sent[slot] = now();
-        self.hub.submit(self.sent[slot], LegId::new(0), io);
+        self.sent[slot] = (now(), extent);
+        self.hub.submit(self.sent[slot].0, LegId::new(0), io);
     }
 }
 
@@ -230,8 +273,6 @@ struct Places {
     is_sequential: bool,
     next: u64,
     prng: RandomStream,
-    /// Where the last one lay, for messages.
-    last: u64,
 }
 
 impl Places {
@@ -245,7 +286,6 @@ impl Places {
             blocks: (hundredth * pattern.span_percent / len_bytes).max(1),
             is_sequential: pattern.sequential,
             next: 0,
-            last: 0,
             // Other places every time: what a cache still has of the last time is not asked for.
             prng: RandomStream::new(now().as_ns(), "advise", probe.time_percent),
         }
@@ -258,8 +298,8 @@ impl Places {
             self.prng.below(self.blocks)
         };
         self.next += 1;
-        self.last = (self.from_block + block) * self.len_bytes;
-        Extent::new(self.last, self.len_bytes)
+        let offset = (self.from_block + block) * self.len_bytes;
+        Extent::new(offset, self.len_bytes)
     }
 }
 
