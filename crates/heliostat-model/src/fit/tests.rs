@@ -134,6 +134,46 @@ fn bad_luck_does_not_make_a_disk_something_else() {
 }
 
 /// A disk whose reads are partly answered from flash is neither.
+/// The same answers, of which some in a hundred are seen late.
+fn on_a_busy_machine(sample: &Sample, late_percent: u64) -> Sample {
+    let mut busy = sample.clone();
+    busy.service_ns = Histogram::new();
+    let mut late = 0;
+    for (low, width, count) in sample.service_ns.buckets() {
+        let (value, delayed) = (low + width / 2, count * late_percent / 100);
+        busy.service_ns.record_many(value, count - delayed);
+        // By up to 3 ms, as long as others have the processor.
+        for part in 0..delayed {
+            busy.service_ns.record(value + 3_000_000 * part / delayed);
+            late += 3_000_000 * part / delayed;
+        }
+    }
+    busy.elapsed += Duration::from_ns(late / sample.probe.depth as u64);
+    busy
+}
+
+#[test]
+fn flash_on_a_busy_machine_is_flash() {
+    for name in ["ssd-sata-256gb", "nvme-gen3"] {
+        let params = drive(name).unwrap().params;
+        let samples: Vec<Sample> = measure(&params, 5)
+            .iter()
+            .map(|sample| match sample.probe.depth {
+                1 => on_a_busy_machine(sample, 8),
+                _ => sample.clone(),
+            })
+            .collect();
+        let fit = fit(params.size_bytes(), &samples).unwrap();
+        assert_eq!(fit.params.family(), "flash", "{name}: {fit:?}");
+        let alone = rate(&fit.params, 1, Pattern::random_reads());
+        let true_rate = rate(&params, 1, Pattern::random_reads());
+        assert!(
+            (0.85..1.15).contains(&(alone / true_rate)),
+            "{alone} of {true_rate}"
+        );
+    }
+}
+
 #[test]
 fn what_no_model_fits_is_said() {
     let disk = drive("hdd-7200-2tb").unwrap().params;
