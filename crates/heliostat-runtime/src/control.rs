@@ -4,6 +4,8 @@
 //! the user that runs the daemon, and root, may ask: the directory and the socket say so, and the
 //! peer's credentials are checked besides.
 
+mod ask;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -26,6 +28,8 @@ use crate::stats::ArrayStats;
 use crate::status::{ArrayStatus, FlagChange, ScrubAction};
 use crate::volumes::{VolumeChange, VolumesStatus};
 use crate::work::ScrubRun;
+
+pub use self::ask::ask;
 
 /// The longest request. The longest that makes sense is a policy with all its tunables.
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
@@ -438,49 +442,6 @@ fn respond(mut stream: &UnixStream, response: &ControlResponse) -> io::Result<()
     let mut line = serde_json::to_vec(response).expect("plain structs are JSON");
     line.push(b'\n');
     stream.write_all(&line)
-}
-
-/// Asks the daemon whose control socket is at `path`.
-///
-/// # Errors
-/// Where nobody listens there, or it answers with an error or nonsense.
-pub fn ask(path: &Path, request: &ControlRequest) -> Result<ControlResponse, RuntimeError> {
-    let failed = |error: io::Error| {
-        let path = path.display();
-        if matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-        ) {
-            return RuntimeError(format!(
-                "no array is served there: nobody listens on {path} (is the name right, and the \
-                 --control-dir?)"
-            ));
-        }
-        RuntimeError(format!("cannot ask {path}: {error}"))
-    };
-    let mut stream = UnixStream::connect(path).map_err(failed)?;
-    let mut line = serde_json::to_vec(request).expect("plain structs are JSON");
-    line.push(b'\n');
-    let mut text = String::new();
-    let told = stream
-        .set_read_timeout(Some(request.patience()))
-        .and_then(|()| stream.write_all(&line))
-        .and_then(|()| BufReader::new(&stream).read_line(&mut text));
-    told.map_err(failed)?;
-    if text.is_empty() {
-        return Err(RuntimeError(format!(
-            "the daemon at {} ended before it answered: it was stopped, or killed",
-            path.display()
-        )));
-    }
-    match serde_json::from_str(&text) {
-        Ok(ControlResponse::Error(error)) => Err(RuntimeError(error)),
-        Ok(response) => Ok(response),
-        Err(error) => Err(RuntimeError(format!(
-            "{} answered something else than expected: {error}",
-            path.display()
-        ))),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod worker;
 use std::fs;
 use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,9 @@ const PLAIN_COLUMNS: u16 = 132;
 
 /// Lines of plain text besides those of legs and clients.
 const PLAIN_ROWS: usize = 12;
+
+/// More is no array: 17 legs and 272 clients there may be.
+const PLAIN_ROWS_MAX: u16 = 400;
 
 /// What `heliostat top` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,14 +89,18 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     let (wishes, told) = worker::start(args.control.clone()).context("cannot start a thread")?;
-    // Where that fails it may have come half way.
-    let terminal = ratatui::try_init()
-        .inspect_err(|_| ratatui::restore())
-        .context("cannot take the terminal over")?;
-    // Also where something fails, and by ratatui's hook where it panics.
-    let shown = show(terminal, &mut screen, &signals, &wishes, &told);
+    // It is given back also where something fails.
+    let shown = show(take_terminal()?, &mut screen, &signals, &wishes, &told);
     ratatui::restore();
     shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// Takes the terminal over. Where it panics, ratatui's hook gives it back before anything is said.
+fn take_terminal() -> anyhow::Result<DefaultTerminal> {
+    // Where that fails it may have come half way.
+    ratatui::try_init()
+        .inspect_err(|_| ratatui::restore())
+        .context("cannot take the terminal over")
 }
 
 /// The arrays to be shown.
@@ -115,7 +122,7 @@ fn names(args: &TopArgs) -> anyhow::Result<Vec<String>> {
 }
 
 /// Those that have a control socket.
-fn served(places: &Places) -> Vec<String> {
+pub(crate) fn served(places: &Places) -> Vec<String> {
     let entries = fs::read_dir(&places.control)
         .into_iter()
         .flatten()
@@ -145,11 +152,17 @@ fn show(
     let mut keys = Keys::default();
     let mut bytes = [0; 256];
     loop {
-        while let Ok(told) = told.try_recv() {
-            if matches!(told, Told::Looked(..)) {
-                asked = None;
+        loop {
+            match told.try_recv() {
+                Ok(told) => {
+                    if matches!(told, Told::Looked(..)) {
+                        asked = None;
+                    }
+                    screen.on_told(told);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => bail!("who asks the daemons has ended"),
             }
-            screen.on_told(told);
         }
         let now = Instant::now();
         if asked.is_some_and(|asked| now - asked > PATIENCE) {
@@ -248,6 +261,7 @@ fn once(args: &TopArgs, mut screen: Screen, signals: &Signals) -> anyhow::Result
         .seen()
         .map_or(0, |seen| seen.legs.len() + seen.clients.len());
     let rows = u16::try_from(rows + PLAIN_ROWS).unwrap_or(u16::MAX);
+    let rows = rows.min(PLAIN_ROWS_MAX);
     let mut terminal = Terminal::new(TestBackend::new(columns, rows))?;
     terminal.draw(|frame| draw::draw(frame, &screen))?;
     let buffer = terminal.backend().buffer();
@@ -258,4 +272,60 @@ fn once(args: &TopArgs, mut screen: Screen, signals: &Signals) -> anyhow::Result
     let text = lines[..lines.len() - 1].join("\n");
     writeln!(stdout(), "{}", text.trim_end())?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::{env, fs};
+
+    use super::take_terminal;
+
+    /// Says to [`it_panics_while_it_draws`] that it has a terminal to itself.
+    const IN_A_TERMINAL: &str = "HELIOSTAT_TOP_TEST_HAS_A_TERMINAL";
+
+    /// Run by [`a_panic_gives_the_terminal_back`] alone.
+    #[test]
+    fn it_panics_while_it_draws() {
+        if env::var_os(IN_A_TERMINAL).is_none() {
+            return;
+        }
+        let mut terminal = take_terminal().unwrap();
+        terminal.draw(|_| ()).unwrap();
+        let drawn = terminal.draw(|_| panic!("while it draws"));
+        drop(drawn);
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        let directory = env::temp_dir().join(format!("heliostat-top-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let program = env::current_exe().unwrap();
+        let (place, program) = (directory.display(), program.display());
+        let command = format!(
+            "stty -a > '{place}/before'; '{program}' --nocapture --exact \
+             top::tests::it_panics_while_it_draws; stty -a > '{place}/after'"
+        );
+        let ran = Command::new("script")
+            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+            .env(IN_A_TERMINAL, "1")
+            .env("TERM", "xterm-256color")
+            .output();
+        // Where there is no script(1), a session at a keyboard is all there is.
+        let Ok(ran) = ran else {
+            return;
+        };
+        let drawn = String::from_utf8_lossy(&ran.stdout);
+        let last = |order: &str| {
+            drawn
+                .rfind(order)
+                .unwrap_or_else(|| panic!("{order}: {drawn}"))
+        };
+        assert!(last("\u{1b}[?1049h") < last("\u{1b}[?1049l"), "{drawn}");
+        assert!(last("\u{1b}[?1049l") < last("while it draws"), "{drawn}");
+        assert!(drawn.contains("\u{1b}[?25h"), "{drawn}");
+        let modes = |name| fs::read_to_string(directory.join(name)).unwrap();
+        assert_eq!(modes("before"), modes("after"));
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

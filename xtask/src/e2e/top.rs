@@ -1,6 +1,9 @@
 //! The live view: in a terminal of its own, of an array that has something to do.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -21,6 +24,11 @@ pub(super) const TESTS: &[Test] = &[
         name: "top_without_a_server",
         about: "the live view says that the array is gone, and goes on when it is back",
         run: without_a_server,
+    },
+    Test {
+        name: "top_hostile",
+        about: "whatever answers at the socket, the live view says so, hears keys and ends",
+        run: hostile,
     },
     Test {
         name: "top_plain",
@@ -138,5 +146,91 @@ fn plain(room: &Room) -> Result<()> {
     let absent = top(&["nobody", "--once"])?;
     ensure!(absent.status.code() == Some(1), "{}", absent.stderr);
     server.terminate()?;
+    Ok(())
+}
+
+/// What answers at a control socket in place of a daemon.
+#[derive(Clone, Copy, Debug)]
+enum Odd {
+    /// These bytes, and then nothing any more.
+    Says(&'static [u8]),
+    /// The same without an end.
+    Repeats(&'static [u8]),
+    /// A letter now and then.
+    Drips,
+    /// Nothing, and the connection stays.
+    Silent,
+}
+
+impl Odd {
+    /// Answers everybody, until the test is over.
+    fn serve(self, path: &Path) -> Result<()> {
+        let listener = UnixListener::bind(path)?;
+        let rest = Duration::from_millis(50);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                std::thread::spawn(move || {
+                    // Whoever asked may have heard enough.
+                    let mut request = [0; 4096];
+                    let _ = stream.read(&mut request);
+                    match self {
+                        Self::Says(bytes) => drop(stream.write_all(bytes)),
+                        Self::Repeats(bytes) => while stream.write_all(bytes).is_ok() {},
+                        Self::Drips => {
+                            while stream.write_all(b"x").is_ok() {
+                                std::thread::sleep(rest);
+                            }
+                        }
+                        Self::Silent => while stream.read(&mut request).is_ok_and(|len| len > 0) {},
+                    }
+                });
+            }
+        });
+        Ok(())
+    }
+}
+
+fn hostile(room: &Room) -> Result<()> {
+    room.require_tools(&["python3"])?;
+    let control = control_directory(room);
+    fs::create_dir_all(&control)?;
+    let program = room.program.display().to_string();
+    const ENDLESS: &[u8] = &[b'['; 1 << 16];
+    let cases = [
+        (Odd::Says(b""), "ended before it answered"),
+        (Odd::Says(b"\0\xff\xfe\x1b[2J\n"), "something else"),
+        (
+            Odd::Says(b"{\"stats\":{\"name\":\"di"),
+            "ended before it answered",
+        ),
+        (Odd::Says(b"{\"policy\":\"[pid]\"}\n"), "something else"),
+        (Odd::Says(b"{\"error\":\"\\u001b[2Jno\"}\n"), "?[2Jno"),
+        (Odd::Repeats(ENDLESS), "has no end"),
+        (Odd::Drips, "not answered within"),
+        (Odd::Silent, "not answered within"),
+    ];
+    for (number, (odd, expected)) in cases.into_iter().enumerate() {
+        let path = Path::new(&control).join(format!("odd{number}.sock"));
+        odd.serve(&path)?;
+        let name = format!("odd{number}");
+        let words = ["top", &name, "--once", "--control-dir", &control];
+        let said = room.listen(&program, &words)?;
+        ensure!(
+            said.status.code() == Some(1) && said.stderr.contains(expected),
+            "{odd:?}: {} {}",
+            said.status,
+            said.stderr
+        );
+        ensure!(!said.stderr.contains('\u{1b}'), "{odd:?}: {}", said.stderr);
+        if let Odd::Says(_) | Odd::Silent = odd {
+            let shown = match odd {
+                Odd::Silent => "see the daemon does not answer\n".to_owned(),
+                Odd::Says(_) | Odd::Repeats(_) | Odd::Drips => format!("see {expected}\n"),
+            };
+            use_it(room, (200, 30), "keys", &shown)?;
+        }
+        fs::remove_file(&path)?;
+    }
     Ok(())
 }

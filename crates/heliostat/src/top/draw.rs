@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use stdx::units::format_size;
 
-use super::sample::{Activity, Sample, Seen, Side};
+use super::sample::{Activity, Sample, Seen, Side, errors_of, late_of};
 use super::screen::{Picker, Screen};
 use super::text::{columns, padded, plain, shortened};
 use crate::status;
@@ -162,8 +162,8 @@ fn of_array(screen: &Screen, sample: &Sample, width: u16) -> Vec<Line<'static>> 
         plain(&stats.policy),
         plain(&stats.scheduler),
         clock_time(stats.uptime_ns),
-        stats.requests.late + stats.requests.late_in_flight,
-        stats.requests.read_errors + stats.requests.write_errors,
+        late_of(&stats.requests),
+        errors_of(&stats.requests),
         percent(memory)
     )));
     if !stats.accounting {

@@ -169,15 +169,16 @@ fn difference(now: &[(u64, u64, u64)], before: &[(u64, u64, u64)]) -> Vec<(u64, 
 impl Times {
     /// The percentiles of buckets in rising order: each is the middle of its bucket.
     fn of(buckets: &[(u64, u64, u64)]) -> Self {
-        let total: u64 = buckets.iter().map(|(_, _, count)| count).sum();
-        let at = |permille: u64| {
+        let counts = buckets.iter().map(|(_, _, count)| u128::from(*count));
+        let total: u128 = counts.sum();
+        let at = |permille: u128| {
             let wanted = (total * permille).div_ceil(1000);
             let mut seen = 0;
             let bucket = buckets.iter().find(|(_, _, count)| {
-                seen += count;
+                seen += u128::from(*count);
                 seen >= wanted
             });
-            bucket.map_or(0, |(low, width, _)| low + width / 2)
+            bucket.map_or(0, |(low, width, _)| low.saturating_add(width / 2))
         };
         Self {
             p50_ns: at(500),
@@ -232,8 +233,8 @@ impl Seen {
                 read,
                 write,
                 busy,
-                errors: stats.requests.read_errors + stats.requests.write_errors,
-                late: stats.requests.late + stats.requests.late_in_flight,
+                errors: errors_of(&stats.requests),
+                late: late_of(&stats.requests),
                 ..Activity::default()
             },
             legs,
@@ -253,6 +254,16 @@ impl Activity {
     }
 }
 
+/// Requests that failed. Who answers may say anything.
+pub(super) const fn errors_of(requests: &RequestFigures) -> u64 {
+    requests.read_errors.saturating_add(requests.write_errors)
+}
+
+/// Requests that were late, or are.
+pub(super) const fn late_of(requests: &RequestFigures) -> u64 {
+    requests.late.saturating_add(requests.late_in_flight)
+}
+
 fn of_leg(leg: &LegFigures, was: Option<&LegFigures>, belief: Option<&LegInALine>) -> Activity {
     let was = was.map(Counts::of_leg);
     let (read, write, busy) = Counts::of_leg(leg).since(was.as_ref());
@@ -263,7 +274,7 @@ fn of_leg(leg: &LegFigures, was: Option<&LegFigures>, belief: Option<&LegInALine
         read,
         write,
         busy,
-        errors: leg.read_errors + leg.write_errors,
+        errors: leg.read_errors.saturating_add(leg.write_errors),
         belief: belief.map_or_else(String::new, |belief| belief.facts.clone()),
         ..Activity::default()
     }
@@ -278,8 +289,8 @@ fn of_client(client: &ClientFigures, was: Option<&ClientFigures>) -> Activity {
         read,
         write,
         busy,
-        errors: requests.read_errors + requests.write_errors,
-        late: requests.late + requests.late_in_flight,
+        errors: errors_of(requests),
+        late: late_of(requests),
         connections: client.connections,
         ..Activity::default()
     }
@@ -339,6 +350,26 @@ mod tests {
         }
         let same = Seen::between(Some(&after), &after);
         assert_eq!((same.legs[0].read.per_s, same.legs[0].share), (0.0, 0.0));
+    }
+
+    #[test]
+    fn whatever_is_said_is_taken() {
+        let before = sample(10, 1_000, &LEGS, &["one"]);
+        let mut now = sample(12, 1_400, &LEGS, &["one"]);
+        let most = u64::MAX;
+        let requests = &mut now.stats.requests;
+        (requests.read_errors, requests.write_errors) = (most, most);
+        (requests.late, requests.late_in_flight) = (most, most);
+        (requests.reads, requests.read_bytes, requests.counted_ns) = (most, most, 0);
+        requests.fine.as_mut().unwrap().read_ns = vec![(most, most, most); 3];
+        now.stats.clients[0].requests = requests.clone();
+        now.stats.legs[0].read_errors = most;
+        now.stats.legs[0].write_errors = most;
+        now.stats.legs[0].ticks_ns = most;
+        let seen = Seen::between(Some(&before), &now);
+        assert_eq!((seen.total.errors, seen.total.late), (most, most));
+        assert_eq!((seen.clients[0].errors, seen.legs[0].errors), (most, most));
+        assert_eq!(seen.total.read.times.p99_ns, most);
     }
 
     #[test]
