@@ -16,8 +16,9 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 use heliostat_runtime::{ControlNode, FileError, Handle};
 use heliostat_types::Extent;
@@ -46,6 +47,9 @@ const BACKGROUND_MAX: u16 = 256;
 /// O_DSYNC, which O_SYNC contains.
 const SYNC_FLAGS: i32 = 0o10000;
 
+/// O_APPEND.
+const APPEND_FLAG: i32 = 0o2000;
+
 // From the kernel's linux/falloc.h.
 const FALLOC_FL_KEEP_SIZE: i32 = 1;
 const FALLOC_FL_PUNCH_HOLE: i32 = 2;
@@ -68,7 +72,7 @@ struct Files {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    shown: BTreeMap<u64, String>,
+    shown: BTreeMap<u64, Option<String>>,
 }
 
 impl Files {
@@ -158,28 +162,36 @@ impl Files {
         }
         open.next += 1;
         let handle = open.next;
-        open.shown.insert(handle, String::new());
+        open.shown.insert(handle, None);
         Ok(handle)
     }
 
-    /// What a file shows from `offset` on: as it is now where that is the beginning, and the rest
-    /// of what was shown then elsewhere.
-    fn read(&self, ino: INodeNo, handle: u64, offset: u64) -> Result<String, Errno> {
-        if offset == 0 {
-            let text = self.handle.show_file(self.node(ino)?).map_err(errno)?;
-            let mut open = self.open.lock().expect("nobody panics while holding it");
-            open.shown.insert(handle, text.clone());
-            return Ok(text);
-        }
-        let open = self.open.lock().expect("nobody panics while holding it");
-        let shown = open.shown.get(&handle).ok_or(Errno::EBADF)?;
+    /// What a file shows from `offset` on, in bytes, which may part a letter: as it is now where
+    /// that is the beginning, or the first that is read, and the rest of what was shown then
+    /// elsewhere.
+    fn read(&self, ino: INodeNo, handle: u64, offset: u64) -> Result<Vec<u8>, Errno> {
+        let kept = {
+            let open = self.open.lock().expect("nobody panics while holding it");
+            open.shown.get(&handle).cloned().ok_or(Errno::EBADF)?
+        };
+        let shown = match kept {
+            Some(kept) if offset != 0 => kept,
+            _ => {
+                let text = self.handle.show_file(self.node(ino)?).map_err(errno)?;
+                let mut open = self.open.lock().expect("nobody panics while holding it");
+                open.shown.insert(handle, Some(text.clone()));
+                text
+            }
+        };
         let from = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
-        Ok(shown.get(from..).unwrap_or_default().to_owned())
+        let rest = shown.as_bytes().get(from..);
+        Ok(rest.unwrap_or_default().to_vec())
     }
 
-    fn write(&self, ino: INodeNo, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+    /// A value is written all at once, at the beginning or, as by a shell's `>>`, at the end.
+    fn write(&self, ino: INodeNo, at: Option<u64>, data: &[u8]) -> Result<u32, Errno> {
         let node = self.node(ino)?;
-        if offset != 0 || data.len() > STORED_BYTES_MAX {
+        if at.is_some_and(|offset| offset != 0) || data.len() > STORED_BYTES_MAX {
             return Err(Errno::EINVAL);
         }
         let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
@@ -281,7 +293,7 @@ impl Filesystem for Files {
         match self.read(ino, fh.0, offset) {
             Ok(text) => {
                 let size = usize::try_from(size).expect("a usize holds 32 bits");
-                reply.data(&text.as_bytes()[..text.len().min(size)]);
+                reply.data(&text[..text.len().min(size)]);
             }
             Err(error) => reply.error(error),
         }
@@ -313,7 +325,8 @@ impl Filesystem for Files {
             };
             return self.ask(req, fh, what);
         }
-        match self.write(ino, offset, data) {
+        let appends = flags.0 & APPEND_FLAG != 0;
+        match self.write(ino, Some(offset).filter(|_| !appends), data) {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(error),
         }
@@ -357,6 +370,20 @@ impl Filesystem for Files {
             return self.ask(req, fh, What::Flush { reply });
         }
         reply.ok();
+    }
+
+    /// Files have the names that they have.
+    fn rename(
+        &self,
+        _req: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _newparent: INodeNo,
+        _newname: &OsStr,
+        _flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EPERM);
     }
 
     fn fallocate(

@@ -2,7 +2,7 @@
 //! they are gone when the daemon is.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +50,9 @@ const GONE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often the policy is switched.
 const SWITCHES: usize = 1000;
 
+/// A tunable that is called as in 2021.
+const TUNABLE: &str = "read_policies/roundrobin_rot_nonlocal_inc";
+
 const SCRIPT: &str = include_str!("policies_of_btrfs.sh");
 
 fn start<'a>(room: &'a Room, legs: &[String], options: &[&str]) -> Result<Server<'a>> {
@@ -70,10 +73,21 @@ fn store(room: &Room, file: &str, text: &str) -> std::io::Result<()> {
     fs::write(directory(room).join(file), text)
 }
 
+/// Writes as a shell does with `>>`.
+fn append(room: &Room, file: &str, text: &str) -> Result<()> {
+    let path = directory(room).join(file);
+    let mut opened = fs::File::options().append(true).open(path)?;
+    Ok(opened.write_all(text.as_bytes())?)
+}
+
 fn control_files(room: &Room) -> Result<()> {
     room.require_fuse()?;
-    let legs = ["mem:16MiB", "mem:16MiB", "mem:16MiB"].map(str::to_owned);
-    let server = start(room, &legs, &["--policy", "queue"])?;
+    // A name that is not of ASCII alone.
+    let legs = ["mem:16MiB", "mem:16MiB"].map(str::to_owned);
+    let file = room.path_text("l\u{e9}g.img");
+    fs::File::create_new(&file)?.set_len(16 << 20)?;
+    let legs = [legs[0].clone(), legs[1].clone(), file];
+    let server = start(room, &legs, &["--policy", "queue", "--assume-clean"])?;
 
     let shown = server.control(&["policy", NAME])?;
     ensure!(show(room, "read_policy")? == shown, "one source of truth");
@@ -90,10 +104,11 @@ fn control_files(room: &Room) -> Result<()> {
     store(room, "read_policy", "\n")?;
     ensure!(show(room, "read_policy")?.starts_with("[pid] "));
 
-    let tunable = "read_policies/roundrobin_rot_nonlocal_inc";
-    ensure!(show(room, tunable)? == "1\n");
-    store(room, tunable, "3\n")?;
-    ensure!(show(room, tunable)? == "3\n");
+    ensure!(show(room, TUNABLE)? == "1\n");
+    store(room, TUNABLE, "3\n")?;
+    ensure!(show(room, TUNABLE)? == "3\n");
+    append(room, "read_policies/roundrobin_nonrot_nonlocal_inc", "2\n")?;
+    ensure!(show(room, "read_policies/roundrobin_nonrot_nonlocal_inc")? == "2\n");
     store(room, "devinfo/2/read_preferred", "1\n")?;
     store(room, "scheduler", "deadline:fifo_batch=8\n")?;
     ensure!(show(room, "scheduler")?.contains(" [deadline:fifo_batch=8]"));
@@ -124,7 +139,11 @@ fn control_files(room: &Room) -> Result<()> {
         }
     }
     refused(room, &server)?;
+    kept(room, server, &legs)
+}
 
+/// What was set is there again after `kill -9`; files go with their daemon.
+fn kept(room: &Room, server: Server<'_>, legs: &[String]) -> Result<()> {
     server.kill()?;
     let directory = directory(room);
     process::wait_until("the files to be taken away", GONE_TIME_MAX, || {
@@ -133,13 +152,13 @@ fn control_files(room: &Room) -> Result<()> {
                 .is_err_and(|error| error.kind() == ErrorKind::NotFound),
         )
     })?;
-    let server = start(room, &legs, &["--assume-clean"])?;
+    let server = start(room, legs, &["--assume-clean"])?;
     ensure!(show(room, "read_policy")?.contains(" [device] "), "kept");
     ensure!(
         show(room, "scheduler")?.contains(" [deadline:fifo_batch=8]"),
         "kept"
     );
-    ensure!(show(room, tunable)? == "3\n", "kept");
+    ensure!(show(room, TUNABLE)? == "3\n", "kept");
     ensure!(show(room, "devinfo/2/read_preferred")? == "1\n", "kept");
     // Somebody who stands in there does not keep the daemon from ending.
     let _held = fs::File::open(directory.join("devinfo"))?;
@@ -190,7 +209,7 @@ fn refused(room: &Room, server: &Server<'_>) -> Result<()> {
         // Root may open what nobody may write to.
         ensure!(store(room, file, "1").is_err(), "{file} takes nothing");
     }
-    ensure!(fs::remove_file(directory(room).join("read_policy")).is_err());
+    odd_ways(room)?;
     ensure!(
         show(room, "devinfo/4/state").is_err(),
         "there is no such leg"
@@ -249,6 +268,64 @@ fn checkpoints(room: &Room) -> Result<()> {
     let disk = read_stats(room, 2)?;
     ensure!(disk[..3] == disk[3..6] && disk[7] == 0, "{disk:?}");
     server.terminate()?;
+    Ok(())
+}
+
+/// What no shell does with a file of sysfs, and somebody does some day.
+fn odd_ways(room: &Room) -> Result<()> {
+    let path = directory(room).join("read_policy");
+    let errno = |done: std::io::Result<()>| done.err().and_then(|error| error.raw_os_error());
+    let expect = |what: &str, done: std::io::Result<()>, wanted: i32| {
+        let got = errno(done);
+        ensure!(got == Some(wanted), "{what}: {got:?} instead of {wanted}");
+        Ok(())
+    };
+    let before = show(room, "read_policy")?;
+    let mut file = fs::File::options().read(true).write(true).open(&path)?;
+    expect("elsewhere", file.write_all_at(b"pid", 3), 22)?;
+    expect("far away", file.write_all_at(b"pid", 1 << 62), 22)?;
+    expect("nothing but zeros", file.write_all_at(&[0; 16], 0), 22)?;
+    expect("a megabyte", file.write_all_at(&vec![b'q'; 1 << 20], 0), 22)?;
+    file.set_len(5)?;
+    ensure!(file.write(b"")? == 0, "nothing is nothing");
+    let mut part = [0; 4];
+    ensure!(file.read_at(&mut part, 2)? == 4 && part == before.as_bytes()[2..6]);
+    ensure!(file.read_at(&mut part, 1 << 20)? == 0, "past the end");
+    expect("removed", fs::remove_file(&path), 1)?;
+    expect(
+        "called otherwise",
+        fs::rename(&path, path.with_extension("old")),
+        1,
+    )?;
+    expect(
+        "linked",
+        fs::hard_link(&path, path.with_extension("old")),
+        1,
+    )?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    expect("given a mode", fs::set_permissions(&path, mode), 1)?;
+    expect(
+        "a directory in it",
+        fs::create_dir(directory(room).join("devinfo/9")),
+        1,
+    )?;
+    expect(
+        "without one",
+        fs::remove_dir(directory(room).join("devinfo")),
+        1,
+    )?;
+    ensure!(show(room, "read_policy")? == before, "nothing has changed");
+    letter_by_letter(room)
+}
+
+/// What is read in parts is whole, also where a part ends within a letter.
+fn letter_by_letter(room: &Room) -> Result<()> {
+    let mut file = fs::File::open(directory(room).join("stats.json"))?;
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    while file.read(&mut byte)? == 1 {
+        text.push(byte[0]);
+    }
+    let _: serde_json::Value = serde_json::from_slice(&text)?;
     Ok(())
 }
 
