@@ -12,7 +12,7 @@ use super::Test;
 use super::legs::{self, LoopDevice, Mount};
 use super::room::Room;
 use super::server::{Server, control_directory};
-use crate::process::{self, Said};
+use crate::process::{self, Background, Said};
 
 pub(super) const TESTS: &[Test] = &[
     Test {
@@ -49,6 +49,11 @@ pub(super) const TESTS: &[Test] = &[
         name: "tune_array",
         about: "an array that is served is tuned, and is as it was in the end",
         run: tuned,
+    },
+    Test {
+        name: "bench_clients",
+        about: "an export of ours is not written while somebody uses it, however it is named",
+        run: clients,
     },
     Test {
         name: "bench_refused",
@@ -428,6 +433,49 @@ fn tuned(room: &Room) -> Result<()> {
     let after = server.control(&["policy", "disk", "--full"])?;
     ensure!(before == after, "not as it was after SIGINT: {after}");
     server.terminate()?;
+    Ok(())
+}
+
+fn clients(room: &Room) -> Result<()> {
+    room.require_tools(&["fio"])?;
+    let legs = legs::sparse(room)?;
+    let jobs = room.path_text("a.fio");
+    fs::write(&jobs, "[a]\nrw=randwrite\nbs=4k\nnumber_ios=50\n")?;
+    let server = Server::start(room, &legs[..2], &[])?;
+    let uri = server.uri();
+    let fixed = [uri.as_str(), "--suite", &jobs, "--repeats", "1", "--json"];
+    let write = [&fixed[..], &["--overwrite"]].concat();
+    let row = measured(room, &write)?;
+    let row: serde_json::Value = serde_json::from_str(row.trim())?;
+    ensure!(
+        row["legs"][1]["writes"].as_u64() >= Some(50),
+        "whose legs are they? {row}"
+    );
+
+    let at = format!("--uri={uri}");
+    let job = ["--name=reader", "--ioengine=nbd", &at, "--rw=randread"];
+    let long = ["--bs=4k", "--runtime=300", "--time_based"];
+    let mut fio = Background::start(
+        &mut room.command("fio", &[&job[..], &long].concat()),
+        &room.path("fio.log"),
+    )?;
+    process::wait_until("fio to read", END_TIME_MAX, || {
+        Ok(server.control(&["stats", "disk"])?.contains("fio ("))
+    })?;
+    process::wait_until("the writer to be refused", END_TIME_MAX, || {
+        let said = bench(room, &write)?;
+        Ok(said.status.code() == Some(1) && said.stderr.contains("is in use by fio"))
+    })?;
+    fio.signal(Signal::TERM)?;
+    fio.wait(END_TIME_MAX)?;
+    server.terminate()?;
+
+    // Of whose clients nobody knows.
+    let other = Server::emulate(room, "ram", &["--size", "64m"])?;
+    let uri = other.uri();
+    let said = bench(room, &[&[uri.as_str()], &write[1..]].concat())?;
+    ensure!(said.status.success(), "{}", said.stderr);
+    other.terminate()?;
     Ok(())
 }
 

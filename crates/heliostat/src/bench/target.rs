@@ -1,7 +1,8 @@
 //! What is measured: where fio finds it, whose legs they are, and what must not be overwritten.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _, stderr};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use super::switch::Switch;
 use super::wanted::Wanted;
 use crate::cli::ControlArgs;
 use crate::status;
+use crate::top::served;
 
 /// How long an array may take to notice that a client has gone.
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
@@ -117,11 +119,7 @@ impl Target {
     /// Opens what `text` names.
     pub(crate) fn open(text: &str, opening: &Opening<'_>) -> anyhow::Result<Self> {
         match Named::of(text) {
-            Named::Nbd => {
-                let uri: Result<ExportUri, _> = text.parse();
-                uri.map_err(|error| UsageError(format!("{text}: {error}")))?;
-                Ok(Self::plain(text, "an NBD export", At::Nbd(text.to_owned())))
-            }
+            Named::Nbd => export(text, opening),
             Named::Array(name) => array(text, name, opening),
             Named::Btrfs(mount) => on_btrfs(text, mount, opening),
             Named::Path(path) => at_path(text, path, opening),
@@ -206,6 +204,72 @@ impl Target {
         };
         policies.iter().flat_map(under).collect()
     }
+}
+
+/// An export by its URI. An array of this machine that stands behind it can be asked who else uses
+/// it.
+fn export(text: &str, opening: &Opening<'_>) -> anyhow::Result<Target> {
+    let uri: Result<ExportUri, _> = text.parse();
+    let uri = uri.map_err(|error| UsageError(format!("{text}: {error}")))?;
+    let plain = Target::plain(text, "an NBD export", At::Nbd(text.to_owned()));
+    let control = opening.control;
+    let Some(name) = served_at(&uri.endpoint, control) else {
+        if opening.writes {
+            writeln!(
+                stderr(),
+                "{text}: nobody can be asked who else uses it, so be sure that nobody does"
+            )?;
+        }
+        return Ok(plain);
+    };
+    if opening.writes {
+        expect_no_clients(&name, control)?;
+    }
+    Ok(Target {
+        what: format!("an NBD export of {name}, which is served here"),
+        legs: Legs::Array {
+            name,
+            control: control.clone(),
+        },
+        ..plain
+    })
+}
+
+/// Which array of this machine listens there, of those with a control socket in the directory that
+/// was told.
+fn served_at(endpoint: &Endpoint, control: &ControlArgs) -> Option<String> {
+    let places = control.places().ok()?;
+    let listens_there = |name: &String| {
+        // Who does not answer cannot be asked for clients either.
+        let status = status::ask(control, name);
+        let exports = status.map(|status| status.exports).unwrap_or_default();
+        let mut uris = exports
+            .iter()
+            .filter_map(|uri| uri.parse::<ExportUri>().ok());
+        uris.any(|uri| is_same_place(&uri.endpoint, endpoint))
+    };
+    served(&places).into_iter().find(listens_there)
+}
+
+fn is_same_place(a: &Endpoint, b: &Endpoint) -> bool {
+    match (a, b) {
+        (Endpoint::Unix(a), Endpoint::Unix(b)) => {
+            let found = |path: &Path| fs::canonicalize(path).ok();
+            a == b || found(a).is_some_and(|place| found(b) == Some(place))
+        }
+        (Endpoint::Tcp { host, port }, Endpoint::Tcp { host: h, port: p }) => {
+            port == p && (host == h || is_here(host) && is_here(h))
+        }
+        (Endpoint::Unix(_) | Endpoint::Tcp { .. } | Endpoint::Inherited | Endpoint::Stdio, _) => {
+            false
+        }
+    }
+}
+
+/// Whether this is surely this machine.
+fn is_here(host: &str) -> bool {
+    let address: Option<IpAddr> = host.parse().ok();
+    host == "localhost" || address.is_some_and(|it| it.is_loopback() || it.is_unspecified())
 }
 
 /// An array that is served on this machine, or a volume of one: `NAME` or `NAME/VOLUME`.
@@ -402,7 +466,30 @@ fn legs_of_device(device: u64) -> Legs {
 
 #[cfg(test)]
 mod tests {
-    use super::holds_data;
+    use heliostat_nbd::uri::{Endpoint, ExportUri};
+
+    use super::{holds_data, is_same_place};
+
+    #[test]
+    fn the_same_socket_is_found_by_other_names() {
+        let at = |text: &str| -> Endpoint { text.parse::<ExportUri>().unwrap().endpoint };
+        let directory = std::env::temp_dir();
+        let (one, other) = (directory.join("s"), directory.join("./s"));
+        let unix = |path: std::path::PathBuf| Endpoint::Unix(path);
+        assert!(is_same_place(&unix(one.clone()), &unix(one.clone())));
+        assert!(!is_same_place(&unix(one), &unix(directory.join("t"))));
+        assert!(is_same_place(&unix(directory.join(".")), &unix(directory)));
+        assert!(is_same_place(&unix(other.clone()), &unix(other)));
+        for (a, b, is_same) in [
+            ("nbd://localhost:1/a", "nbd://127.0.0.1:1/b", true),
+            ("nbd://0.0.0.0:1/a", "nbd://localhost:1", true),
+            ("nbd://localhost:1/a", "nbd://localhost:2/a", false),
+            ("nbd://10.0.0.1:1/a", "nbd://localhost:1/a", false),
+        ] {
+            assert_eq!(is_same_place(&at(a), &at(b)), is_same, "{a} {b}");
+        }
+        assert!(!is_same_place(&at("nbd://localhost"), &Endpoint::Stdio));
+    }
 
     #[test]
     fn only_what_is_made_for_measuring_holds_nothing() {
