@@ -399,8 +399,8 @@ fn spread(service_ns: &Histogram) -> f64 {
 }
 
 /// Of random reads one at a time, without the longest fifth: on a machine that has other things to
-/// do some answers are seen late, whatever the device is, and few of them would make flash a network
-/// disk. Of models as much is left out, so that what a device does by itself cancels.
+/// do some answers are seen late, whatever the device is, and few of them would make flash a
+/// network disk. Of models as much is left out, so that what a device does by itself cancels.
 fn calmed(sample: &Sample) -> Sample {
     const KEPT_PERCENT: u64 = 80;
     let pattern = sample.probe.pattern;
@@ -425,7 +425,7 @@ fn calmed(sample: &Sample) -> Sample {
     }
 }
 
-/// Runs the loop of `sample` on a model, and leaves out of it what is left out of what was measured.
+/// Runs the loop of `sample` on a model, and leaves out what is left out of what was measured.
 fn run_like(params: &ModelParams, sample: &Sample) -> Sample {
     calmed(&run_raw(params, sample))
 }

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::fio;
 use super::legs;
 use super::power::{first_seed, rounds, volatile_legs};
 use super::room::Room;
-use super::server::{NAME, Server};
+use super::server::{NAME, Server, control_directory};
 use crate::process::{self, Background};
 
 pub(super) const TESTS: &[Test] = &[
@@ -32,6 +33,11 @@ pub(super) const TESTS: &[Test] = &[
         name: "volumes_first",
         about: "an array with data is not cut unasked, and one in use not at all; and back again",
         run: first_and_last,
+    },
+    Test {
+        name: "volumes_file",
+        about: "the array's own file is nobody's while there are volumes, and again when not",
+        run: own_file,
     },
     Test {
         name: "volumes_cut",
@@ -359,6 +365,42 @@ fn first_and_last(room: &Room) -> Result<()> {
     // Nothing of the table is left in the way.
     volume(&server, &["create", NAME, "b", "1"])?;
     ensure!(sizes(&server)? == [("b".to_owned(), 1)]);
+    server.terminate()?;
+    Ok(())
+}
+
+fn own_file(room: &Room) -> Result<()> {
+    room.require_fuse()?;
+    let files = legs::sparse(room)?;
+    create_well(room, &files, &["--level", "raid1"])?;
+    let server = Server::start(room, &[NAME.to_owned()], &["--control-files", "on"])?;
+    let path = Path::new(&control_directory(room))
+        .join(NAME)
+        .join("volume");
+    let open = || File::options().read(true).write(true).open(&path);
+    let held = open()?;
+    let bytes = vec![7; 4096];
+    held.write_all_at(&bytes, 3 * MIB)?;
+    volume(&server, &["create", NAME, "a", "1", "--force"])?;
+    for file in [&held, &open()?] {
+        let mut read = vec![0; 4096];
+        for (what, done) in [
+            ("read", file.read_exact_at(&mut read, 3 * MIB)),
+            ("written", file.write_all_at(&bytes, 0)),
+            ("flushed", file.sync_all()),
+        ] {
+            let errno = done.err().and_then(|error| error.raw_os_error());
+            ensure!(errno == Some(22), "{what}: {errno:?} instead of EINVAL");
+        }
+        ensure!(read.iter().all(|byte| *byte == 0), "something was told");
+    }
+    ensure_zeros(room, &server, "a", 0)?;
+    volume(&server, &["delete", NAME, "a"])?;
+    held.write_all_at(&bytes, 3 * MIB)?;
+    let mut read = vec![0; 4096];
+    open()?.read_exact_at(&mut read, 3 * MIB)?;
+    ensure!(read == bytes, "it is a whole again");
+    drop(held);
     server.terminate()?;
     Ok(())
 }

@@ -20,8 +20,8 @@ pub struct Ratio {
     pub is_apart: bool,
 }
 
-/// A mark for each ratio on the line over which it may be, and a line at 1. What is told from 1 is a
-/// dot, what is noise a ring. What is no number has no mark.
+/// A mark for each ratio on the line over which it may be, and a line at 1. What is told from 1 is
+/// a dot, what is noise a ring. What is no number has no mark.
 #[must_use]
 pub fn ratios(rows: &[Ratio], axis_name: &str) -> String {
     let is_shown = |value: &f64| value.is_finite() && *value > 0.0;
