@@ -99,8 +99,8 @@ fn errors_say_what_is_wrong_and_what_is_right() {
         "read policy 'spdk' takes no value, but '5' was given"
     );
     assert_eq!(
-        error("md:x=1"),
-        "read policy 'md' has no tunable 'x'; it has none at all"
+        error("pid:x=1"),
+        "read policy 'pid' has no tunable 'x'; it has none at all"
     );
     assert_eq!(
         error("queue:ties=first"),
