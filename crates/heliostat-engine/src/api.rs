@@ -72,8 +72,6 @@ impl Config {
     /// Hedges mend a few bad moments in a hundred; where more reads than that are late, more reads
     /// would be what makes them so.
     pub const HEDGES_PERMILLE_DEFAULT: u64 = 30;
-    /// How many requests a scheduler on the array looks at: Linux's `nr_requests`.
-    pub const ARRAY_REQUESTS_MAX: usize = 128;
     /// The floor and the ceiling of background work in bytes per second: md's.
     pub const BACKGROUND_RATES_DEFAULT: (u64, u64) = (1_000_000, 200_000_000);
 

@@ -2,7 +2,7 @@
 //! next. The same schedulers as in front of a leg, which see the array's addresses here.
 //!
 //! As a Linux block device with a scheduler has it: of all requests only so many
-//! ([`Config::ARRAY_REQUESTS_MAX`]) are looked at, those that are being done among them; the rest
+//! ([`SchedulerSpec::array_requests_max`]) are looked at, those that are being done among them; the rest
 //! wait outside in order of arrival. So many are being done at once as the legs take operations:
 //! more would only wait again, in front of legs and in order of arrival.
 //!
@@ -110,7 +110,7 @@ impl Stage {
 
     /// Whether something may go in now; `is_short`: something waits for memory.
     pub(crate) fn is_due(&self, is_short: bool) -> bool {
-        self.is_due || is_short && !self.queue.is_empty()
+        self.is_due || is_short && !(self.queue.is_empty() && self.outside.is_empty())
     }
 
     /// A request was answered; its place is free when this input has been seen to.
@@ -128,8 +128,8 @@ impl Stage {
 
     /// The scheduler sees what there is room for.
     fn let_in(&mut self, now: Instant) {
-        let has_shares = self.queue.spec().has_shares();
-        while (has_shares || self.inside.len() < Config::ARRAY_REQUESTS_MAX)
+        let requests_max = self.queue.spec().array_requests_max();
+        while requests_max.is_none_or(|max| self.inside.len() < max)
             && let Some(request) = self.outside.pop_front()
         {
             let job = Job {
@@ -171,6 +171,10 @@ impl Stage {
             self.queue.remove(&[op], &mut self.costs);
             self.let_in(now);
             return request;
+        }
+        if is_short && let Some(request) = self.outside.pop_front() {
+            // All that are looked at have begun, and may be those that wait for memory.
+            return Some(request);
         }
         let job = self.queue.next(now, &mut self.costs)?;
         let request = self.inside.get(job.op).and_then(Option::as_ref);

@@ -9,6 +9,9 @@
 //! What is urgent goes first, in order of arrival, but no more than `fifo_batch` in a row while
 //! others wait. What is in the background is a second set of batches, which has its turn when there
 //! is nothing else, or when its oldest job has waited for `background_expire`.
+//!
+//! Where `nr_requests` is set, all this is about so many of those that wait; others come in when
+//! there is room, in order of arrival. What is urgent comes in at once.
 
 use std::collections::VecDeque;
 
@@ -30,6 +33,9 @@ pub struct DeadlineSettings {
     pub fifo_batch: u32,
     /// After how long jobs in the background go before those of clients.
     pub background_expire: Duration,
+    /// How many jobs are looked at; 0: in front of an array as many as Linux does, in front of a
+    /// leg all that wait.
+    pub nr_requests: u32,
 }
 
 impl DeadlineSettings {
@@ -42,6 +48,7 @@ impl DeadlineSettings {
         writes_starved: 2,
         fifo_batch: 16,
         background_expire: Duration::from_ms(500),
+        nr_requests: 0,
     };
 }
 
@@ -91,6 +98,8 @@ pub(crate) struct Deadline {
     /// How many urgent ones went in a row while others waited.
     urgent_in_a_row: u32,
     lanes: [Lane; 2],
+    /// What is not looked at yet.
+    outside: VecDeque<(u64, Job)>,
     /// The number of the next job.
     arrivals: u64,
 }
@@ -102,6 +111,7 @@ impl Deadline {
             urgent: VecDeque::new(),
             urgent_in_a_row: 0,
             lanes: [Lane::default(), Lane::default()],
+            outside: VecDeque::new(),
             arrivals: 0,
         }
     }
@@ -114,13 +124,41 @@ impl Deadline {
         self.arrivals += 1;
         match place_of(&job) {
             None => self.urgent.push_back((self.arrivals, job)),
-            Some((lane, direction)) => {
+            Some((lane, direction)) if self.has_room() => {
                 self.lanes[lane].lines[direction].insert(self.arrivals, job);
             }
+            Some(_) => self.outside.push_back((self.arrivals, job)),
         }
     }
 
-    pub(crate) fn next(&self, now: Instant) -> Option<Job> {
+    /// Whether one more is looked at, and none waits for that.
+    fn has_room(&self) -> bool {
+        let looked_at_max = self.settings.nr_requests as usize;
+        looked_at_max == 0 || self.outside.is_empty() && self.looked_at() < looked_at_max
+    }
+
+    /// How many are looked at, but for what is urgent.
+    fn looked_at(&self) -> usize {
+        let lines = self.lanes.iter().flat_map(|lane| &lane.lines);
+        lines.map(Line::len).sum()
+    }
+
+    /// As many come in as there is room for.
+    fn let_in(&mut self) {
+        let looked_at_max = self.settings.nr_requests as usize;
+        while looked_at_max == 0 || self.looked_at() < looked_at_max {
+            let Some((number, job)) = self.outside.pop_front() else {
+                return;
+            };
+            let (lane, direction) = place_of(&job).expect("what is urgent is not outside");
+            self.lanes[lane].lines[direction].insert(number, job);
+        }
+    }
+
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Job> {
+        if !self.outside.is_empty() {
+            self.let_in();
+        }
         Some(match self.choose(now)? {
             Choice::Urgent => self.urgent.front().expect("one was chosen").1,
             Choice::Batch {
@@ -201,12 +239,12 @@ impl Deadline {
     }
 
     pub(crate) fn len(&self) -> usize {
-        let lines = self.lanes.iter().flat_map(|lane| &lane.lines);
-        self.urgent.len() + lines.map(Line::len).sum::<usize>()
+        self.urgent.len() + self.looked_at() + self.outside.len()
     }
 
     pub(crate) fn retain(&mut self, is_kept: &dyn Fn(&Job) -> bool) {
         self.urgent.retain(|(_, job)| is_kept(job));
+        self.outside.retain(|(_, job)| is_kept(job));
         for line in self.lanes.iter_mut().flat_map(|lane| &mut lane.lines) {
             line.retain(&mut |job| is_kept(job));
         }
@@ -215,6 +253,7 @@ impl Deadline {
     /// Takes all out, in order of arrival.
     pub(crate) fn drain(&mut self) -> Vec<Job> {
         let mut jobs: Vec<(u64, Job)> = std::mem::take(&mut self.urgent).into();
+        jobs.extend(std::mem::take(&mut self.outside));
         for line in self.lanes.iter_mut().flat_map(|lane| &mut lane.lines) {
             jobs.extend(line.drain());
         }

@@ -23,6 +23,10 @@ pub const SCHEDULERS: [(&str, &str); 3] = [
     ),
 ];
 
+/// How many requests are looked at in front of an array where nothing is said: Linux's
+/// `nr_requests`.
+const ARRAY_REQUESTS_MAX: usize = 128;
+
 /// A scheduler, with a value for each of its tunables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerSpec {
@@ -72,6 +76,19 @@ impl fmt::Display for SchedulerError {
 impl std::error::Error for SchedulerError {}
 
 impl SchedulerSpec {
+    /// How many requests are looked at in front of an array; `None`: all that there are.
+    #[must_use]
+    pub const fn array_requests_max(&self) -> Option<usize> {
+        match self {
+            Self::None | Self::Deadline(DeadlineSettings { nr_requests: 0, .. }) => {
+                Some(ARRAY_REQUESTS_MAX)
+            }
+            Self::Deadline(settings) => Some(settings.nr_requests as usize),
+            // Who is outside would be nobody's.
+            Self::Fair(_) => None,
+        }
+    }
+
     /// Whether each flow has its share: of the device's time, and of the memory of the array.
     #[must_use]
     pub const fn has_shares(&self) -> bool {
@@ -203,6 +220,7 @@ impl DeadlineSettings {
             ("writes_starved", self.writes_starved.to_string()),
             ("fifo_batch", self.fifo_batch.to_string()),
             ("background_expire", time(self.background_expire)),
+            ("nr_requests", self.nr_requests.to_string()),
         ]
     }
 
@@ -213,6 +231,7 @@ impl DeadlineSettings {
             "writes_starved" => self.writes_starved = parse_u32(key, value, 0, 1000)?,
             "fifo_batch" => self.fifo_batch = parse_u32(key, value, 1, 1000)?,
             "background_expire" => self.background_expire = parse_time(key, value)?,
+            "nr_requests" => self.nr_requests = parse_u32(key, value, 0, 65_536)?,
             _ => {
                 let fields = self.fields();
                 let keys = fields.iter().map(|(key, _)| *key);
@@ -266,6 +285,7 @@ mod tests {
             "deadline:read_expire=250ms,fifo_batch=1",
             "fair:quantum=20ms,depth=8",
             "deadline:write_expire=10s,writes_starved=0,background_expire=1s",
+            "deadline:nr_requests=32",
         ] {
             let spec = SchedulerSpec::parse(&format!("{text}\n")).unwrap();
             assert_eq!(spec.to_string(), text);
@@ -292,6 +312,10 @@ mod tests {
             told("deadline:read_expire=2h,"),
             "scheduler 'deadline': read_expire: '2h' is not a length of time: a number, then ns, \
              us, ms or s"
+        );
+        assert_eq!(
+            told("deadline:nr_requests=65537"),
+            "scheduler 'deadline': nr_requests: '65537' is not a whole number from 0 to 65536"
         );
         assert_eq!(told("none:x=1"), "scheduler 'none': there is no key 'x'");
     }

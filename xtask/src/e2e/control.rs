@@ -156,7 +156,11 @@ fn switch_schedulers(room: &Room, legs: &[String], place: &str) -> Result<()> {
     let options = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--loops=20"];
     let mut verifying = fio::verify_meanwhile(room, &server.uri(), &options)?;
     for round in 0..34 {
-        let batch = format!("deadline:fifo_batch={},read_expire=1ms", 1 + round % 4);
+        let batch = format!(
+            "deadline:fifo_batch={},read_expire=1ms,nr_requests={}",
+            1 + round % 4,
+            round % 3 * 2
+        );
         let quantum = format!("fair:quantum={}ms", 1 + round % 8 * 32);
         for wanted in [batch.as_str(), quantum.as_str(), "none"] {
             server.control(&["scheduler", NAME, wanted])?;

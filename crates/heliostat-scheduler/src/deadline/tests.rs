@@ -148,6 +148,46 @@ fn the_background_waits_for_half_a_second_at_most() {
 }
 
 #[test]
+fn beyond_nr_requests_it_is_arrival_that_counts() {
+    let settings = DeadlineSettings {
+        nr_requests: 2,
+        ..DeadlineSettings::DEFAULT
+    };
+    // Two of them are sorted at a time, and the next one comes in as one goes: the read of 4 is
+    // seen when 2 has gone, and 5 when 4 has.
+    let jobs = [
+        write(1, 30),
+        write(2, 10),
+        write(3, 20),
+        read(4, 1),
+        read(5, 2),
+    ];
+    let mut all = with(settings, &jobs);
+    assert_eq!(all.len(), 5);
+    assert_eq!(order(&mut all, 0), [2, 3, 1, 4, 5]);
+
+    // What is urgent is seen at once; who leaves makes room, and none is lost by a switch.
+    let urgent = job(6, Class::Urgent, OpKind::Write, 7, 0);
+    let mut some = with(settings, &jobs);
+    some.insert(urgent);
+    some.retain(&|job| job.op != 1 && job.op != 2 && job.op != 5);
+    assert_eq!(some.len(), 3);
+    assert_eq!(order(&mut some, 0), [6, 4, 3]);
+    let mut drained = with(settings, &jobs);
+    let ops: Vec<u32> = drained.drain().iter().map(|job| job.op).collect();
+    assert_eq!((ops, drained.len()), (vec![1, 2, 3, 4, 5], 0));
+
+    // More are looked at from the moment on that this is set.
+    let mut more = with(settings, &jobs);
+    more.set(DeadlineSettings::DEFAULT);
+    assert_eq!(order(&mut more, 0), [4, 5, 2, 3, 1]);
+    let mut fewer = with(DeadlineSettings::DEFAULT, &jobs);
+    fewer.set(settings);
+    fewer.insert(read(6, 0));
+    assert_eq!(order(&mut fewer, 0), [4, 5, 2, 3, 1, 6]);
+}
+
+#[test]
 fn neighbours_are_found_on_both_sides() {
     let other_flow = Job {
         flow: FlowId(1),

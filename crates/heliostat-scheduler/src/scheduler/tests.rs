@@ -84,7 +84,8 @@ impl Leg {
 fn none_is_lost_or_doubled_whatever_is_switched() {
     for seed in 0..50 {
         let mut luck = RandomStream::new(seed, "scheduler", 0);
-        let specs = specs();
+        let mut specs = specs();
+        specs.push(SchedulerSpec::parse("deadline:nr_requests=3").unwrap());
         let mut legs = [Leg::new(0, &specs[0]), Leg::new(1, &specs[0])];
         let mut costs = Costs::new();
         let mut now = Instant::ZERO;

@@ -66,6 +66,24 @@ fn no_more_than_the_largest_number_is_looked_at() {
 }
 
 #[test]
+fn how_many_are_looked_at_can_be_set_while_they_wait() {
+    let mut world = world(1, "deadline:nr_requests=3");
+    for number in [0, 9, 5, 1, 7, 3] {
+        world.read(block(number));
+    }
+    // The one that is being done is one of them.
+    let next = |world: &mut World| {
+        world.complete(0, Outcome::Good);
+        world.pending[0].op.extent.offset() / 512
+    };
+    assert_eq!(next(&mut world), 1, "of 9, 5 and 1, as 0 was answered");
+    let more = SchedulerSpec::parse("deadline:nr_requests=100").expect("it is one");
+    world.set_scheduler(more);
+    assert_eq!(order(&mut world, OpKind::Read), [1, 3, 5, 7, 9].map(block));
+    world.settle();
+}
+
+#[test]
 fn flushes_and_queries_go_by_and_durable_writes_go_first() {
     let mut world = world(1, "deadline");
     let busy = world.write(block(0));
@@ -112,6 +130,30 @@ fn writes_that_have_memory_do_not_wait_for_reads_that_need_it() {
     world.advance(Duration::from_secs(1));
     world.pump();
     for request in writes.into_iter().chain(reads) {
+        assert!(matches!(answer(&world, request), Some(Ok(_))));
+    }
+    world.settle();
+}
+
+#[test]
+fn writes_that_are_not_looked_at_do_not_wait_for_a_read_that_needs_their_memory() {
+    let mut world = world(1, "deadline:nr_requests=1");
+    let large = Extent::new(0, 1 << 20);
+    let mut writes = Vec::new();
+    while let Some(allocated) = world.alloc(large) {
+        writes.push(allocated);
+    }
+    // It is the only one that is looked at, and waits for memory.
+    let read = world.read(large);
+    let writes: Vec<u64> = writes
+        .into_iter()
+        .map(|allocated| world.send(allocated, false))
+        .collect();
+    deliver_all(&mut world);
+    world.pump();
+    world.advance(Duration::from_secs(1));
+    world.pump();
+    for request in writes.into_iter().chain([read]) {
         assert!(matches!(answer(&world, request), Some(Ok(_))));
     }
     world.settle();

@@ -33,10 +33,16 @@ pub(super) fn policy(
     }
 }
 
-/// Any scheduler there is, as it is untuned.
+/// Any scheduler there is, as it is untuned, but that it may look at few requests.
 pub(super) fn scheduler(dice: &mut RandomStream) -> SchedulerSpec {
     let (name, _) = SCHEDULERS[index(dice.below(SCHEDULERS.len() as u64))];
-    SchedulerSpec::parse(name).expect("it is one of those that there are")
+    let mut spec = SchedulerSpec::parse(name).expect("it is one of those that there are");
+    if matches!(spec, SchedulerSpec::Deadline(_)) {
+        let looked_at = dice.below(16).saturating_sub(7).to_string();
+        let set = spec.set("nr_requests", &looked_at);
+        set.expect("it takes 0 to 8");
+    }
+    spec
 }
 
 /// Any weight of a flow, and caps that are reached now and then.
