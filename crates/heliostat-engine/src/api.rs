@@ -477,6 +477,8 @@ pub struct LegOp {
     pub id: LegOpId,
     /// Which leg.
     pub leg: LegId,
+    /// On whose account.
+    pub flow: FlowId,
     /// What. [`OpKind::Trim`] is sent only to legs that read zeros afterwards.
     pub kind: OpKind,
     /// Which bytes of the leg, from its start, aligned to blocks; empty for a flush.

@@ -117,6 +117,7 @@ impl Engine {
         let dispatched = LegOp {
             id: op.id,
             leg: op.leg,
+            flow: op.flow,
             kind: op.kind,
             extent,
             memory: op.memory,

@@ -45,6 +45,8 @@ pub(crate) struct SimLeg {
     in_flight: u32,
     busy_since: Instant,
     busy: Duration,
+    /// When an operation ended last.
+    ended_at: Instant,
 }
 
 /// An operation in the device.
@@ -142,6 +144,7 @@ impl SimLeg {
             in_flight: 0,
             busy_since: Instant::ZERO,
             busy: Duration::ZERO,
+            ended_at: Instant::ZERO,
         }
     }
 
@@ -205,6 +208,7 @@ impl SimLeg {
 
     /// An operation has ended, whoever's it was.
     pub(crate) fn finish_unseen(&mut self, now: Instant, measured: &Period) {
+        self.ended_at = now;
         self.in_flight -= 1;
         if self.in_flight == 0 {
             self.busy += measured.overlap(self.busy_since, now);
@@ -255,7 +259,8 @@ impl SimLeg {
         ended
     }
 
-    /// An operation has ended: its bytes are where they belong from now on.
+    /// An operation has ended: its bytes are where they belong from now on. For how long the leg
+    /// was busy with it.
     pub(crate) fn finish(
         &mut self,
         now: Instant,
@@ -263,8 +268,9 @@ impl SimLeg {
         result: Result<(), ErrorKind>,
         arena: &mut Arena,
         measured: &Period,
-    ) {
+    ) -> Duration {
         let LegOpInFlight { op, fate, .. } = ended;
+        let begun_at = self.ended_at.max(ended.dispatched_at);
         let memory = ended.memory.0..ended.memory.1;
         match result {
             Ok(()) if self.samples && op.kind == OpKind::Read => {
@@ -309,6 +315,7 @@ impl SimLeg {
                 OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {}
             }
         }
+        measured.overlap(begun_at, now)
     }
 
     /// What it did in the measured time, at the end of it.

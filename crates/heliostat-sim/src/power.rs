@@ -210,6 +210,7 @@ impl Simulation {
         let engine = Engine::new(config, picker, record);
         let before = std::mem::replace(&mut self.engine, engine);
         self.engine.follow(before);
+        self.tell_limits();
         self.ask_on();
         self.pump();
     }

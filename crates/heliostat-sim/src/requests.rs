@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use heliostat_engine::{Answer, BufferId, BufferSlice, Input, Request, RequestKind};
+use heliostat_scheduler::FlowLimits;
 use heliostat_types::{
     Duration, ErrorKind, Extent, FlowId, Instant, LegId, LegSet, OpKind, RequestId, SECTOR_BYTES,
     StreamId,
@@ -155,6 +156,32 @@ impl Simulation {
     fn flow_of(&self, client: usize) -> FlowId {
         let id = self.clients.client(client).id;
         FlowId(u32::try_from(id.0).expect("there are few clients"))
+    }
+
+    /// The job that is asked for on this account.
+    pub(crate) fn job_of(&self, flow: FlowId) -> Option<usize> {
+        let first = self.scenario.first_client;
+        let client = u64::from(flow.0).checked_sub(first)?;
+        let client = self.clients.iter().nth(usize::try_from(client).ok()?)?;
+        Some(client.job)
+    }
+
+    /// Tells the engine what clients may have.
+    pub(crate) fn tell_limits(&mut self) {
+        let limits = self.clients.iter().enumerate().map(|(number, client)| {
+            let job = &self.scenario.jobs[client.job];
+            let limits = FlowLimits {
+                weight: job.weight * FlowLimits::WEIGHT_DEFAULT,
+                iops_max: job.iops_max,
+                bytes_per_s_max: job.bytes_per_s_max,
+            };
+            let flow = self.flow_of(number);
+            (flow, limits)
+        });
+        let said = limits.filter(|(_, limits)| *limits != FlowLimits::DEFAULT);
+        let inputs = said.map(|(flow, limits)| Input::SetFlow { flow, limits });
+        let inputs: Vec<Input> = inputs.collect();
+        self.inbox.extend(inputs);
     }
 
     /// A request goes into the engine as soon as there is memory.

@@ -111,6 +111,10 @@ pub struct JobResult {
     pub read: Moved,
     /// Its writes.
     pub write: Moved,
+    /// For how long legs were busy with it, added up: with each operation from when it was given to
+    /// the leg, or the one before it ended, until it ended itself. What the array does for nobody,
+    /// resync and its like, is on the account of the first client.
+    pub leg_time: Duration,
 }
 
 /// The figures of one leg.

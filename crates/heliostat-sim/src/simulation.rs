@@ -292,9 +292,9 @@ impl Simulation {
             plant_count: 0,
             failure: None,
         };
-        if let Some(spec) = background {
-            simulation.inbox.extend(spec.inputs());
-        }
+        let inputs = background.into_iter().flat_map(|spec| spec.inputs());
+        simulation.inbox.extend(inputs);
+        simulation.tell_limits();
         if has_metadata {
             simulation.start_life();
         }
@@ -669,7 +669,11 @@ impl Simulation {
             self.spoil_flush(leg);
         }
         let arena = &mut self.arena;
-        self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
+        let leg_time =
+            self.legs[leg.index()].finish(self.now, ended, result, arena, &self.measured);
+        if let Some(job) = self.job_of(op.flow) {
+            self.jobs[job].leg_time += leg_time;
+        }
         if self.plant.is_some() && result.is_ok() {
             self.spoil_operation(&ended);
         }
@@ -746,7 +750,12 @@ fn trace_error(error: &TraceError) -> RunError {
 
 fn empty_result(job: &Job) -> JobResult {
     let (name, read, write) = (job.name.clone(), Moved::default(), Moved::default());
-    JobResult { name, read, write }
+    JobResult {
+        name,
+        read,
+        write,
+        leg_time: Duration::ZERO,
+    }
 }
 
 #[cfg(test)]

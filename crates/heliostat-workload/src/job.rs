@@ -70,6 +70,12 @@ pub struct Job {
     pub rate_iops: [u64; 2],
     /// Bytes per second that each clone reads and writes, at most; 0: no limit.
     pub rate_bytes: [u64; 2],
+    /// The share of each clone beside others, under a scheduler that has shares.
+    pub weight: u32,
+    /// Requests per second that the array lets each clone have, at most; 0: no limit.
+    pub iops_max: u64,
+    /// Bytes per second likewise.
+    pub bytes_per_s_max: u64,
     /// Whether requests wait for answers, or come when they come.
     pub arrival: Arrival,
     /// How long a clone does nothing after `thinktime_blocks` answers.
@@ -143,6 +149,9 @@ impl Default for Job {
             rwmixread: 50,
             rate_iops: [0; 2],
             rate_bytes: [0; 2],
+            weight: 1,
+            iops_max: 0,
+            bytes_per_s_max: 0,
             arrival: Arrival::Closed,
             thinktime: Duration::ZERO,
             thinktime_blocks: 1,

@@ -210,6 +210,7 @@ impl Simulation {
         let engine = Engine::new(config, picker.expect("it fits every array"), record);
         let before = std::mem::replace(&mut self.engine, engine);
         self.engine.follow(before);
+        self.tell_limits();
         Ok(())
     }
 }

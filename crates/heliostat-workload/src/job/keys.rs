@@ -33,6 +33,9 @@ pub const KEYS: &[&str] = &[
     "rwmixwrite",
     "rate_iops",
     "rate",
+    "weight",
+    "iops",
+    "bandwidth",
     "arrival",
     "thinktime",
     "thinktime_blocks",
@@ -49,6 +52,9 @@ pub const KEYS: &[&str] = &[
     "trace_volume",
     "trace_time",
 ];
+
+/// The largest weight, as of volumes.
+const WEIGHT_MAX: u32 = 100;
 
 impl Job {
     /// Sets what the key `key` of a scenario's `[[job]]`, or of a section of a fio job file, says.
@@ -90,9 +96,11 @@ impl Job {
                 parse_count(key, part, 0, 1_000_000_000)
             })?,
             "rate" => set_rates(&mut self.rate_bytes, value, |part| {
-                let rate = parse_rate(part).or_else(|_| parse_size(part));
-                rate.map_err(|error| SettingError::value(key, error))
+                parse_bandwidth(key, part)
             })?,
+            "weight" => self.weight = count(1, WEIGHT_MAX)?,
+            "iops" => self.iops_max = parse_count(key, value, 0, 1_000_000_000)?,
+            "bandwidth" => self.bytes_per_s_max = parse_bandwidth(key, value)?,
             "arrival" => self.arrival = Arrival::parse(value).map_err(wrong)?,
             "thinktime" => self.thinktime = parse_thinktime(key, value)?,
             "thinktime_blocks" => self.thinktime_blocks = count(1, u32::MAX)?,
@@ -167,6 +175,12 @@ fn set_rates(
         *rate = part.map_or(Ok(0), &parse)?;
     }
     Ok(())
+}
+
+/// Bytes per second, with `/s` or without.
+fn parse_bandwidth(key: &str, value: &str) -> Result<u64, SettingError> {
+    let rate = parse_rate(value).or_else(|_| parse_size(value));
+    rate.map_err(|error| SettingError::value(key, error))
 }
 
 /// Bytes and percent, one of which is 0.

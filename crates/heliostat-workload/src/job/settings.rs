@@ -117,6 +117,15 @@ impl Job {
             let [reads, writes] = self.rate_bytes.map(exact_rate);
             settings.push(("rate", format!("{reads},{writes}")));
         }
+        if self.weight != usual.weight {
+            settings.push(("weight", self.weight.to_string()));
+        }
+        if self.iops_max != usual.iops_max {
+            settings.push(("iops", self.iops_max.to_string()));
+        }
+        if self.bytes_per_s_max != usual.bytes_per_s_max {
+            settings.push(("bandwidth", exact_rate(self.bytes_per_s_max)));
+        }
         if self.arrival != usual.arrival {
             settings.push(("arrival", self.arrival.to_string()));
         }
@@ -178,6 +187,9 @@ mod tests {
             ("dirty_limit", "1MB"),
             ("rate_iops", "100,0"),
             ("rate", "1000,5MB/s"),
+            ("weight", "4"),
+            ("iops", "100"),
+            ("bandwidth", "5MB/s"),
             ("thinktime", "17"),
             ("thinktime_blocks", "4"),
             ("random_distribution", "zipf:0.99"),

@@ -38,6 +38,9 @@ fn every_key_takes_a_value() {
         ("rwmixwrite", "70"),
         ("rate_iops", "100,50"),
         ("rate", "10MB/s,1m"),
+        ("weight", "4"),
+        ("iops", "100"),
+        ("bandwidth", "10MB/s"),
         ("arrival", "poisson:2000"),
         ("thinktime", "100"),
         ("thinktime_blocks", "4"),
@@ -58,7 +61,7 @@ fn every_key_takes_a_value() {
         assert_ne!(format!("{:?}", job(&[(key, value)])), before, "{key}");
         assert!(KEYS.contains(&key));
     }
-    assert_eq!(KEYS.len(), 36);
+    assert_eq!(KEYS.len(), 39);
 }
 
 #[test]

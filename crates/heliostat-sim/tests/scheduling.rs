@@ -1,0 +1,262 @@
+//! What schedulers promise to clients that share an array, over whole scenarios in virtual time:
+//! ratios of figures of the same run, or of the same work under another scheduler, and so exact.
+
+#[cfg(test)]
+mod tests {
+    use heliostat_engine::{Layout, SchedulerPlace};
+    use heliostat_model::ModelParams;
+    use heliostat_sim::{Fidelity, Job, JobResult, Moved, RunResult, Rw, Scenario, SimPolicy, run};
+    use heliostat_types::Duration;
+    use heliostat_workload::FromMeasuring;
+
+    const GIB: u64 = 1 << 30;
+    /// What a host waits for before it takes its disk for dead.
+    const CLIENT_TIMEOUT_NS: u64 = 10_000_000_000;
+
+    /// A RAID10 of four disks as in the source of 2014, which writes to the platters.
+    fn four_disks(seconds: u64) -> Scenario {
+        let legs = ["hdd-7200-1tb"; 4];
+        let mut scenario = Scenario::new("four disks", &legs, 400 * GIB).expect("they exist");
+        scenario.array.layout = Layout::parse("near=2").expect("it is one");
+        for leg in &mut scenario.array.legs {
+            if let ModelParams::Hdd(disk) = &mut leg.params {
+                disk.write_cache = false;
+            }
+        }
+        // All that clients ask for fits in, so that it is the scheduler that they wait for.
+        scenario.array.memory_bytes = 1 << 30;
+        scenario.seconds = Duration::from_secs(seconds);
+        scenario.warmup_seconds = Duration::from_secs(4);
+        scenario.fidelity = Fidelity::Stamps;
+        scenario
+    }
+
+    /// Half of the volumes are written in sequence, 1 MiB at a time, the others as `small` says.
+    fn volumes(scenario: &mut Scenario, count: u32, iodepth: u32, small: Job) {
+        let size_bytes = 400 * GIB / u64::from(count);
+        let each = Job {
+            size_bytes,
+            offset_increment_bytes: size_bytes,
+            numjobs: count / 2,
+            ..Job::default()
+        };
+        scenario.jobs.push(Job {
+            rw: Rw::Write,
+            bs_bytes: 1 << 20,
+            iodepth,
+            ..each.clone()
+        });
+        scenario.jobs.push(Job {
+            rw: small.rw,
+            iodepth: small.iodepth,
+            offset_bytes: 200 * GIB,
+            ..each
+        });
+    }
+
+    fn small_writes(iodepth: u32) -> Job {
+        Job {
+            rw: Rw::RandWrite,
+            iodepth,
+            ..Job::default()
+        }
+    }
+
+    fn play(scenario: &Scenario, scheduler: &str) -> RunResult {
+        let mut scenario = scenario.clone();
+        let is_one = scenario.array.set_scheduler(scheduler);
+        is_one.expect("it is one");
+        let policy = SimPolicy::parse("md").expect("it exists");
+        match run(&scenario, &policy, &mut |_| ()) {
+            Ok(result) => result,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn longest_ns(result: &RunResult) -> u64 {
+        let all = [&result.read, &result.write];
+        let longest = all.map(|moved| moved.response_time_ns().max());
+        longest[0].max(longest[1])
+    }
+
+    fn mean_ns(moved: &Moved) -> f64 {
+        moved.response_time_ns().mean()
+    }
+
+    /// Fails with all that was seen.
+    #[track_caller]
+    fn ensure(holds: bool, what: &str, seen: &[f64]) {
+        assert!(holds, "{what}: {seen:.3?}");
+    }
+
+    /// That `one` is at most `factor` times `other`.
+    #[track_caller]
+    fn at_most(what: &str, one: f64, factor: f64, other: f64) {
+        ensure(one <= factor * other, what, &[one, other, one / other]);
+    }
+
+    #[test]
+    fn the_case_of_2014_is_mended() {
+        let mut scenario = four_disks(8);
+        volumes(&mut scenario, 20, 16, small_writes(16));
+        let then = play(&scenario, "none-2014");
+        let none = play(&scenario, "none");
+        let fair = play(&scenario, "fair");
+        scenario.array.scheduler_on = SchedulerPlace::Array;
+        let deadline = play(&scenario, "deadline");
+        for (name, result) in [("fair", &fair), ("deadline", &deadline)] {
+            let worst = longest_ns(result);
+            at_most(name, worst as f64, 0.25, longest_ns(&then) as f64);
+            assert!(worst < CLIENT_TIMEOUT_NS, "{name}: {worst}");
+            at_most(
+                name,
+                then.write.bytes as f64,
+                1.0,
+                result.write.bytes as f64,
+            );
+        }
+        // First come, first served: the longest wait is for all that was there before.
+        let queued_ns = longest_ns(&none) as f64;
+        at_most("a backlog", longest_ns(&fair) as f64, 1.5, queued_ns);
+        let small = |result: &RunResult| result.jobs[1].write.clone();
+        at_most(
+            "small",
+            mean_ns(&small(&fair)),
+            0.75,
+            mean_ns(&small(&none)),
+        );
+        at_most(
+            "more",
+            1.3 * small(&none).ios as f64,
+            1.0,
+            small(&fair).ios as f64,
+        );
+    }
+
+    #[test]
+    fn forty_volumes_wait_for_no_longer_than_what_is_queued() {
+        let mut scenario = four_disks(6);
+        volumes(&mut scenario, 40, 16, small_writes(16));
+        let none = longest_ns(&play(&scenario, "none"));
+        let fair = longest_ns(&play(&scenario, "fair"));
+        at_most("a backlog", fair as f64, 1.5, none as f64);
+        assert!(fair < CLIENT_TIMEOUT_NS, "{fair}");
+    }
+
+    #[test]
+    fn who_reads_one_block_at_a_time_is_out_of_the_crowd() {
+        let mut scenario = four_disks(6);
+        volumes(&mut scenario, 20, 16, Job::default());
+        let small = |scheduler| play(&scenario, scheduler).jobs[1].read.clone();
+        let [none, deadline, fair] = ["none", "deadline", "fair"].map(small);
+        let p99 = |moved: &Moved| moved.response_time_ns().quantile(9_900) as f64;
+        at_most("deadline", p99(&deadline), 0.8, p99(&none));
+        at_most("fair", p99(&fair), 0.4, p99(&none));
+        at_most("reads", 5.0 * none.ios as f64, 1.0, fair.ios as f64);
+    }
+
+    /// Clients of weights 1, 2 and 4, each of the whole array, so that none has the shorter ways.
+    fn weighted(blocks: [u64; 3]) -> Scenario {
+        let mut scenario = four_disks(20);
+        for (weight, bs_bytes) in [1, 2, 4].into_iter().zip(blocks) {
+            scenario.jobs.push(Job {
+                weight,
+                bs_bytes,
+                ..small_writes(128)
+            });
+        }
+        scenario
+    }
+
+    /// Which part of the time of all legs each job had, beside what is due to it.
+    fn ensure_shares(result: &RunResult, due: &[f64]) {
+        let time = |job: &JobResult| job.leg_time.as_secs_f64();
+        let all: f64 = result.jobs.iter().map(time).sum();
+        let busy = all / (result.seconds.as_secs_f64() * result.legs.len() as f64);
+        ensure(busy > 0.97, "no leg is idle", &[busy]);
+        let due_all: f64 = due.iter().sum();
+        let shares = result.jobs.iter().zip(due);
+        let of_due = shares.map(|(job, due)| time(job) / all * due_all / due);
+        let of_due: Vec<f64> = of_due.collect();
+        let is_right = of_due.iter().all(|share| (0.95..=1.05).contains(share));
+        ensure(is_right, "shares of what is due", &of_due);
+    }
+
+    #[test]
+    fn weights_are_shares_of_the_legs_time() {
+        for blocks in [
+            [4 << 10; 3],
+            [4 << 10, 16 << 10, 64 << 10],
+            [64 << 10, 16 << 10, 4 << 10],
+        ] {
+            ensure_shares(&play(&weighted(blocks), "fair"), &[1.0, 2.0, 4.0]);
+        }
+        // Who is not looked at has no share.
+        let none = play(&weighted([4 << 10; 3]), "none");
+        ensure_shares(&none, &[1.0; 3]);
+    }
+
+    #[test]
+    fn what_one_does_not_use_the_others_have() {
+        let mut scenario = weighted([4 << 10; 3]);
+        let second_before = FromMeasuring(-1_000_000_000);
+        scenario.jobs[2].stop = Some(second_before);
+        scenario.jobs.rotate_right(1);
+        let fair = play(&scenario, "fair");
+        let idle = fair.jobs[0].leg_time.as_secs_f64();
+        // What it had asked for before that is still done.
+        ensure(idle < 4.0, "who has stopped", &[idle]);
+        let others = RunResult {
+            jobs: fair.jobs[1..].to_vec(),
+            ..fair
+        };
+        ensure_shares(&others, &[1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_cap_holds_under_every_scheduler() {
+        let mut scenario = four_disks(10);
+        let capped = Job {
+            iops_max: 100,
+            iodepth: 16,
+            ..Job::default()
+        };
+        let free = Job {
+            iops_max: 0,
+            ..capped.clone()
+        };
+        scenario.jobs.extend([capped, free]);
+        for scheduler in ["none", "deadline", "fair"] {
+            let result = play(&scenario, scheduler);
+            let [capped, free] = [0, 1].map(|job: usize| {
+                let moved = &result.jobs[job].read;
+                moved.iops(result.seconds)
+            });
+            let holds = (98.0..=102.0).contains(&capped) && free > 5.0 * capped;
+            ensure(holds, scheduler, &[capped, free]);
+        }
+    }
+
+    #[test]
+    fn flash_loses_little_to_fair_and_nothing_to_a_name() {
+        for (drive, seconds) in [("ssd-sata-256gb", 2.0), ("nvme-gen3", 0.3)] {
+            for rw in [Rw::RandRead, Rw::RandWrite] {
+                let mut scenario = Scenario::new("flash", &[drive; 2], 100 * GIB).expect("it is");
+                scenario.seconds = Duration::from_secs_f64(seconds);
+                scenario.warmup_seconds = scenario.seconds;
+                scenario.fidelity = Fidelity::Stamps;
+                scenario.jobs.push(Job {
+                    rw,
+                    iodepth: 128,
+                    ..Job::default()
+                });
+                let ios = |scheduler| {
+                    let result = play(&scenario, scheduler);
+                    (result.read.ios + result.write.ios) as f64
+                };
+                let what = format!("{drive} {rw:?}");
+                at_most(&what, 0.97 * ios("none"), 1.0, ios("fair"));
+            }
+        }
+    }
+}
