@@ -34,6 +34,7 @@ mod rebuilds;
 pub(crate) mod room;
 mod scan;
 pub(crate) mod server;
+mod shares;
 mod stats;
 mod stop;
 mod top;
@@ -76,6 +77,7 @@ const TESTS: &[&[Test]] = &[
     fio::TESTS,
     stop::TESTS,
     volumes::TESTS,
+    shares::TESTS,
     faults::TESTS,
     exports::TESTS,
     bench::TESTS,

@@ -34,6 +34,9 @@ use crate::session::ExportInfo;
 /// How many clients are served at once over all sockets; another one is turned away. Each may hold
 /// an input buffer of 256 KiB.
 const CONNECTIONS_MAX: usize = 128;
+/// How many times as many connections as there are places left a client may have: 112 where nobody
+/// else is there, which is more than any program needs, and leaves places for others.
+const CLIENT_PLACES: usize = 7;
 /// How many clients are let in per socket and turn, so that a crowd at the door does not keep those
 /// inside waiting.
 const ACCEPTS_MAX: usize = 16;
@@ -212,9 +215,8 @@ impl NbdExport {
             let door = listener.door;
             match listener.accept() {
                 Ok(Some((fd, key))) => {
-                    let is_full = self.connections.iter().flatten().count() >= CONNECTIONS_MAX;
                     // Closed at once, the client learns it at once.
-                    if !is_full {
+                    if self.has_place(&key) {
                         let wires = Wires {
                             input: fd,
                             output: None,
@@ -243,6 +245,14 @@ impl NbdExport {
                 }
             }
         }
+    }
+
+    /// Whether one more connection of this client may come.
+    fn has_place(&self, key: &ClientKey) -> bool {
+        let connections = || self.connections.iter().flatten();
+        let free = CONNECTIONS_MAX.saturating_sub(connections().count());
+        let of_client = connections().filter(|connection| connection.key == *key);
+        of_client.count() < free * CLIENT_PLACES
     }
 
     /// A client on standard input is not limited: it takes nobody's place.
@@ -309,13 +319,13 @@ impl NbdExport {
         });
         let index = as_token(place);
         let identity = Identity {
-            peer: context.join(key),
+            peer: context.join(key.clone()),
             stream: StreamId(self.next_stream),
             index,
         };
         self.next_stream += 1;
         let exports = Arc::clone(&self.doors[door].exports);
-        let mut connection = Connection::new(wires, identity, door, exports);
+        let mut connection = Connection::new(wires, (key, identity), door, exports);
         if self.is_stopping {
             connection.begin_stop();
         }

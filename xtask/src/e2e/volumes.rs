@@ -66,7 +66,7 @@ fn serve(room: &Room) -> Result<Server<'_>> {
 }
 
 /// Where clients find a volume.
-fn uri(server: &Server<'_>, volume: &str) -> String {
+pub(super) fn uri_of(server: &Server<'_>, volume: &str) -> String {
     let whole = format!("///{NAME}?");
     server.uri().replace(&whole, &format!("///{volume}?"))
 }
@@ -114,7 +114,7 @@ fn client_size(room: &Room, uri: &str) -> Result<u64> {
 
 /// Fills a volume with random bytes, which lie in the file that is given back.
 fn fill(room: &Room, server: &Server<'_>, name: &str) -> Result<String> {
-    let uri = uri(server, name);
+    let uri = uri_of(server, name);
     let size = client_size(room, &uri)?;
     let path = legs::random_file(room, &format!("{name}.random"), size)?;
     let path = path.display().to_string();
@@ -128,7 +128,7 @@ fn copy_out(room: &Room, server: &Server<'_>, name: &str) -> Result<String> {
     if Path::new(&copy).exists() {
         fs::remove_file(&copy)?;
     }
-    room.run("nbdcopy", &[&uri(server, name), &copy])?;
+    room.run("nbdcopy", &[&uri_of(server, name), &copy])?;
     Ok(copy)
 }
 
@@ -179,7 +179,7 @@ fn iops(room: &Room, server: &Server<'_>, volume: &str, rw: &str) -> Result<f64>
         "--name=capped",
         "--ioengine=nbd",
         "--thread",
-        &format!("--uri={}", uri(server, volume)),
+        &format!("--uri={}", uri_of(server, volume)),
         &format!("--rw={rw}"),
         "--bs=4k",
         "--iodepth=32",
@@ -228,7 +228,7 @@ fn capped(room: &Room) -> Result<()> {
     ensure!(found > 300.0, "a cap that is gone holds to {found}");
     // What waits for a cap is done at a stop, and everybody is answered.
     volume(&server, &["set", NAME, "capped", "--iops", "1"])?;
-    let mut waiting = fio_on(room, &uri(&server, "capped"), 0)?;
+    let mut waiting = fio_on(room, &uri_of(&server, "capped"), 0)?;
     process::wait_until("requests that wait", Duration::from_secs(10), || {
         let told = server.control(&["stats", NAME, "--json"])?;
         let told: serde_json::Value = serde_json::from_str(&told)?;
@@ -271,7 +271,7 @@ fn twenty(room: &Room) -> Result<()> {
     let pieces = fill(room, &server, "pieces")?;
     ensure_holds(room, &server, "pieces", &pieces)?;
     volume(&server, &["resize", NAME, "tenant-0", "9M"])?;
-    ensure!(client_size(room, &uri(&server, "tenant-0"))? == 9 * MIB);
+    ensure!(client_size(room, &uri_of(&server, "tenant-0"))? == 9 * MIB);
     ensure_holds(room, &server, "tenant-0", &first)?;
     ensure_zeros(room, &server, "tenant-0", 5 * MIB)?;
     let before = listed(&server)?["volumes"].clone();
@@ -289,7 +289,7 @@ fn written_at_once(room: &Room, server: &Server<'_>) -> Result<()> {
     let names = ["pieces", "tenant-2", "tenant-4", "tenant-6", "tenant-8"];
     let mut running = Vec::new();
     for (number, name) in names.iter().enumerate() {
-        running.push(fio_on(room, &uri(server, name), number)?);
+        running.push(fio_on(room, &uri_of(server, name), number)?);
     }
     volume(server, &["resize", NAME, "tenant-2", "6M"])?;
     volume(server, &["delete", NAME, "tenant-10"])?;
@@ -299,7 +299,7 @@ fn written_at_once(room: &Room, server: &Server<'_>) -> Result<()> {
         ensure!(status.success(), "fio ended with {status}");
         fio::ensure_no_error(&process.said()?)?;
     }
-    let mut held = fio::run_on(room, &uri(server, "tenant-4"), "randwrite", 4)?;
+    let mut held = fio::run_on(room, &uri_of(server, "tenant-4"), "randwrite", 4)?;
     process::wait_until("somebody uses it", Duration::from_secs(20), || {
         let volumes = listed(server)?["volumes"].clone();
         let mut volumes = volumes.as_array().into_iter().flatten();

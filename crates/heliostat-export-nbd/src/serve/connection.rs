@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use heliostat_runtime::{Answer, Context, Interest, Peer, RequestKind, WriteBuffer};
+use heliostat_runtime::{Answer, ClientKey, Context, Interest, Peer, RequestKind, WriteBuffer};
 use heliostat_types::{ErrorKind, Instant, StreamId};
 
 use super::Shared;
@@ -60,6 +60,8 @@ struct Parked {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) wires: Wires,
+    /// Whose it is.
+    pub(super) key: ClientKey,
     identity: Identity,
     /// Which door it came in at.
     pub(super) door: usize,
@@ -91,7 +93,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(
         wires: Wires,
-        identity: Identity,
+        (key, identity): (ClientKey, Identity),
         door: usize,
         exports: Arc<[ExportInfo]>,
     ) -> Self {
@@ -100,6 +102,7 @@ impl Connection {
         let in_flight_max = usize::try_from(IN_FLIGHT_MAX).expect("it is small");
         Self {
             wires,
+            key,
             identity,
             door,
             session,
@@ -321,9 +324,9 @@ impl Connection {
         self.abandon(context, shared);
     }
 
-    const fn give_back(&mut self, shared: &mut Shared, bytes: u64) {
+    fn give_back(&mut self, shared: &mut Shared, bytes: u64) {
         self.held_bytes -= bytes;
-        shared.budget.give_back(bytes);
+        shared.budget.give_back(self.identity.peer.flow, bytes);
     }
 
     /// Receives once, or until there is nothing where nobody would tell us of more; then handles
@@ -432,7 +435,10 @@ impl Connection {
         let parked = self.parked.as_mut().expect("the caller looked");
         let len_bytes = parked.len();
         if !parked.is_paid {
-            parked.is_paid = shared.budget.try_take(charge(len_bytes), self.held_bytes);
+            parked.is_paid =
+                shared
+                    .budget
+                    .try_take(self.identity.peer.flow, charge(len_bytes), self.held_bytes);
             if !parked.is_paid {
                 self.is_paused = true;
                 return false;
