@@ -156,20 +156,26 @@ struct Ticks {
 }
 
 impl Ticks {
+    /// One begins; whether it found nothing in flight.
     #[inline]
-    fn begin(&mut self, now: Instant) {
-        if self.in_flight == 0 {
+    fn begin(&mut self, now: Instant) -> bool {
+        let is_first = self.in_flight == 0;
+        if is_first {
             self.since = now;
         }
         self.in_flight += 1;
+        is_first
     }
 
+    /// One ends; whether it leaves nothing in flight.
     #[inline]
-    fn end(&mut self, now: Instant) {
+    fn end(&mut self, now: Instant) -> bool {
         self.in_flight -= 1;
-        if self.in_flight == 0 {
+        let is_last = self.in_flight == 0;
+        if is_last {
             self.total += now - self.since;
         }
+        is_last
     }
 
     fn until(&self, now: Instant) -> Duration {
@@ -239,8 +245,14 @@ impl Traffic {
         }
         match &mut self.times {
             Some(times) => times.record(time),
-            None => self.times.insert(Box::default()).record(time),
+            None => self.record_first(time),
         }
+    }
+
+    /// The first one of its kind. Apart, as the memory for it is large.
+    #[cold]
+    fn record_first(&mut self, time: Duration) {
+        self.times.insert(Box::default()).record(time);
     }
 
     /// One is in flight that is so old.
@@ -305,9 +317,10 @@ impl Account {
         &self.kinds[kind as usize]
     }
 
+    /// One begins; whether it found nothing in flight.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Instant) {
-        self.ticks.begin(now);
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        self.ticks.begin(now)
     }
 
     /// One that began then is given up: it is in flight no more, and not counted.
@@ -316,7 +329,7 @@ impl Account {
         self.kinds[kind as usize].uncounted_ns += i128::from((now - begun).as_ns());
     }
 
-    /// One has ended that took this long.
+    /// One has ended that took this long; whether it leaves nothing in flight.
     #[inline]
     pub(crate) fn end(
         &mut self,
@@ -324,9 +337,9 @@ impl Account {
         (kind, len_bytes): (OpKind, u64),
         failed: bool,
         time: Duration,
-    ) {
-        self.ticks.end(now);
+    ) -> bool {
         self.kinds[kind as usize].end(len_bytes, failed, time);
+        self.ticks.end(now)
     }
 
     /// What has ended was in flight for longer than it took: it waited before.
@@ -362,7 +375,7 @@ pub(crate) struct Accounting {
     is_on: bool,
     client_timeout: Duration,
     since: Instant,
-    /// Of the array: when any request was in flight.
+    /// Of the array: when any request was in flight. What it counts are clients that have some.
     ticks: Ticks,
     /// By flow.
     flows: Vec<Option<Box<Account>>>,
@@ -440,11 +453,13 @@ impl Accounting {
         if !self.is_on {
             return;
         }
-        self.ticks.begin(now);
         let place = place_of(flow);
-        match self.flows.get_mut(place) {
+        let is_first = match self.flows.get_mut(place) {
             Some(Some(account)) => account.begin(now),
             _ => self.open(now, place).begin(now),
+        };
+        if is_first {
+            self.ticks.begin(now);
         }
     }
 
@@ -462,11 +477,12 @@ impl Accounting {
         if !self.is_on {
             return;
         }
-        self.ticks.end(now);
         let account = self.flows[place_of(request.flow)].as_mut();
         let account = account.expect("an account is kept as long as something is in flight");
         let time = now - request.at;
-        account.end(now, (request.kind, request.len_bytes), failed, time);
+        if account.end(now, (request.kind, request.len_bytes), failed, time) {
+            self.ticks.end(now);
+        }
         if time >= self.client_timeout {
             account.kinds[request.kind as usize].late += 1;
         }
@@ -543,16 +559,27 @@ const fn place_of(flow: FlowId) -> usize {
 }
 
 impl LegStats {
-    /// An operation has ended that was dispatched then.
-    pub(crate) fn ended(&mut self, now: Instant, op: &Op, failed: bool, dispatched: Instant) {
-        let (what, service_time) = ((op.kind, op.extent.len()), now - dispatched);
+    /// An operation has ended that was dispatched then, and how long the device had it.
+    #[inline]
+    pub(crate) fn ended(
+        &mut self,
+        now: Instant,
+        op: &Op,
+        failed: bool,
+        (dispatched, service_time): (Instant, Duration),
+    ) {
+        let what = (op.kind, op.extent.len());
         self.account.end(now, what, failed, service_time);
-        if dispatched == op.assigned {
-            return;
+        if dispatched > op.assigned {
+            self.waited(op.kind, dispatched - op.assigned);
         }
-        let wait = dispatched - op.assigned;
-        self.account.add_wait(op.kind, wait);
-        match op.kind {
+    }
+
+    /// One had to wait that has ended. Apart, so that what did not wait costs no more than it must.
+    #[inline(never)]
+    fn waited(&mut self, kind: OpKind, wait: Duration) {
+        self.account.add_wait(kind, wait);
+        match kind {
             OpKind::Read => self.read_waits.record(wait),
             OpKind::Write => self.write_waits.record(wait),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {}

@@ -171,7 +171,8 @@ impl Engine {
         if self.legs.accounting {
             // That a leg cannot do a thing is no failure of it.
             let failed = result.is_err_and(|kind| kind != ErrorKind::NotSupported);
-            leg.stats.ended(turn.now, &op, failed, dispatched);
+            let times = (dispatched, service_time);
+            leg.stats.ended(turn.now, &op, failed, times);
             if op.kind == OpKind::Read {
                 let view = &mut self.legs.views[op.leg.index()];
                 view.reads_completed += 1;
