@@ -3,7 +3,8 @@
 //!     cargo run --release -p heliostat-bench --example matrix -- [OPTIONS]
 //!
 //! OPTIONS: `--policies A,B,C`, `--of NAME` (who is judged), `--cells A,B` (cells of these names,
-//! or whose names have one of these parts), `--quick` (a few cells), `--seeds N`, `--save DIR`,
+//! or whose names have one of these parts), `--quick` (a few cells), `--scheduler SPEC` (in front
+//! of the legs), `--seeds N`, `--save DIR`,
 //! `--strict` (fail where a target is missed), `--against FILE` (fail where something is worse than
 //! in this `report.json`), `-j N`; `--list` names the cells, `--show CELL`
 //! prints one as a scenario file.
@@ -27,6 +28,7 @@ use heliostat_bench::matrix::{
     write_matrix_report,
 };
 use heliostat_bench::{Contender, Progress};
+use heliostat_scheduler::SchedulerSpec;
 
 /// How often somebody who waits is told how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -77,6 +79,7 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
     let (mut contenders, mut of) = (Contender::parse_list("all")?, Matrix::judged_policy());
     let (mut parts, mut is_quick, mut seeds) = (Vec::new(), false, 3);
     let (mut threads, mut is_strict) = (processors, false);
+    let mut scheduler = SchedulerSpec::None;
     let (mut save, mut against) = (None, None);
     let command = command(options);
     let mut options = options.iter();
@@ -91,6 +94,7 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
             "--of" => of = Contender::parse(value()?)?,
             "--cells" => parts = value()?.split(',').map(str::to_owned).collect(),
             "--quick" => is_quick = true,
+            "--scheduler" => scheduler = SchedulerSpec::parse(value()?)?,
             "--seeds" => seeds = value()?.parse().context("--seeds")?,
             "--save" => save = Some((*value()?).to_owned()),
             "--strict" => is_strict = true,
@@ -109,7 +113,7 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
         parts.is_empty() || parts.iter().any(is_meant)
     };
     let cells = Cell::all().filter(|cell| is_named(cell) && (!is_quick || cell.is_quick()));
-    let cells: Vec<Cell> = cells.collect();
+    let cells: Vec<Cell> = cells.map(|cell| cell.under(scheduler)).collect();
     if cells.is_empty() || seeds == 0 {
         bail!("there is nothing to run; --list names the cells");
     }

@@ -2,9 +2,9 @@
 //! next. The same schedulers as in front of a leg, which see the array's addresses here.
 //!
 //! As a Linux block device with a scheduler has it: of all requests only so many
-//! ([`SchedulerSpec::array_requests_max`]) are looked at, those that are being done among them; the rest
-//! wait outside in order of arrival. So many are being done at once as the legs take operations:
-//! more would only wait again, in front of legs and in order of arrival.
+//! ([`SchedulerSpec::array_requests_max`]) are looked at, those that are being done among them; the
+//! rest wait outside in order of arrival. So many are being done at once as the legs take
+//! operations: more would only wait again, in front of legs and in order of arrival.
 //!
 //! Any order is right. A request that waits here has not begun: it holds no lock, no bit is set for
 //! it, and a client that has not been answered can rely on no order. Flushes are about what was

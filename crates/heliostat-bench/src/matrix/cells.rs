@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use heliostat_scheduler::SchedulerSpec;
 use heliostat_sim::Scenario;
 use heliostat_types::Duration;
 
@@ -18,6 +19,8 @@ pub struct Cell {
     wrong_leg: usize,
     /// Whether it is among those that are run where time is short.
     pub(super) is_quick: bool,
+    /// What stands in front of the legs.
+    scheduler: SchedulerSpec,
 }
 
 /// Loads by which arrays without faults are judged; arrays that are much like another one have
@@ -193,9 +196,17 @@ impl Cell {
             wrong: WRONGS.iter().find(|part| part.name == wrong).expect(KNOWN),
             wrong_leg,
             is_quick: false,
+            scheduler: SchedulerSpec::None,
         };
         cell.is_quick = QUICK.contains(&cell.name().as_str());
         cell
+    }
+
+    /// The same with a scheduler in front of the legs.
+    #[must_use]
+    pub const fn under(mut self, scheduler: SchedulerSpec) -> Self {
+        self.scheduler = scheduler;
+        self
     }
 
     /// `array/load`, or `array/load/fault`.
@@ -253,13 +264,18 @@ impl Cell {
         } else {
             format!("\n[[fault]]\nleg = {}\n{}", self.wrong_leg, self.wrong.text)
         };
+        let scheduler = if self.scheduler == SchedulerSpec::None {
+            String::new()
+        } else {
+            format!("scheduler = '{}'\n", self.scheduler)
+        };
         let neighbour = match self.array.neighbour {
             "" => String::new(),
             job => format!("\n{job}"),
         };
         format!(
             "# {}: {}; {}.\nname = '{}'\nwarmup_seconds = {warmup}\nseconds = {seconds}\n\n\
-             [array]\n{}\n{}{neighbour}{fault}",
+             [array]\n{scheduler}{}\n{}{neighbour}{fault}",
             self.array.title,
             self.load.title,
             self.wrong.title,
@@ -312,6 +328,8 @@ impl Cell {
 mod tests {
     use std::collections::BTreeSet;
 
+    use heliostat_scheduler::SchedulerSpec;
+
     use super::{Cell, QUICK};
 
     #[test]
@@ -322,6 +340,18 @@ mod tests {
             assert_eq!(scenario.name, cell.name());
             assert!(names.insert(cell.name()), "{}", cell.name());
             assert_eq!(scenario.faults.is_empty(), cell.is_healthy());
+        }
+    }
+
+    #[test]
+    fn a_scheduler_is_part_of_the_scenario() {
+        let fair = SchedulerSpec::parse("fair:depth=8").unwrap();
+        for cell in Cell::all() {
+            let plain = cell.scenario().unwrap();
+            let changed = cell.under(fair).scenario().unwrap();
+            assert_eq!(plain.array.scheduler, SchedulerSpec::None);
+            assert_eq!(changed.array.scheduler, fair);
+            assert_eq!(changed.name, plain.name);
         }
     }
 
