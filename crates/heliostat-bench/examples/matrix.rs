@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 fn show(name: &str) -> Result<()> {
-    let cell = Cell::all().find(|cell| cell.name() == name);
+    let cell = Cell::named(name);
     let cell = cell.with_context(|| format!("no cell is called '{name}'; --list has them"))?;
     print!("{}", cell.text());
     Ok(())
@@ -106,14 +106,21 @@ fn wanted(options: &[&str]) -> Result<Wanted> {
     if !contenders.contains(&of) {
         contenders.push(of.clone());
     }
-    let is_whole = |part: &str| Cell::all().any(|cell| cell.name() == part);
+    let is_whole = |part: &str| Cell::named(part).is_some();
     let is_named = |cell: &Cell| {
         let name = cell.name();
         let is_meant = |part: &String| name == *part || (!is_whole(part) && name.contains(part));
         parts.is_empty() || parts.iter().any(is_meant)
     };
     let cells = Cell::all().filter(|cell| is_named(cell) && (!is_quick || cell.is_quick()));
-    let cells: Vec<Cell> = cells.map(|cell| cell.under(scheduler)).collect();
+    let mut cells: Vec<Cell> = cells.collect();
+    let unlisted = parts.iter().filter_map(|part| Cell::named(part));
+    let is_listed = |cell: &Cell| Cell::all().any(|listed| listed.name() == cell.name());
+    cells.extend(unlisted.filter(|cell| !is_quick && !is_listed(cell)));
+    let cells: Vec<Cell> = cells
+        .into_iter()
+        .map(|cell| cell.under(scheduler))
+        .collect();
     if cells.is_empty() || seeds == 0 {
         bail!("there is nothing to run; --list names the cells");
     }

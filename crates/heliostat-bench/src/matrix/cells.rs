@@ -188,18 +188,40 @@ impl Cell {
         healthy.chain(faulty)
     }
 
+    /// The cell of this name, also where it is none of those of [`Cell::all`]: any load on any
+    /// array with any fault. Where no cell says with which leg, it is the array's usual one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let listed = Self::all().find(|cell| cell.name() == name);
+        listed.or_else(|| {
+            let (array, load) = name.split_once('/')?;
+            let (load, wrong) = load.split_once('/').unwrap_or((load, "none"));
+            let of_array = FAULTY.iter().filter(|(of, ..)| *of == array);
+            let leg = |of_load: &str| {
+                let mut legs = of_array.clone();
+                legs.find(|(_, load, ..)| load.contains(of_load))
+            };
+            let leg = leg(load).or_else(|| leg("")).map_or(0, |found| found.2);
+            Self::of_parts(array, load, leg, wrong)
+        })
+    }
+
     fn new(array: &str, load: &str, wrong_leg: usize, wrong: &str) -> Self {
-        const KNOWN: &str = "cells are made of parts that exist";
+        let cell = Self::of_parts(array, load, wrong_leg, wrong);
+        cell.expect("cells are made of parts that exist")
+    }
+
+    fn of_parts(array: &str, load: &str, wrong_leg: usize, wrong: &str) -> Option<Self> {
         let mut cell = Self {
-            array: ARRAYS.iter().find(|part| part.name == array).expect(KNOWN),
-            load: LOADS.iter().find(|part| part.name == load).expect(KNOWN),
-            wrong: WRONGS.iter().find(|part| part.name == wrong).expect(KNOWN),
+            array: ARRAYS.iter().find(|part| part.name == array)?,
+            load: LOADS.iter().find(|part| part.name == load)?,
+            wrong: WRONGS.iter().find(|part| part.name == wrong)?,
             wrong_leg,
             is_quick: false,
             scheduler: SchedulerSpec::None,
         };
         cell.is_quick = QUICK.contains(&cell.name().as_str());
-        cell
+        Some(cell)
     }
 
     /// The same with a scheduler in front of the legs.
@@ -352,6 +374,29 @@ mod tests {
             assert_eq!(plain.array.scheduler, SchedulerSpec::None);
             assert_eq!(changed.array.scheduler, fair);
             assert_eq!(changed.name, plain.name);
+        }
+    }
+
+    #[test]
+    fn a_cell_that_is_not_listed_is_made_of_its_parts() {
+        let cell = Cell::named("2hdd+ssd/64k-d16/x30-1s").expect("of parts that exist");
+        assert_eq!(cell.name(), "2hdd+ssd/64k-d16/x30-1s");
+        assert!(
+            cell.text().contains("leg = 2\n"),
+            "the flash: {}",
+            cell.text()
+        );
+        let listed = Cell::named("3hdd/mix70-d16/x8-15s").expect("it is listed");
+        assert!(listed.text().contains("leg = 2\n"), "{}", listed.text());
+        for none in [
+            "",
+            "3hdd",
+            "3hdd/",
+            "/4k-d1",
+            "3hdd/4k-d1/none/",
+            "4hdd/4k-d1",
+        ] {
+            assert!(Cell::named(none).is_none(), "{none}");
         }
     }
 
