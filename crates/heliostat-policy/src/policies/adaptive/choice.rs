@@ -53,9 +53,14 @@ constants! { "choice":
     /// No disk gets a read for its throughput that takes four times as long there.
     WORTH_TIMES: f32 = times(4.0);
 
-    /// A disk beside flash that is saturated gets a read where that is one in 200 of those that are
-    /// answered meanwhile: less is no gain, and those take longest.
+    /// A disk beside flash that is saturated gets reads where one by itself is one in 200 of those
+    /// that are answered meanwhile: less is no gain, and those take longest.
     DISK_READS: f32 = number(200.0);
+    /// As many as end before the flash has answered a hundred others, and five times all that are
+    /// in flight: an arm does half as many again where it can sort them, and who has many in flight
+    /// waits for long anyway.
+    DISK_WAIT_READS: f32 = number(100.0);
+    DISK_WAIT_TIMES: f32 = number(5.0);
 
     /// Beside random reads, flash has 4 3/4 reads of streams: that fills it to 98 %, and further
     /// ones would only wait, and random reads behind them.
@@ -280,7 +285,7 @@ impl<'a> Choice<'a> {
         let least = best;
         let best = self.beside_saturated(least);
         let place = if self.settings.locality && self.forecasts[best].turns {
-            self.nearest(best)
+            self.nearest(best, least)
         } else {
             self.among_equals(best)
         };
@@ -399,22 +404,34 @@ impl<'a> Choice<'a> {
         if !forecast.is_saturated() {
             return best;
         }
-        let in_flight = self.forecasts[best].in_flight.max(1) as f32;
-        let flash = forecast.cost * self.settings.spill_times;
-        let disks = forecast.cost * (DISK_READS.get() / in_flight).max(1.0);
+        let limit = forecast.cost * self.settings.spill_times;
         let is_better = |at: &usize| {
-            let limit = if self.forecasts[*at].turns {
-                disks
+            let other = &self.forecasts[*at];
+            if other.turns && !forecast.turns {
+                self.is_worth_its_wait(*at, best)
             } else {
-                flash
-            };
-            self.forecasts[*at].cost < limit && self.forecasts[*at].has_room()
+                other.cost < limit && other.has_room()
+            }
         };
         let cost = |at: &usize| self.forecasts[*at].cost;
         let better = self.places().filter(is_better);
         better
             .min_by(|a, b| cost(a).total_cmp(&cost(b)))
             .unwrap_or(best)
+    }
+
+    /// Whether the disk at a place gets a read beside saturated flash: it does a share of all that
+    /// counts, and ends it before long. It has no more to do than the flash in any case.
+    fn is_worth_its_wait(&self, at: usize, flash: usize) -> bool {
+        let (disk, flash) = (&self.forecasts[at], &self.forecasts[flash]);
+        let each = flash.cost / flash.in_flight.max(1) as f32;
+        let all: u32 = self.forecasts.iter().map(|one| one.in_flight).sum();
+        let wait = DISK_WAIT_READS.get() + DISK_WAIT_TIMES.get() * all as f32;
+        // What it took at first had others before it, which the arm went to on the way.
+        let idle_cost = disk.idle_cost().min(self.leg(at).seek_ns());
+        idle_cost * disk.loss() < each * DISK_READS.get()
+            && disk.cost < each * wait
+            && disk.in_flight < flash.in_flight
     }
 
     /// Among disks that differ: the one whose throughput grows most, as all of them together are to
@@ -532,12 +549,16 @@ impl<'a> Choice<'a> {
         forecast.is_well && forecast.idle_cost() <= limit && self.is_free_disk(at)
     }
 
-    /// Among hard disks: the nearest arm, first of all of those that are idle.
-    fn nearest(&self, best: usize) -> usize {
+    /// Among hard disks: the nearest arm, first of all of those that are idle. Beside saturated
+    /// flash, which is `least`, of those that are worth the wait.
+    fn nearest(&self, best: usize, least: usize) -> usize {
         if self.is_left_to_streams(best) {
             return best;
         }
-        let may = |at: &usize| self.is_in_group(*at, best) && !self.forecasts[*at].holds_up;
+        let is_worth = |at| self.forecasts[least].turns || self.is_worth_its_wait(at, least);
+        let may = |at: &usize| {
+            self.is_in_group(*at, best) && !self.forecasts[*at].holds_up && is_worth(*at)
+        };
         let group = Places::of(self.places().filter(may));
         let in_flight = |at: &usize| self.forecasts[*at].in_flight;
         let least = group.iter().map(|at| in_flight(&at)).min().unwrap_or(0);

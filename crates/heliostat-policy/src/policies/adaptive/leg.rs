@@ -149,6 +149,11 @@ impl Forecast {
         self.known.idle
     }
 
+    /// How many times `own_cost` the cost is.
+    pub(super) fn loss(&self) -> f32 {
+        self.cost / self.own_cost
+    }
+
     /// How many times as long as on the idle leg it takes.
     fn times(&self) -> f32 {
         self.known.time / self.known.idle
@@ -308,6 +313,11 @@ impl Leg {
 
     pub(super) const fn arm(&self) -> &Arm {
         &self.arm
+    }
+
+    /// What a read by itself takes, as far as is known.
+    pub(super) fn seek_ns(&self) -> f32 {
+        self.arm.mean().unwrap_or(UNKNOWN_NS_TURNING.get())
     }
 
     /// Whether the way says anything of the time, as far as is known.

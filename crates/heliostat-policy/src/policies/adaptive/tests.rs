@@ -9,6 +9,7 @@ mod learned;
 mod near;
 mod reasons;
 mod tries;
+mod wait;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -1,0 +1,58 @@
+//! Disks beside flash that is saturated.
+
+use super::{KIB, MIB, Rig};
+
+impl Rig {
+    /// A disk and a drive of flash whose reads of `len` bytes take `each_us` behind each other.
+    fn disk_and_flash(len: u64, each_us: u64) -> Self {
+        let mut rig = Self::new("adaptive", 2);
+        rig.bench.legs[0].rotational = true;
+        rig.bench.pick(0);
+        for number in 0..100 {
+            rig.rounds(0, number, 1, len, 13_000);
+            rig.rounds(0, number, 32, len, 5_000);
+            rig.rounds(1, number, 1, len, 2 * each_us);
+            rig.rounds(1, number, 64, len, each_us);
+        }
+        rig
+    }
+
+    /// A leg is sent so many reads at once, and answers one after the other.
+    fn rounds(&mut self, leg: usize, number: u64, count: u64, len: u64, each_us: u64) {
+        for read in 0..count {
+            self.send_of(leg, (number * 37 + read * 11) % 100 * 999 * MIB, len);
+        }
+        for _ in 0..count {
+            self.answer(leg, each_us);
+        }
+    }
+
+    /// How many of so many reads that are asked for at once go to the disk.
+    fn reads_of_disk(&mut self, count: u64, len: u64) -> usize {
+        let offset = |read: u64| (read * 29 % 100 * 999 + read) * MIB;
+        let legs: Vec<usize> = (0..count).map(|read| self.ask(offset(read), len)).collect();
+        legs.iter().filter(|leg| **leg == 0).count()
+    }
+}
+
+#[test]
+fn a_disk_beside_saturated_flash_has_as_many_reads_as_it_ends_before_long() {
+    // The drive answers 8,300 reads a second, of which a disk can do 200 where it has many to sort.
+    let of = |count| Rig::disk_and_flash(64 * KIB, 120).reads_of_disk(count, 64 * KIB);
+    assert_eq!(of(16), 4);
+    assert_eq!(of(128), 10);
+}
+
+#[test]
+fn a_disk_has_nothing_to_do_beside_flash_that_is_far_faster() {
+    // 83,000 a second: a disk would do one in a thousand, and that one would take longest.
+    let of = |count| Rig::disk_and_flash(4 * KIB, 12).reads_of_disk(count, 4 * KIB);
+    assert_eq!(of(128), 0);
+}
+
+#[test]
+fn a_disk_beside_flash_has_no_more_to_do_than_that() {
+    // 2,000 a second: as few as that are worth any wait.
+    let of = |count| Rig::disk_and_flash(256 * KIB, 500).reads_of_disk(count, 256 * KIB);
+    assert_eq!(of(32), 16);
+}
