@@ -30,6 +30,11 @@ constants! { "choice":
     /// What a move costs, a seek, is spread over a fourth of the least run.
     STREAM_MOVE_BYTES: u64 = bytes(16 << 20);
 
+    /// Where all legs are disks that are written, the only stream stays on one for so long at
+    /// least, also where writes wait for it: a disk writes what it has while others are read, and
+    /// two short ways of an arm take a fourth of the time.
+    STAYS_BYTES: u64 = bytes(8 << 20);
+
     /// A disk holds up writes where it has two more than another leg, or the other has no arm. A
     /// read that is sent there has to gain a factor of four by that.
     WRITES_MORE: u32 = count(1);
@@ -278,9 +283,13 @@ impl<'a> Choice<'a> {
             && self.settings.locality
             && let Some(home) = self.places().find(|at| self.is_at(stream, *at))
             && self.disks > 0
-            && !self.forecasts[home].holds_up
         {
-            return self.place_of_stream(best, home, stream);
+            if self.has_just_come(home, stream) {
+                return self.by(STREAM_STAYS, home);
+            }
+            if !self.forecasts[home].holds_up {
+                return self.place_of_stream(best, home, stream);
+            }
         }
         let least = best;
         let best = self.beside_saturated(least);
@@ -533,6 +542,16 @@ impl<'a> Choice<'a> {
         let is_moved = place != home;
         let reason = if is_moved { STREAM_MOVES } else { STREAM_STAYS };
         self.by(reason, place)
+    }
+
+    /// Whether the only stream has read little yet on this disk, where disks are written.
+    fn has_just_come(&self, home: usize, stream: &Stream) -> bool {
+        let disk = &self.forecasts[home];
+        stream.run_bytes < STAYS_BYTES.get()
+            && self.disks == self.views.len()
+            && disk.is_well
+            && self.leg(home).is_written()
+            && self.streams.active(self.now) < 2
     }
 
     /// Whether both are disks. Between those the number of streams counts, by how slow the disk

@@ -1,6 +1,6 @@
 //! Reads that go on where the arm of a disk stands.
 
-use heliostat_types::{Duration, Extent, Instant, LegId};
+use heliostat_types::{Duration, Extent, Instant, LegId, OpKind};
 
 use super::super::streams::Streams;
 use super::{KIB, MIB, Rig};
@@ -164,4 +164,25 @@ fn a_stream_that_goes_on_elsewhere_on_its_leg_is_a_seek() {
     streams.go_on(now, Extent::new(3 * MIB, 128 * KIB), leg, 3 << 40);
     let stream = streams.find(3 * MIB + 128 * KIB).unwrap();
     assert!(!stream.is_run_on(leg, (3 << 40) + 128 * KIB), "one read");
+}
+
+#[test]
+fn the_only_stream_stays_on_a_written_disk_for_8_mib() {
+    let mut rig = Rig::disks(2);
+    for number in 0..64 {
+        for leg in 0..2 {
+            rig.bench.dispatch(leg, OpKind::Write, number * MIB, MIB);
+            rig.bench.complete_write(leg, 1_000);
+        }
+    }
+    let begin = 50_000 * MIB;
+    let first = rig.ask(begin, MIB);
+    rig.answer(first, 10_000);
+    // Two writes wait for the disk, and none for the other one.
+    rig.bench.legs[first].writes_in_flight = 2;
+    for piece in 1..20 {
+        let leg = rig.ask(begin + piece * MIB, MIB);
+        rig.answer(leg, 5_000);
+        assert_eq!(leg == first, piece < 9, "piece {piece}");
+    }
 }
