@@ -317,7 +317,7 @@ impl Leg {
 
     /// What a read by itself takes, as far as is known.
     pub(super) fn seek_ns(&self) -> f32 {
-        self.arm.mean().unwrap_or(UNKNOWN_NS_TURNING.get())
+        self.arm.mean().unwrap_or_else(|| UNKNOWN_NS_TURNING.get())
     }
 
     /// Whether the way says anything of the time, as far as is known.
