@@ -48,6 +48,7 @@ pub(crate) fn exports() -> Arc<[ExportInfo]> {
         size_bytes: SIZE_BYTES,
         block_preferred_bytes: 4096,
         read_only,
+        rotational: false,
         place: heliostat_runtime::Place::Whole,
     };
     Arc::new([export("a", false), export("b", true)])

@@ -175,6 +175,7 @@ impl NbdExport {
             size_bytes: array.size_bytes,
             block_preferred_bytes: array.block_preferred_bytes,
             read_only: array.read_only,
+            rotational: array.rotational,
             place: Place::Whole,
         };
         let Some(volumes) = context.volumes() else {
@@ -187,6 +188,7 @@ impl NbdExport {
             place: volume.place,
             block_preferred_bytes: array.block_preferred_bytes,
             read_only: array.read_only,
+            rotational: array.rotational,
         });
         volumes.collect()
     }

@@ -46,6 +46,8 @@ pub struct ExportInfo {
     pub block_preferred_bytes: u32,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether it is as a disk that turns: what is near is soon there.
+    pub rotational: bool,
     /// What of the array it is. The first one that is all of it is also found by the empty name.
     pub place: Place,
 }
@@ -67,6 +69,9 @@ impl ExportInfo {
             flags |= transmission_flag::SEND_TRIM
                 | transmission_flag::SEND_WRITE_ZEROES
                 | transmission_flag::SEND_FAST_ZERO;
+        }
+        if self.rotational {
+            flags |= transmission_flag::ROTATIONAL;
         }
         if structured {
             flags |= transmission_flag::SEND_DF;

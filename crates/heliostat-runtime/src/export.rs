@@ -126,6 +126,8 @@ pub struct ArrayInfo {
     pub can_fast_zero: bool,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether all legs turn: where one does not, reads are not those of a disk.
+    pub rotational: bool,
 }
 
 /// A protocol endpoint, or several of one protocol.

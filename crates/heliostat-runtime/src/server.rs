@@ -625,6 +625,7 @@ fn array_info(options: &ArrayOptions, prepared: &Prepared) -> ArrayInfo {
         can_trim: prepared.legs.iter().all(|leg| leg.info().trim_reads_zeros),
         can_fast_zero: prepared.legs.iter().any(|leg| !leg.info().fast_zero),
         read_only: options.read_only,
+        rotational: prepared.legs.iter().all(|leg| leg.info().rotational),
     }
 }
 

@@ -141,9 +141,19 @@ fn exports() -> Arc<[ExportInfo]> {
         size_bytes: SIZE_BYTES,
         block_preferred_bytes: 4096,
         read_only,
+        rotational: false,
         place: heliostat_runtime::Place::Whole,
     };
     Arc::new([export("a", "text", false), export("bb", "", true)])
+}
+
+#[test]
+fn whoever_asks_hears_of_a_disk_that_it_turns() {
+    let mut export = exports()[0].clone();
+    let rotational = |export: &ExportInfo| export.transmission_flags(false) & (1 << 4) != 0;
+    assert!(!rotational(&export));
+    export.rotational = true;
+    assert!(rotational(&export));
 }
 
 proptest! {
