@@ -6,8 +6,9 @@
 //! wherever the arm happens to be, and nobody is new.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use heliostat_types::{FlowId, LEGS_MAX, LegId, LegSet};
+use heliostat_types::{FlowId, LEGS_MAX, LegId};
 
 use crate::job::{Class, Device, Job};
 
@@ -57,6 +58,8 @@ pub(crate) struct Asked {
     pub(crate) ns: u64,
     /// What it took of its flow's part of a round.
     pub(crate) paid_ns: u64,
+    /// The round in which it came, then the one in which it went to the device.
+    pub(crate) round: u64,
 }
 
 /// What a sort of work has taken.
@@ -76,6 +79,10 @@ struct Kind {
     /// What the jobs of each flow are expected to take that wait in front of each leg or are in it,
     /// in ns.
     outstanding_ns: BTreeMap<(FlowId, LegId), u64>,
+    /// The round that each leg does or is to do next, of those that have something to do.
+    rounds: BTreeMap<LegId, u64>,
+    /// In which round the job was that ended last, of each flow that has others.
+    ended: BTreeMap<FlowId, u64>,
 }
 
 impl Kind {
@@ -88,24 +95,16 @@ impl Kind {
             usual_ns,
             costs: [[[unknown; SIZES]; 2]; 2],
             outstanding_ns: BTreeMap::new(),
+            rounds: BTreeMap::new(),
+            ended: BTreeMap::new(),
         }
     }
-}
-
-/// Rounds of disks that turn, which they do at the same time.
-#[derive(Debug, Default)]
-struct Rounds {
-    /// Rises when all have ended theirs.
-    number: u64,
-    /// Those that have not.
-    under_way: LegSet,
 }
 
 /// What is known.
 #[derive(Debug)]
 pub struct Costs {
     kinds: [Kind; 2],
-    rounds: Rounds,
 }
 
 impl Costs {
@@ -114,10 +113,6 @@ impl Costs {
     pub const fn new() -> Self {
         Self {
             kinds: [Kind::new(USUAL_NS[0]), Kind::new(USUAL_NS[1])],
-            rounds: Rounds {
-                number: 0,
-                under_way: LegSet::EMPTY,
-            },
         }
     }
 
@@ -180,9 +175,8 @@ impl Costs {
     /// What all takes that a flow has outstanding at the leg of its kind where that is most, in ns.
     pub(crate) fn outstanding_ns(&self, rotational: bool, flow: FlowId) -> u64 {
         let outstanding = &self.kinds[usize::from(!rotational)].outstanding_ns;
-        let legs = (flow, LegId::new(0))..=(flow, LegId::new(LEGS_MAX - 1));
         outstanding
-            .range(legs)
+            .range(legs_of(flow))
             .map(|(_, ns)| *ns)
             .max()
             .unwrap_or(0)
@@ -194,35 +188,45 @@ impl Costs {
         *outstanding.entry((flow, device.leg)).or_insert(0) += ns;
     }
 
-    /// That has ended, or is not done.
-    pub(crate) fn end(&mut self, device: Device, flow: FlowId, ns: u64) {
-        let outstanding = &mut self.kind(device.rotational).outstanding_ns;
+    /// A job has ended, or is not done.
+    pub(crate) fn end(&mut self, device: Device, asked: &Asked) {
+        let Asked {
+            flow, ns, round, ..
+        } = *asked;
+        let kind = self.kind(device.rotational);
+        kind.ended.insert(flow, round);
+        let outstanding = &mut kind.outstanding_ns;
         let own = outstanding.get_mut(&(flow, device.leg));
         let own = own.expect("what ends has begun");
         *own -= ns;
         if *own == 0 {
             outstanding.remove(&(flow, device.leg));
+            if outstanding.range(legs_of(flow)).next().is_none() {
+                kind.ended.remove(&flow);
+            }
         }
     }
 
-    /// A leg begins a round: its number.
-    pub(crate) fn begin_round(&mut self, leg: LegId) -> u64 {
-        self.rounds.under_way.insert(leg);
-        self.rounds.number
+    /// The round that a leg does or is to do next; `None`: it has nothing to do.
+    pub(crate) fn stands(&mut self, device: Device, round: Option<u64>) {
+        let rounds = &mut self.kind(device.rotational).rounds;
+        match round {
+            Some(round) => rounds.insert(device.leg, round),
+            None => rounds.remove(&device.leg),
+        };
     }
 
-    /// A leg has ended its round.
-    pub(crate) fn end_round(&mut self, leg: LegId) {
-        let was = self.rounds.under_way.contains(leg);
-        self.rounds.under_way.remove(leg);
-        if was && self.rounds.under_way.is_empty() {
-            self.rounds.number += 1;
-        }
+    /// The first round that other legs of that kind do or are to do next.
+    pub(crate) fn round_of_others(&self, device: Device) -> Option<u64> {
+        let rounds = &self.kinds[usize::from(!device.rotational)].rounds;
+        let others = rounds.iter().filter(|(leg, _)| **leg != device.leg);
+        others.map(|(_, round)| *round).min()
     }
 
-    /// Whether others have not ended a round of that number.
-    pub(crate) fn is_under_way(&self, number: u64) -> bool {
-        self.rounds.number == number && !self.rounds.under_way.is_empty()
+    /// The round of that job of a flow which ended last, at any leg of that kind.
+    pub(crate) fn round_ended(&self, rotational: bool, flow: FlowId) -> Option<u64> {
+        let ended = &self.kinds[usize::from(!rotational)].ended;
+        ended.get(&flow).copied()
     }
 
     /// Whether nobody has anything outstanding.
@@ -234,11 +238,19 @@ impl Costs {
 
     /// There is another leg in this one's place.
     pub(crate) fn forget(&mut self, leg: LegId) {
-        self.end_round(leg);
         for kind in &mut self.kinds {
-            kind.outstanding_ns.retain(|(_, one), _| *one != leg);
+            kind.rounds.remove(&leg);
+            let outstanding = &mut kind.outstanding_ns;
+            outstanding.retain(|(_, one), _| *one != leg);
+            let has_any = |flow| outstanding.range(legs_of(flow)).next().is_some();
+            kind.ended.retain(|&flow, _| has_any(flow));
         }
     }
+}
+
+/// All that is of one flow.
+fn legs_of(flow: FlowId) -> RangeInclusive<(FlowId, LegId)> {
+    (flow, LegId::new(0))..=(flow, LegId::new(LEGS_MAX - 1))
 }
 
 impl Default for Costs {

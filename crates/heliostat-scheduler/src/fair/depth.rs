@@ -10,8 +10,9 @@ use heliostat_types::Instant;
 
 use crate::job::{Device, Job};
 
-/// A period has so many completions, at least: of a disk that turns, and of others.
-const PERIOD_OPS: [u32; 2] = [128, 1024];
+/// A period has so many completions, at least: more than a round of deep queues, because what a
+/// disk does in a part of it is all of one kind.
+const PERIOD_OPS: u32 = 1024;
 /// One period in so many is one of trying.
 const TRIED_EVERY: u32 = 32;
 /// How much the last period weighs.
@@ -102,7 +103,7 @@ impl Depth {
         };
         self.ops += 1;
         self.bytes += job.extent.len() as f64 + OP_BYTES[kind];
-        if self.ops < PERIOD_OPS[kind] || now <= begun_at {
+        if self.ops < PERIOD_OPS || now <= begun_at {
             return;
         }
         let rate = self.bytes / now.saturating_since(begun_at).as_ns() as f64;
@@ -186,10 +187,10 @@ mod tests {
                 1000.0 + depth as f64 / 32.0
             }
         };
-        assert_eq!(learned(true, 40_000, flat).last(), Some(&2));
+        assert_eq!(learned(true, 200_000, flat).last(), Some(&2));
         // Each doubling does a tenth more.
         let slope = |depth: usize| 100.0 + 10.0 * f64::from(depth.trailing_zeros());
-        assert_eq!(learned(true, 40_000, slope).last(), Some(&128));
+        assert_eq!(learned(true, 200_000, slope).last(), Some(&128));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::job::{FlowLimits, Job};
 /// A flow's part of a round may be so many times its share, so that what it has outstanding is a
 /// whole number of rounds: where nobody has said what shares are to be, and where somebody has.
 const NEAR: [RangeInclusive<f64>; 2] = [0.7..=1.6, 0.9..=1.1];
-/// How much a flow may be ahead of its part of a round, in parts: one that has more outstanding
-/// than one round takes, and one that has not.
-const DEBT_MAX: [f64; 2] = [0.125, 0.5];
+/// How much a flow may be ahead of its part of a round, in parts, with what is for that round: of
+/// what it asked for in the round before, some legs have more and some less.
+const DEBT_MAX: f64 = 1.0;
 
 /// A job that is for a later round.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,16 @@ pub(super) struct Later {
     /// In order of arrival.
     pub(super) number: u64,
     pub(super) job: Job,
-    /// The round that it should be in at the latest.
+    /// The round in which it came, and the one that it is for; the same where it is for none.
+    pub(super) came: u64,
     pub(super) due: u64,
+}
+
+impl Later {
+    /// Whether it is for a round up to that one.
+    pub(super) const fn is_for(&self, round: u64) -> bool {
+        self.came < self.due && self.due <= round
+    }
 }
 
 /// One flow, in ns of device time.
@@ -128,24 +136,27 @@ impl Flow {
         if is_near(self.rounds) {
             outstanding_ns as f64 / self.rounds
         } else {
+            self.rounds = 0.0;
             share
         }
     }
 
-    /// The round that a job should be in at the latest which comes in the one of that number; as
-    /// long as nothing was parted, none.
-    pub(super) const fn due_after(&self, round: u64) -> u64 {
+    /// In how many rounds what it has outstanding is parted.
+    pub(super) const fn rounds(&self) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a whole number that is not negative"
         )]
         let rounds = self.rounds as u64;
-        if rounds == 0 {
-            u64::MAX
-        } else {
-            round + rounds
-        }
+        rounds
+    }
+
+    /// The round that its next job is for, at the earliest: that many behind the one in which it
+    /// came, or fewer where they have become fewer.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        let later = self.later.front()?;
+        Some(later.due.min(later.came + self.rounds()))
     }
 
     /// A round begins: what is left of the last one is gone, but for what it had too much of that,
@@ -162,24 +173,30 @@ impl Flow {
         self.debt_max_ns = 0;
     }
 
-    /// It may be ahead of its part of this round, by more where a round takes all it has.
+    /// It may be ahead of its part of this round.
     pub(super) fn lend(&mut self, part_ns: f64) {
-        let part = DEBT_MAX[usize::from(self.rounds < 2.0)];
         #[expect(
             clippy::cast_possible_truncation,
             reason = "what is too long for 63 bits is the longest"
         )]
-        let ns = (part_ns * part) as i64;
+        let ns = (part_ns * DEBT_MAX) as i64;
         self.debt_max_ns = ns;
     }
 
-    /// Who was idle when the round began may have a part of it as well, once.
-    pub(super) fn give_newcomer(&mut self, round: u64, quantum: u64) {
-        if self.round != round {
+    /// Whether a job that comes while a round is done joins it. Who was idle when it began may have
+    /// a part of it as well, once.
+    pub(super) fn joins(&mut self, due: u64, round: u64, quantum: u64, ns: u64) -> bool {
+        let is_next = self.next_due().is_none_or(|due| due > round);
+        if !is_next || due > round {
+            return false;
+        }
+        let is_new = self.round != round;
+        if is_new {
             let share = u128::from(quantum) * u128::from(self.weight);
             let share = share / u128::from(FlowLimits::WEIGHT_DEFAULT);
             self.give(round, share as f64, 0);
         }
+        self.has_credit(ns) || !is_new && self.may_owe()
     }
 
     /// How much more it needs for a job.

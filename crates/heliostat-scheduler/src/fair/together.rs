@@ -7,9 +7,7 @@
 //! vain goes on alone for a while, which is longer each time: unequal disks do not hold each other
 //! up.
 
-use heliostat_types::{Duration, Instant, LegId};
-
-use crate::costs::Costs;
+use heliostat_types::{Duration, Instant};
 
 /// Who has done his round waits for one part in so many of it at most.
 const WAIT_PART: u64 = 4;
@@ -23,8 +21,8 @@ const ALONE_MAX: u32 = 63;
 /// What a disk knows of the rounds of all.
 #[derive(Debug, Default)]
 pub(super) struct Together {
-    /// The number of the one that it does with the others, and when it began that.
-    round: Option<(u64, Instant)>,
+    /// When its round began.
+    begun_at: Instant,
     /// When it ended that, once it has been seen to.
     ended_at: Option<Instant>,
     /// When to look again whether the others have.
@@ -47,30 +45,25 @@ impl Together {
     }
 
     /// A round begins.
-    pub(super) fn begin(&mut self, now: Instant, leg: LegId, costs: &mut Costs) {
+    pub(super) const fn begin(&mut self, now: Instant) {
         self.ended_at = None;
-        if self.alone > 0 {
-            self.alone -= 1;
-        } else {
-            self.round = Some((costs.begin_round(leg), now));
-        }
+        self.begun_at = now;
+        self.alone = self.alone.saturating_sub(1);
     }
 
     /// Whether to wait for others, where the own round has ended.
-    pub(super) fn waits(&mut self, now: Instant, costs: &Costs) -> bool {
+    pub(super) fn waits(&mut self, now: Instant, is_behind: bool) -> bool {
         self.look();
-        let Some((number, begun_at)) = self.round else {
-            return false;
-        };
-        if !costs.is_under_way(number) {
-            self.round = None;
+        if !is_behind {
             self.alone_last = 0;
             return false;
         }
+        if self.alone > 0 {
+            return false;
+        }
         let ended_at = *self.ended_at.get_or_insert(now);
-        let wait_max = ended_at.saturating_since(begun_at) / WAIT_PART;
+        let wait_max = ended_at.saturating_since(self.begun_at) / WAIT_PART;
         if now >= ended_at + wait_max {
-            self.round = None;
             self.alone_last = std::cmp::min(self.alone_last * 2 + 1, ALONE_MAX);
             self.alone = self.alone_last;
             return false;
