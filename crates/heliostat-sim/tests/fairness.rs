@@ -1,0 +1,86 @@
+//! What the scheduler `fair` promises who shares disks, in virtual time on models of drives: the
+//! figures of docs/schedulers.md.
+
+#[cfg(test)]
+mod tests {
+    use heliostat_engine::{CopyOrder, Layout, Raid10};
+    use heliostat_scheduler::SchedulerSpec;
+    use heliostat_sim::{Fidelity, Job, RunResult, Rw, Scenario, SimPolicy, run};
+    use heliostat_types::Duration;
+
+    const GIB: u64 = 1 << 30;
+
+    /// Ten volumes of a RAID10 of four disks that are written in sequence, 1 MiB at a time, and ten
+    /// others that do something.
+    fn play(scheduler: &str, depth: u32, others: Job) -> RunResult {
+        let drives = ["hdd-7200-1tb"; 4];
+        let mut scenario = Scenario::new("fairness", &drives, 400 * GIB).expect("a drive");
+        scenario.seconds = Duration::from_secs(20);
+        scenario.warmup_seconds = Duration::ZERO;
+        scenario.fidelity = Fidelity::Stamps;
+        scenario.array.layout = Layout::Raid10(Raid10 {
+            order: CopyOrder::Near,
+            copies: 2,
+            chunk_bytes: 512 << 10,
+        });
+        scenario.array.memory_bytes = 1 << 30;
+        scenario.array.scheduler = SchedulerSpec::parse(scheduler).expect("it exists");
+        for leg in &mut scenario.array.legs {
+            leg.set("write_cache", "false").expect("disks have one");
+        }
+        let volumes = |job: Job, first_gib: u64| Job {
+            numjobs: 10,
+            offset_bytes: first_gib * GIB,
+            offset_increment_bytes: 20 * GIB,
+            size_bytes: 20 * GIB,
+            ..job
+        };
+        let streams = Job {
+            rw: Rw::Write,
+            bs_bytes: 1 << 20,
+            iodepth: depth,
+            ..Job::default()
+        };
+        scenario.jobs = vec![volumes(streams, 0), volumes(others, 200)];
+        let policy = SimPolicy::parse("md").expect("it exists");
+        run(&scenario, &policy, &mut |_| ()).expect("the run is sound")
+    }
+
+    /// The longest write of the streams and of the others, in ms.
+    fn longest(result: &RunResult) -> [u64; 2] {
+        [0, 1].map(|job| result.jobs[job].write.response_time_ns().max() / 1_000_000)
+    }
+
+    #[test]
+    fn no_write_waits_for_much_longer_than_in_order_of_arrival() {
+        let small = Job {
+            rw: Rw::RandWrite,
+            iodepth: 32,
+            ..Job::default()
+        };
+        let [none, fair] = ["none", "fair"].map(|one| longest(&play(one, 32, small.clone())));
+        let told = format!("longest writes in ms: none {none:?}, fair {fair:?}");
+        println!("{told}");
+        // In order of arrival a write waits for all that was there before it.
+        let queued = none[0].max(none[1]);
+        assert!(fair[0] * 100 <= queued * 125, "{told}");
+        assert!(fair[1] * 100 <= queued * 80, "{told}");
+    }
+
+    #[test]
+    fn who_reads_one_at_a_time_is_out_of_the_crowd() {
+        let readers = Job {
+            rw: Rw::RandRead,
+            iodepth: 1,
+            ..Job::default()
+        };
+        let p99 = |scheduler| {
+            let result = play(scheduler, 16, readers.clone());
+            result.jobs[1].read.response_time_ns().quantile(9_900) / 1_000_000
+        };
+        let [none, fair] = ["none", "fair"].map(p99);
+        let told = format!("p99 of reads in ms: none {none}, fair {fair}");
+        println!("{told}");
+        assert!(fair * 5 <= none, "{told}");
+    }
+}
