@@ -6,8 +6,8 @@
 //!   Varghese, 1996), by what jobs are expected to take ([`Costs`]). What is in a round is done in
 //!   one sweep upwards, reads before writes: a round of streams is a long run of each, and one of
 //!   random operations a sweep of all of them.
-//! * **Jobs are for rounds.** What a flow has outstanding is parted in a whole number of rounds, and
-//!   a job is for the round that many behind the one of the job instead of which it was asked for:
+//! * **Jobs are for rounds.** What a flow has outstanding is parted in whole rounds, and a job is
+//!   for the round that many behind the one of the job instead of which it was asked for:
 //!   the flow's last one that ended, be it at another leg. So copies of a write are in the same
 //!   round of all legs, and what came while one leg was at the end of a round is not late for the
 //!   next one; it joins that where the sweep has not passed it.
