@@ -295,7 +295,12 @@ impl Fair {
             self.sparse.insert((begin, number), job);
             return;
         }
-        let due = came + flow.rounds();
+        // Where somebody has said what shares are to be, they count, and nothing is for a round.
+        let due = if self.weights.is_empty() {
+            came + flow.rounds()
+        } else {
+            came
+        };
         let is_passed =
             self.device.rotational && job.extent.offset() < round.heads[direction_of(&job)];
         if !round.is_empty() && !is_passed && flow.joins(due, round.number, round.quantum, ns) {

@@ -186,7 +186,8 @@ impl Flow {
     /// Whether a job that comes while a round is done joins it. Who was idle when it began may have
     /// a part of it as well, once.
     pub(super) fn joins(&mut self, due: u64, round: u64, quantum: u64, ns: u64) -> bool {
-        let is_next = self.next_due().is_none_or(|due| due > round);
+        let next = self.later.front();
+        let is_next = next.is_none_or(|next| !next.is_for(round));
         if !is_next || due > round {
             return false;
         }
