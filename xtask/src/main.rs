@@ -102,18 +102,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         ["bench", "nbd", options @ ..] => bench(bench::nbd, options)?,
         ["bench", "sim", options @ ..] => bench(bench::sim, options)?,
         ["bench", "arrays", options @ ..] => bench(bench::arrays, options)?,
-        ["bench", "peers", "--arrays", names, options @ ..] => {
-            bench(
-                |root, effort, save| bench::peers(root, names, effort, save),
-                options,
-            )?;
-        }
-        ["bench", "peers", options @ ..] => {
-            bench(
-                |root, effort, save| bench::peers(root, "", effort, save),
-                options,
-            )?;
-        }
+        ["bench", "peers", options @ ..] => bench_peers(options)?,
         ["e2e", "--list"] => e2e::list(),
         ["e2e", names @ ..] => e2e::run(&root(), names)?,
         ["fuzz", "smoke"] => fuzz::smoke(&root())?,
@@ -181,6 +170,24 @@ fn bench(
         }
     }
     Ok(measure(&root(), effort, save)?)
+}
+
+/// The same, where some of the arrays may be named.
+fn bench_peers(options: &[&str]) -> Result<(), Failure> {
+    let (mut names, mut others) = ("", Vec::new());
+    let mut options = options.iter().copied();
+    while let Some(option) = options.next() {
+        if option == "--arrays" {
+            let missing = || Failure::Usage("--arrays has no names behind it".to_owned());
+            names = options.next().ok_or_else(missing)?;
+        } else {
+            others.push(option);
+        }
+    }
+    bench(
+        |root, effort, save| bench::peers(root, names, effort, save),
+        &others,
+    )
 }
 
 /// The directory of the workspace: the one above this crate.
