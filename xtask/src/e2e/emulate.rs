@@ -33,12 +33,14 @@ pub(super) const TESTS: &[Test] = &[
 
 /// What lies on a drive is its data, also where it looks like something of ours.
 fn file(room: &Room) -> Result<()> {
-    room.require_tools(&["qemu-io", "nbdcopy"])?;
+    room.require_tools(&["qemu-io", "nbdcopy", "nbdinfo"])?;
     let legs = legs::sparse(room)?;
     create_well(room, &legs, &["--level", "raid1", "--assume-clean"])?;
     let (leg, copy) = (Path::new(&legs[0]), room.path("copy.img"));
     let kept = kept_names(room)?;
     let server = Server::emulate(room, "nvme-gen3", &["--file", &legs[0]])?;
+    let said = room.listen("nbdinfo", &["--is", "rotational", &server.uri()])?;
+    ensure!(said.status.code() == Some(2), "it turns: {}", said.stderr);
     let write = ["-f", "raw", "-c", "write -P 7 1m 64k", "-c", "flush"];
     room.run("qemu-io", &[&write[..], &[&server.uri()]].concat())?;
     room.run("nbdcopy", &[&server.uri(), &copy.display().to_string()])?;
@@ -95,7 +97,7 @@ fn iops(room: &Room, options: &[&str]) -> Result<f64> {
 }
 
 fn time(room: &Room) -> Result<()> {
-    room.require_tools(&["fio"])?;
+    room.require_tools(&["fio", "nbdinfo"])?;
     let by_nbd = |model: &str| -> Result<f64> {
         let server = Server::emulate(room, model, &["--size", "64m"])?;
         let found = iops(
@@ -116,6 +118,8 @@ fn time(room: &Room) -> Result<()> {
         "hdd-7200-2tb",
         &["--size", "64m", "--control-files", "on"],
     )?;
+    // Whoever has it as a leg is told what it is.
+    room.run("nbdinfo", &["--is", "rotational", &server.uri()])?;
     let volume = room.path("control").join("disk/volume");
     let by_file = format!("--filename={}", volume.display());
     let disk = iops(room, &["--direct=1", &by_file])?;
