@@ -115,9 +115,12 @@ pub(crate) fn peers(root: &Path, names: &str, effort: Effort, save: bool) -> Res
         return peers::begin_with_own_mounts();
     }
     let plan = peers::Plan::of(effort);
-    let outcome = peers::run(root, &e2e::program(root)?, &arrays, plan)?;
+    let mut outcome = peers::Outcome::default();
+    let measured = peers::run(root, &e2e::program(root)?, &arrays, plan, &mut outcome);
     let summary = peers::summary(&outcome, plan);
+    // Also where it failed at last: it takes an hour.
     println!("\n{summary}");
+    measured?;
     if save {
         let (repeats, seconds) = (plan.repeats as usize, plan.time.as_secs_f64());
         let csv = peers::csv(&outcome);

@@ -161,6 +161,19 @@ impl Background {
         })
     }
 
+    /// Waits until it has made a file, such as a control file, which comes after its socket.
+    ///
+    /// # Errors
+    /// Where it ends before, or takes too long.
+    pub(crate) fn wait_for_file(&mut self, file: &Path, limit: Duration) -> Result<()> {
+        wait_until(&format!("{} to make a file", self.name), limit, || {
+            if !self.is_running()? {
+                bail!("{} ended: {}", self.name, self.said()?);
+            }
+            Ok(file.exists())
+        })
+    }
+
     /// What it said so far, on standard output and standard error.
     ///
     /// # Errors

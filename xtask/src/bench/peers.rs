@@ -126,7 +126,7 @@ pub(super) fn begin_with_own_mounts() -> Result<()> {
 }
 
 /// All that was measured, and with what.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) samples: Vec<Sample>,
     /// The guest's kernel.
@@ -153,7 +153,7 @@ pub(super) fn arrays(names: &str) -> Result<Vec<&'static Array>> {
     names.split(',').map(named).collect()
 }
 
-/// Measures these arrays in all ways.
+/// Measures these arrays in all ways, and adds what comes of it to `outcome`.
 ///
 /// # Errors
 /// Where something is missing, or a part of it fails.
@@ -162,23 +162,19 @@ pub(super) fn run(
     program: &Path,
     arrays: &[&'static Array],
     plan: Plan,
-) -> Result<Outcome> {
-    let mut outcome = Outcome {
-        samples: Vec::new(),
-        guest_kernel: String::new(),
-        btrfs_policies: String::new(),
-    };
+    outcome: &mut Outcome,
+) -> Result<()> {
     for array in arrays {
         println!("{}: {}", array.name, array.about);
         let place = Place::new(&format!("peers-{}", array.name))?;
         let drives = Drives::start(program, &place.0, array)?;
-        let measured = guest::measure(root, &place.0, &drives, plan, &mut outcome)
-            .and_then(|()| exports::measure(&place.0, &drives, plan, &mut outcome))
-            .and_then(|()| btrfs::measure(&place.0, &drives, plan, &mut outcome));
+        let measured = guest::measure(root, &place.0, &drives, plan, outcome)
+            .and_then(|()| exports::measure(&place.0, &drives, plan, outcome))
+            .and_then(|()| btrfs::measure(&place.0, &drives, plan, outcome));
         // Its log goes with its place.
         measured.with_context(|| format!("heliostat said: {}", drives.said()))?;
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn require() -> Result<()> {

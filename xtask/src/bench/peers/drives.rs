@@ -215,8 +215,10 @@ fn emulate(program: &Path, place: &Path, name: String, kind: Kind) -> Result<Dri
     command.arg("--control-dir").arg(&control);
     let mut process = Background::start(&mut command, &place.join(format!("{name}.log")))?;
     process.wait_for_socket(&socket, START_TIME_MAX)?;
+    let volume = control.join(&name).join("volume");
+    process.wait_for_file(&volume, START_TIME_MAX)?;
     Ok(Drive {
-        volume: control.join(&name).join("volume"),
+        volume,
         name,
         kind,
         socket,
@@ -249,5 +251,6 @@ fn serve(
     command.arg("--control-dir").arg(&control);
     let mut process = Background::start(&mut command, &place.join("ours.log"))?;
     process.wait_for_socket(socket, START_TIME_MAX)?;
+    process.wait_for_file(&control.join(OURS).join("volume"), START_TIME_MAX)?;
     Ok(process)
 }
