@@ -99,6 +99,18 @@ impl Curve {
         }
     }
 
+    /// What a read takes at a load at most, as far as is known: deeper than was ever seen, where
+    /// [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
+    pub(super) fn longest(&self, load: f32) -> f32 {
+        let deepest = self
+            .count
+            .iter()
+            .rposition(|count| *count >= SEEN_MIN.get());
+        let deepest = deepest.unwrap_or(0);
+        let seen = (1u32 << deepest) as f32;
+        self.at(load).max(self.mean[deepest] * (load / seen))
+    }
+
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
         let seen = self.count.iter().position(|count| *count >= SEEN_MIN.get());

@@ -113,6 +113,8 @@ struct Followed {
     address: u64,
     began: Instant,
     predicted_ns: f32,
+    /// What it may take at this load, which may never have been seen.
+    longest_ns: f32,
     load: f32,
     /// The root of the way to it, where it met an idle leg and continued nothing.
     root: Option<f32>,
@@ -567,10 +569,12 @@ impl Leg {
         let load = self.load();
         let meets_idle = self.in_flight == 0 && way == Way::Any;
         let address = extent.offset();
+        let curve = self.curve(index);
         self.followed[place_of(address)] = Followed {
             address,
             began: now,
-            predicted_ns: self.curve(index).map_or(0.0, |curve| curve.at(load)),
+            predicted_ns: curve.map_or(0.0, |curve| curve.at(load)),
+            longest_ns: curve.map_or(0.0, |curve| curve.longest(load)),
             load,
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
@@ -732,7 +736,7 @@ impl Leg {
             (gap / usual, self.progress_at, SLOW_TURNING.get())
         } else {
             (
-                time_ns / followed.predicted_ns,
+                time_ns / followed.longest_ns,
                 followed.began,
                 SLOW_FLASH.get(),
             )

@@ -1,5 +1,6 @@
 use heliostat_types::{Duration, OpKind};
 
+use self::reasons::fact;
 use super::curve::Curve;
 use crate::testing::{Bench, op};
 
@@ -202,6 +203,35 @@ fn a_pause_is_one_round_however_deep_the_queue() {
         rig.answer(0, 1);
     }
     assert_eq!(rig.bench.pick(0), 0);
+}
+
+/// How long a read takes behind more others than there ever were is not known; that a leg takes no
+/// longer is only hoped for.
+#[test]
+fn a_leg_that_has_more_to_do_than_ever_before_is_not_slow() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 200]);
+    let mut number = 0;
+    let mut send = |rig: &mut Rig, count: u64| {
+        for _ in 0..count {
+            rig.send(0, number * MIB);
+            number += 1;
+        }
+    };
+    send(&mut rig, 1);
+    for sent in 0..60 {
+        send(&mut rig, 4);
+        rig.answer(0, 100);
+        let slow = fact(&rig.beliefs(0), "slow_times");
+        assert_eq!(slow, None, "{} in flight", 1 + 3 * sent);
+    }
+    // And nor is it hidden for ever: at loads that are known, what takes longer is slow.
+    while !rig.sent.is_empty() {
+        rig.answer(0, 100);
+    }
+    rig.serve(0, 0, 3_000);
+    rig.serve(0, 0, 3_000);
+    assert!(fact(&rig.beliefs(0), "slow_times").is_some());
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl Rig {
         (leg, self.bench.reason())
     }
 
-    fn beliefs(&self, leg: usize) -> LegBeliefs {
+    pub(super) fn beliefs(&self, leg: usize) -> LegBeliefs {
         self.bench.policy.beliefs(self.bench.now, LegId::new(leg))
     }
 
@@ -32,7 +32,7 @@ impl Rig {
     }
 }
 
-fn fact(beliefs: &LegBeliefs, key: &str) -> Option<FactValue> {
+pub(super) fn fact(beliefs: &LegBeliefs, key: &str) -> Option<FactValue> {
     let found = beliefs.facts.iter().find(|fact| fact.key == key);
     found.map(|fact| fact.value)
 }
