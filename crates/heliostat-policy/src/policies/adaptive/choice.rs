@@ -328,7 +328,11 @@ impl<'a> Choice<'a> {
             let is_alone = least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
             bytes(at) < self.filled_bytes(is_alone)
         };
-        let free = || well().filter(has_room);
+        let best_rate = well().map(|at| rate(&at)).reduce(f32::max).unwrap_or(0.0);
+        // What reads so little of streams is worth more to random reads, which have nowhere else
+        // to go.
+        let is_left = |at: &usize| rate(at) > 0.0 && rate(at) * ASIDE_TIMES.get() < best_rate;
+        let free = || well().filter(|at| has_room(at) && !is_left(at));
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
             let alike = free().filter(|at| least(at) <= GROUP.get() * best);
             return alike.min_by_key(bytes).map(|at| self.by(ROOM, at));

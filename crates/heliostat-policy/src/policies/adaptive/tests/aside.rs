@@ -97,6 +97,14 @@ fn beside_a_leg_that_does_little_random_reads_have_more_of_the_fast_one() {
 }
 
 #[test]
+fn a_leg_that_reads_next_to_nothing_of_streams_is_left_to_random_reads() {
+    let legs = legs_of_streams(&[6_000, 1_000], 1, 0);
+    assert!(count_of(&legs, 0) > 0, "{legs:?}");
+    let legs = legs_of_streams(&[20_000, 1_000], 1, 0);
+    assert_eq!(count_of(&legs, 0), 0, "{legs:?}");
+}
+
+#[test]
 fn however_many_reads_are_random_streams_fill_the_fast_leg() {
     let legs = legs_of_streams(&[3_000, 1_000], 1, 100);
     assert_eq!(legs[..4], [1; 4]);
