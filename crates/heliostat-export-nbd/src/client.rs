@@ -14,6 +14,7 @@ use heliostat_nbd::codec::{RequestHeader, command, command_flag, transmission};
 use heliostat_nbd::handshake::{
     ExportDetails, HANDSHAKE_INPUT_BYTES_MIN, Handshake, HandshakeError, Wish,
 };
+use heliostat_nbd::input::Input;
 use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
 use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_types::Extent;
@@ -93,14 +94,6 @@ pub struct Client {
     place: (usize, usize),
 }
 
-/// What was received and not looked at.
-#[derive(Debug)]
-struct Input {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
 /// A request in flight, or room for one. The data's memory is used again.
 #[derive(Debug, Default)]
 struct Slot {
@@ -125,11 +118,7 @@ impl Client {
                 return Err(ClientError::NotAnAddress(uri.to_string()));
             }
         };
-        let mut input = Input {
-            bytes: vec![0; INPUT_BYTES].into_boxed_slice(),
-            start: 0,
-            end: 0,
-        };
+        let mut input = Input::with_size(INPUT_BYTES);
         let mut handshake = Handshake::new(Wish {
             export: uri.export.clone(),
             structured,
@@ -138,7 +127,7 @@ impl Client {
         let negotiated = loop {
             let mut output = Vec::new();
             let (consumed, negotiated) = handshake.receive(input.held(), &mut output)?;
-            input.start += consumed;
+            input.consume(consumed);
             stream.send_all(&output)?;
             if let Some(negotiated) = negotiated {
                 break negotiated;
@@ -146,7 +135,7 @@ impl Client {
             if consumed == 0 {
                 match stream.recv(input.room())? {
                     0 => return Err(ClientError::Closed),
-                    received => input.end += received,
+                    received => input.receive(received),
                 }
             }
         };
@@ -294,7 +283,7 @@ impl Client {
         match self.stream.recv(self.input.room()) {
             Ok(0) => return Err(ClientError::Closed),
             Ok(received) => {
-                self.input.end += received;
+                self.input.receive(received);
                 moved = true;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -319,14 +308,14 @@ impl Client {
                 let (index, at) = self.place;
                 self.slots[index].data[at..at + len].copy_from_slice(&held[..len]);
                 self.place.1 += len;
-                self.input.start += len;
+                self.input.consume(len);
                 self.replies.advance_payload(len);
             }
             if self.replies.payload_remaining() > 0 {
                 return Ok(None);
             }
             let (consumed, event) = self.replies.receive(self.input.held())?;
-            self.input.start += consumed;
+            self.input.consume(consumed);
             match event {
                 ReplyEvent::NeedInput => return Ok(None),
                 ReplyEvent::Handled => {}
@@ -337,22 +326,6 @@ impl Client {
                 ReplyEvent::Answered { cookie, result } => return Ok(Some((cookie, result.err()))),
             }
         }
-    }
-}
-
-impl Input {
-    fn held(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Where more goes; never empty, since what is held is always looked at first.
-    fn room(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
     }
 }
 

@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use heliostat_nbd::input::Input;
 use heliostat_runtime::{Answer, ClientKey, Context, Interest, Peer, RequestKind, WriteBuffer};
 use heliostat_types::{ErrorKind, Instant, StreamId};
 
 use super::Shared;
 use super::budget::charge;
-use super::input::InputBuffer;
+use super::input;
 use super::output::OutputQueue;
 use crate::session::{CloseReason, Event, ExportInfo, Reply, Request, Session, Tag};
 
@@ -66,7 +67,7 @@ pub(super) struct Connection {
     /// Which door it came in at.
     pub(super) door: usize,
     session: Session,
-    input: Option<InputBuffer>,
+    input: Option<Input>,
     output: OutputQueue,
     parked: Option<Parked>,
     /// How many bytes each request in flight reads or writes, by tag.
@@ -368,10 +369,10 @@ impl Connection {
             .as_mut()
             .and_then(|parked| parked.buffer.map(|buffer| (parked, buffer)))
         else {
-            return input.receive(fd, &mut []).map(|(_, received)| received);
+            return input::receive(fd, &mut [], input).map(|(_, received)| received);
         };
         let payload = &mut context.bytes_mut(buffer.data)[parked.filled..];
-        let (to_payload, received) = input.receive(fd, payload)?;
+        let (to_payload, received) = input::receive(fd, payload, input)?;
         parked.filled += to_payload;
         self.session
             .advance_payload(u32::try_from(to_payload).expect("a payload is at most 32 MiB"));
@@ -397,7 +398,7 @@ impl Connection {
             let Some(input) = self.input.as_mut() else {
                 break;
             };
-            let received = self.session.receive(input.unread(), self.output.heads());
+            let received = self.session.receive(input.held(), self.output.heads());
             input.consume(received.consumed);
             has_moved |= received.consumed > 0;
             match received.event {
@@ -424,7 +425,7 @@ impl Connection {
     }
 
     fn return_empty_input(&mut self, shared: &mut Shared) {
-        if let Some(input) = self.input.take_if(|input| input.unread().is_empty()) {
+        if let Some(input) = self.input.take_if(|input| input.held().is_empty()) {
             shared.pool.put(input);
         }
     }
@@ -528,10 +529,10 @@ impl Parked {
     }
 
     /// Moves what was received of the payload to where it belongs; says how many bytes.
-    fn fill(&mut self, payload: &mut [u8], input: &mut InputBuffer) -> u32 {
+    fn fill(&mut self, payload: &mut [u8], input: &mut Input) -> u32 {
         let payload = &mut payload[self.filled..];
-        let len = payload.len().min(input.unread().len());
-        payload[..len].copy_from_slice(&input.unread()[..len]);
+        let len = payload.len().min(input.held().len());
+        payload[..len].copy_from_slice(&input.held()[..len]);
         input.consume(len);
         self.filled += len;
         u32::try_from(len).expect("a payload is at most 32 MiB")

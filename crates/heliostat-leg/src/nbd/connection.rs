@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use heliostat_nbd::codec::{RequestHeader, command};
 use heliostat_nbd::handshake::Negotiated;
+use heliostat_nbd::input::Input;
 use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
 use heliostat_types::StatusRun;
 use rustix::io::Errno;
@@ -111,11 +112,7 @@ impl Connection {
             replies: Replies::new(negotiated.is_structured, negotiated.allocation_context),
             slots: Vec::new(),
             output: Output::default(),
-            input: Input {
-                bytes: vec![0; INPUT_BYTES].into_boxed_slice(),
-                start: 0,
-                end: 0,
-            },
+            input: Input::with_size(INPUT_BYTES),
             place: (0, 0),
             is_blocked: false,
         }
@@ -224,7 +221,7 @@ impl Connection {
         }
         let direct = received.min(data_len);
         self.advance_payload(direct);
-        self.input.end += received - direct;
+        self.input.receive(received - direct);
         Ok((received, room))
     }
 
@@ -246,7 +243,7 @@ impl Connection {
                 for row in self.slots[Replies::index(cookie)].rows(at, len) {
                     let bytes = &self.input.held()[..row.len_bytes];
                     arena.slice_mut(row).copy_from_slice(bytes);
-                    self.input.start += row.len_bytes;
+                    self.input.consume(row.len_bytes);
                 }
                 self.advance_payload(len);
             }
@@ -257,7 +254,7 @@ impl Connection {
                 .replies
                 .receive(self.input.held())
                 .map_err(Loss::Protocol)?;
-            self.input.start += consumed;
+            self.input.consume(consumed);
             match event {
                 ReplyEvent::NeedInput => return Ok(()),
                 ReplyEvent::Handled => {}
@@ -391,30 +388,6 @@ impl Output {
             self.heads.drain(..self.heads_start);
             self.heads_start = 0;
         }
-    }
-}
-
-/// What was received and not looked at.
-#[derive(Debug)]
-struct Input {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn held(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Where more goes; never empty, since all that can be read of what is held was.
-    fn room(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
     }
 }
 

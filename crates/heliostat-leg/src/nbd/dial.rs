@@ -12,6 +12,7 @@ use heliostat_nbd::codec::{OptionHeader, RequestHeader, command, option};
 use heliostat_nbd::handshake::{
     HANDSHAKE_INPUT_BYTES_MIN, Handshake, HandshakeError, Negotiated, Wish,
 };
+use heliostat_nbd::input::Input;
 use heliostat_nbd::replies::{Asked, REPLY_INPUT_BYTES_MIN, Replies, ReplyError, ReplyEvent};
 use heliostat_nbd::uri::{Endpoint, ExportUri};
 use heliostat_types::Extent;
@@ -298,26 +299,24 @@ fn negotiate(fd: &OwnedFd, export: &str, patience: &Patience) -> Result<Negotiat
         structured: true,
         allocation: true,
     });
-    let mut input = vec![0; HANDSHAKE_INPUT_BYTES_MIN];
-    let mut held = 0;
+    let mut input = Input::with_size(HANDSHAKE_INPUT_BYTES_MIN);
     loop {
         let mut output = Vec::new();
-        let received = handshake.receive(&input[..held], &mut output);
+        let received = handshake.receive(input.held(), &mut output);
         let (consumed, negotiated) = received.map_err(|error| {
             say_goodbye(fd, &error);
             DialError::Handshake(error)
         })?;
-        input.copy_within(consumed..held, 0);
-        held -= consumed;
+        input.consume(consumed);
         send_all(fd, &output, patience)?;
         match negotiated {
-            Some(_) if held > 0 => {
+            Some(_) if !input.held().is_empty() => {
                 let early = HandshakeError::Protocol("an answer before the first request");
                 return Err(DialError::Handshake(early));
             }
             Some(negotiated) => return Ok(negotiated),
             None if consumed > 0 => {}
-            None => held += receive(fd, &mut input[held..], patience)?,
+            None => receive(fd, &mut input, patience)?,
         }
     }
 }
@@ -337,38 +336,31 @@ fn read(dialled: &Dialled, extent: Extent, patience: &Patience) -> Result<Vec<u8
     .write(&mut request);
     send_all(fd, &request, patience)?;
     let mut bytes = vec![0; usize::try_from(extent.len()).expect("a few bytes")];
-    let mut input = vec![0; REPLY_INPUT_BYTES_MIN];
-    let (mut held, mut place) = (0, 0);
+    let mut input = Input::with_size(REPLY_INPUT_BYTES_MIN);
+    let mut place = 0;
     loop {
-        let len = held.min(replies.payload_remaining());
-        bytes[place..place + len].copy_from_slice(&input[..len]);
+        let held = input.held();
+        let len = held.len().min(replies.payload_remaining());
+        bytes[place..place + len].copy_from_slice(&held[..len]);
         place += len;
+        input.consume(len);
         replies.advance_payload(len);
-        let mut consumed = len;
-        if replies.payload_remaining() == 0 {
-            let received = replies.receive(&input[len..held]);
-            let (read, event) = received.map_err(DialError::Reply)?;
-            consumed += read;
-            match event {
-                ReplyEvent::Answered { result: Ok(_), .. } => return Ok(bytes),
-                ReplyEvent::Answered {
-                    result: Err(error), ..
-                } => return Err(DialError::ReadRefused(error)),
-                ReplyEvent::Data { at, .. } => place = at,
-                ReplyEvent::Hole { at, len, .. } => bytes[at..at + len].fill(0),
-                ReplyEvent::Handled => {}
-                ReplyEvent::NeedInput => {
-                    input.copy_within(consumed..held, 0);
-                    held -= consumed;
-                    held += receive(fd, &mut input[held..], patience)?;
-                    continue;
-                }
-            }
+        if replies.payload_remaining() > 0 {
+            receive(fd, &mut input, patience)?;
+            continue;
         }
-        input.copy_within(consumed..held, 0);
-        held -= consumed;
-        if held == 0 && replies.payload_remaining() > 0 {
-            held = receive(fd, &mut input, patience)?;
+        let received = replies.receive(input.held());
+        let (consumed, event) = received.map_err(DialError::Reply)?;
+        input.consume(consumed);
+        match event {
+            ReplyEvent::Answered { result: Ok(_), .. } => return Ok(bytes),
+            ReplyEvent::Answered {
+                result: Err(error), ..
+            } => return Err(DialError::ReadRefused(error)),
+            ReplyEvent::Data { at, .. } => place = at,
+            ReplyEvent::Hole { at, len, .. } => bytes[at..at + len].fill(0),
+            ReplyEvent::Handled => {}
+            ReplyEvent::NeedInput => receive(fd, &mut input, patience)?,
         }
     }
 }
@@ -402,11 +394,14 @@ fn send_all(fd: &OwnedFd, mut bytes: &[u8], patience: &Patience) -> Result<(), D
     Ok(())
 }
 
-fn receive(fd: &OwnedFd, room: &mut [u8], patience: &Patience) -> Result<usize, DialError> {
+fn receive(fd: &OwnedFd, input: &mut Input, patience: &Patience) -> Result<(), DialError> {
     loop {
-        match rustix::net::recv(fd.as_fd(), &mut *room, RecvFlags::empty()) {
+        match rustix::net::recv(fd.as_fd(), input.room(), RecvFlags::empty()) {
             Ok((0, _)) => return Err(DialError::Closed),
-            Ok((received, _)) => return Ok(received),
+            Ok((received, _)) => {
+                input.receive(received);
+                return Ok(());
+            }
             Err(Errno::AGAIN) => {
                 patience.wait(fd, PollFlags::IN, 1, "its server did not negotiate")?;
             }
