@@ -5,6 +5,7 @@
 
 mod compare;
 mod csv;
+mod facts;
 mod fio;
 mod job_file;
 mod page;

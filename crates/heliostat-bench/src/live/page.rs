@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stdx::units::format_size;
 
 use super::csv::csv;
+use super::facts;
 use super::result::{BenchResult, LegCount, Row, TargetNote};
 use super::table::{COLUMNS, Switched, best_of, spread_text};
 use crate::plot;
@@ -142,43 +142,11 @@ fn legs(page: &mut Page, target: &TargetNote, rows: &[&Row]) {
 }
 
 fn facts(page: &mut Page, result: &BenchResult) {
-    let machine = &result.machine;
     page.html("<h2 id=\"facts\">Where this comes from</h2>\n");
-    let caches = match machine.drops_caches {
-        true => "emptied before each run",
-        false => "as they were: only root can empty them",
-    };
-    let mut rows = vec![
-        ("began", machine.created_utc.clone()),
-        ("heliostat", machine.heliostat.clone()),
-        ("fio", machine.fio.clone()),
-        ("kernel", machine.kernel.clone()),
-        ("system", machine.system.clone()),
-        (
-            "processor",
-            format!("{}, {} threads", machine.processor, machine.cpu_count),
-        ),
-        ("memory", format_size(machine.memory_bytes)),
-        ("page caches", caches.to_owned()),
-        (
-            "each run",
-            format!(
-                "{} s after {} s of warm-up, {} times",
-                result.runtime_s, result.warmup_s, result.repeats
-            ),
-        ),
-        ("command", result.command.clone()),
-    ];
-    for target in &result.targets {
-        let legs = match target.legs.is_empty() {
-            true => String::new(),
-            false => format!("; legs {}", target.legs.join(", ")),
-        };
-        rows.push((
-            "target",
-            format!("{}: {}{legs}", target.target, target.what),
-        ));
-    }
+    let mut rows = vec![("began", result.machine.created_utc.clone())];
+    rows.extend(facts::of(result));
+    let targets = facts::of_targets(result).into_iter();
+    rows.extend(targets.map(|target| ("target", target)));
     page.definitions(&rows);
     page.html("<details>\n<summary>How fio was started</summary>\n");
     let commands: Vec<String> = result

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stdx::units::format_size;
 
 use super::{Compared, Comparison, Verdict};
+use crate::live::facts;
 use crate::live::result::{BenchResult, Machine};
 use crate::live::table::ms;
 use crate::plot::{self, Ratio};
@@ -257,38 +257,10 @@ fn facts(page: &mut Page, a: &BenchResult, b: &BenchResult) {
 }
 
 fn of_result(result: &BenchResult) -> Vec<(&'static str, String)> {
-    let machine = &result.machine;
-    let targets = result.targets.iter().map(|target| {
-        let legs = match target.legs.is_empty() {
-            true => String::new(),
-            false => format!("; legs {}", target.legs.join(", ")),
-        };
-        format!("{}: {}{legs}", target.target, target.what)
-    });
-    let caches = match machine.drops_caches {
-        true => "emptied before each run",
-        false => "as they were",
-    };
-    vec![
-        ("targets", targets.collect::<Vec<_>>().join("; ")),
+    let mut rows = vec![
+        ("targets", facts::of_targets(result).join("; ")),
         ("suite", result.suite.clone()),
-        (
-            "each run",
-            format!(
-                "{} s after {} s of warm-up, {} times",
-                result.runtime_s, result.warmup_s, result.repeats
-            ),
-        ),
-        ("heliostat", machine.heliostat.clone()),
-        ("fio", machine.fio.clone()),
-        ("kernel", machine.kernel.clone()),
-        ("system", machine.system.clone()),
-        (
-            "processor",
-            format!("{}, {} threads", machine.processor, machine.cpu_count),
-        ),
-        ("memory", format_size(machine.memory_bytes)),
-        ("page caches", caches.to_owned()),
-        ("command", result.command.clone()),
-    ]
+    ];
+    rows.extend(facts::of(result));
+    rows
 }
