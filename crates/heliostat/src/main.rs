@@ -15,6 +15,7 @@ mod histogram;
 mod host_config;
 mod model;
 mod policy;
+mod progress;
 mod rate;
 mod scheduler;
 mod scrub;

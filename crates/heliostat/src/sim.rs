@@ -3,7 +3,6 @@
 //! This arranges and shows: scenario files, runs and their JSON come from `heliostat-bench`. See
 //! `docs/sim.md`.
 
-mod progress;
 mod published;
 mod table;
 mod trace;
@@ -23,8 +22,8 @@ use heliostat_scheduler::SCHEDULERS;
 use heliostat_sim::{Fidelity, JobBound, NONE_2014, RunError, RunResult, bound};
 use heliostat_types::Instant;
 
-use self::progress::RunProgress;
 use self::table::ScenarioTable;
+use crate::progress::RunProgress;
 
 /// How wide a table is at most that goes to no terminal.
 const PLAIN_COLUMNS: usize = 120;
@@ -251,7 +250,7 @@ impl Screen<'_> {
     fn run_all(&mut self, args: &SimArgs) -> anyhow::Result<()> {
         let planned = self.runs.iter();
         let runs: Vec<Run> = planned.map(|planned| planned.run.clone()).collect();
-        let progress = RunProgress::begin(&runs, args.progress);
+        let progress = RunProgress::begin_named("sim", &runs, args.progress);
         let mut shown = Ok(());
         let on = |what| progress.on(what);
         run_all(&runs, args.threads(), &on, |index, result| {

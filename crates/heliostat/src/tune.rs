@@ -5,7 +5,6 @@
 //! See `docs/tune.md`.
 
 mod live;
-mod progress;
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ use heliostat_sim::SimPolicy;
 use serde::Serialize;
 
 use self::live::{Live, LiveArgs};
-use self::progress::TuneProgress;
+use crate::progress::RunProgress;
 
 /// Lines of text are no longer than this.
 const TEXT_COLUMNS: usize = 80;
@@ -141,7 +140,7 @@ fn on_scenarios(args: &TuneArgs) -> anyhow::Result<ExitCode> {
         check_directory(directory)?;
     }
     let runs = usize::try_from(tuning.points_max()).context("there are too many points")?;
-    let progress = TuneProgress::begin(runs * tuning.runs_per_point());
+    let progress = RunProgress::begin("tune", runs * tuning.runs_per_point());
     let tuned = tuning.simulate(&|what| progress.on(what));
     progress.finish();
     show(args, &tuning, &tuned?)?;

@@ -14,7 +14,7 @@ use heliostat_sim::{Fidelity, RunResult};
 use serde_json::json;
 
 use super::SimArgs;
-use super::progress::RunProgress;
+use crate::progress::RunProgress;
 
 /// Runs every published case and compares.
 ///
@@ -29,7 +29,7 @@ pub(super) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let runs: Vec<Run> = per_file.iter().flatten().cloned().collect();
     let mut results: Vec<RunResult> = Vec::new();
     let mut failure = None;
-    let progress = RunProgress::begin(&runs, args.progress);
+    let progress = RunProgress::begin_named("sim", &runs, args.progress);
     run_all(
         &runs,
         args.threads(),
