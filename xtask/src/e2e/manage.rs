@@ -11,6 +11,7 @@ use super::fio;
 use super::legs;
 use super::room::Room;
 use super::server::{NAME, Server};
+use super::write_behind;
 
 pub(super) const TESTS: &[Test] = &[
     Test {
@@ -81,20 +82,7 @@ fn in_turn(room: &Room) -> Result<()> {
 
 fn flags(room: &Room) -> Result<()> {
     room.require_tools(&["fio", "mdadm"])?;
-    let files = [legs::sparse_file(room, 0)?, legs::sparse_file(room, 1)?];
-    let slow = format!("model:net-ssd,file={},slow=5", files[1]);
-    let served = [files[0].clone(), slow.clone()];
-    let options = [
-        "--level",
-        "raid1",
-        "--assume-clean",
-        "--bitmap-chunk",
-        "1M",
-        "--write-mostly",
-        &slow,
-        "--write-behind=64",
-    ];
-    create_well(room, &served, &options)?;
+    let (files, slow) = write_behind::create(room)?;
     let by_name = [NAME.to_owned()];
     let server = Server::start(room, &by_name, &[])?;
     let mut writer = fio::write_on(room, &server.uri())?;

@@ -32,10 +32,10 @@ fn total(server: &Server<'_>) -> Result<u64> {
     count.with_context(|| format!("no count of writes behind: {said}"))
 }
 
-fn write_behind(room: &Room) -> Result<()> {
-    room.require_tools(&["fio", "mdadm"])?;
+/// Makes a mirror of a file and of another one behind a network that takes some milliseconds, which
+/// may be behind in writes. The files, and the slow one as a leg.
+pub(super) fn create(room: &Room) -> Result<([String; 2], String)> {
     let files = [legs::sparse_file(room, 0)?, legs::sparse_file(room, 1)?];
-    // A network disk that takes some milliseconds.
     let slow = format!("model:net-ssd,file={},slow=5", files[1]);
     let served = [files[0].clone(), slow.clone()];
     let options = [
@@ -49,6 +49,12 @@ fn write_behind(room: &Room) -> Result<()> {
         "--write-behind=64",
     ];
     create_well(room, &served, &options)?;
+    Ok((files, slow))
+}
+
+fn write_behind(room: &Room) -> Result<()> {
+    room.require_tools(&["fio", "mdadm"])?;
+    let (files, _) = create(room)?;
     let server = Server::start(room, &[NAME.to_owned()], &[])?;
     let random = ["--rw=randwrite", "--bs=4k", "--iodepth=8", "--fsync=64"];
     fio::verify(room, &server.uri(), &random)?;
