@@ -121,7 +121,7 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     let program = program(root)?;
     let tests = tests.filter(|test| names.is_empty() || names.contains(&test.name));
     let terminal = Mutex::new(());
-    let outcomes = process::side_by_side(tests.collect(), |test| {
+    let outcomes = process::side_by_side(process::processors(), tests.collect(), |test| {
         run_one(root, &program, test, &terminal)
     });
     let count = |wanted: Outcome| outcomes.iter().filter(|(_, one)| *one == wanted).count();

@@ -54,9 +54,11 @@ pub(crate) fn smoke(root: &Path) -> Result<()> {
     let targets = targets(root)?;
     let programs = build(root, &targets)?;
     let items = targets.into_iter().zip(programs).collect();
-    let ended = process::side_by_side(items, |(target, program): (String, PathBuf)| {
-        fuzz(root, &target, &program, SMOKE_TIME)
-    });
+    let ended = process::side_by_side(
+        process::processors(),
+        items,
+        |(target, program): (String, PathBuf)| fuzz(root, &target, &program, SMOKE_TIME),
+    );
     ended.into_iter().collect()
 }
 

@@ -24,22 +24,27 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Works on all items, on as many at once as there are processors, in their order.
+/// Works on all items, on so many at once at most, beginning in their order. Outcomes are in the
+/// order of the items, whichever ended first.
 pub(crate) fn side_by_side<Item: Send, Outcome: Send>(
+    workers: usize,
     items: Vec<Item>,
     work: impl Fn(Item) -> Outcome + Sync,
 ) -> Vec<Outcome> {
-    let threads = processors().min(items.len());
-    let left = Mutex::new(items.into_iter());
+    let workers = workers.min(items.len());
+    let left = Mutex::new(items.into_iter().enumerate());
     let next = || left.lock().expect("nobody panics with it").next();
+    let work = |(index, item)| (index, work(item));
     let worker = || std::iter::from_fn(next).map(&work).collect::<Vec<_>>();
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+    let mut ended: Vec<(usize, Outcome)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
         let ended = workers.into_iter().map(|worker| worker.join());
         ended
             .flat_map(|ended| ended.expect("no work panics"))
             .collect()
-    })
+    });
+    ended.sort_by_key(|(index, _)| *index);
+    ended.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// Looks at `is_done` until it says yes.
@@ -235,9 +240,10 @@ impl Drop for Background {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::sync::{Mutex, mpsc};
     use std::time::Duration;
 
-    use super::{limited, listen, succeed};
+    use super::{limited, listen, side_by_side, succeed};
 
     #[test]
     fn what_a_program_says_is_kept() {
@@ -251,6 +257,21 @@ mod tests {
     fn failure_tells_what_was_said() {
         let error = succeed(Command::new("sh").args(["-c", "echo broken; exit 1"])).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
+    }
+
+    #[test]
+    fn outcomes_are_in_the_order_of_their_items() {
+        let (end, ended) = mpsc::channel();
+        let (end, ended) = (Mutex::new(end), Mutex::new(ended));
+        let outcomes = side_by_side(2, vec!["first", "last"], |item| {
+            match item {
+                "first" => ended.lock().unwrap().recv().unwrap(),
+                _ => end.lock().unwrap().send(()).unwrap(),
+            }
+            item
+        });
+        assert_eq!(outcomes, ["first", "last"]);
+        assert!(side_by_side(2, Vec::<u8>::new(), |item| item).is_empty());
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Boot {
 
 /// Runs guests, as many at once as there are processors, and says how each ended.
 pub(super) fn run_all(image: &Image, boots: Vec<Boot>) -> Vec<(Boot, Result<()>)> {
-    process::side_by_side(boots, |boot| {
+    process::side_by_side(process::processors(), boots, |boot| {
         let ended = boot.run(image);
         (boot, ended)
     })
