@@ -2,7 +2,8 @@
 //! and writes; [docs/kernel.md](../../docs/kernel.md) says how to add a case.
 //!
 //! Cases are packed into few guests, since a boot costs more than a case. All cases take the steps
-//! that are taken here up to their next script; then one guest runs all of these scripts.
+//! that are taken here up to their next script, as many at once as there are processors; then
+//! guests, as many at once, run all of these scripts.
 
 mod agreement;
 mod bad;
@@ -238,8 +239,10 @@ impl Laboratory {
         let mut runs: Vec<Run> = runs.collect::<Result<_>>()?;
         let (mut done, pattern) = (0, self.pattern_drive());
         loop {
-            let waiting = runs.iter_mut().enumerate();
-            let waiting = waiting.filter_map(|(index, run)| Some((index, run.next_script()?)));
+            let all = runs.iter_mut().collect();
+            let scripts = process::side_by_side(process::processors(), all, Run::next_script);
+            let scripts = scripts.into_iter().enumerate();
+            let waiting = scripts.filter_map(|(index, script)| Some((index, script?)));
             let waiting: Vec<(usize, String)> = waiting.collect();
             if waiting.is_empty() {
                 break;

@@ -18,7 +18,10 @@ const LEG_NAMES: &[&str] = &[
 ];
 
 /// What is done here.
-type Check = Box<dyn Fn(&Place) -> Result<()>>;
+type Check = Box<dyn Fn(&Place) -> Result<()> + Send>;
+
+/// Why what the steps of a case know together is not waited for, nor left by a panic.
+pub(super) const UNSHARED: &str = "the steps of a case are taken one after the other";
 
 /// One step of a case.
 enum Step {
@@ -91,7 +94,7 @@ impl Case {
     }
 
     /// Next, this is done here.
-    pub(super) fn host(mut self, check: impl Fn(&Place) -> Result<()> + 'static) -> Self {
+    pub(super) fn host(mut self, check: impl Fn(&Place) -> Result<()> + Send + 'static) -> Self {
         self.steps.push(Step::Host(Box::new(check)));
         self
     }

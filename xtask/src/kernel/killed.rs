@@ -1,14 +1,13 @@
 //! Arrays that heliostat left by `kill -9` under fio, on legs that lost their write caches: the
 //! kernel assembles them, resyncs them, and reads what was flushed.
 
-use std::cell::RefCell;
 use std::fs;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 
 use super::agreement::{agree, agree_on_members, keep};
-use super::case::{Case, Place};
+use super::case::{Case, Place, UNSHARED};
 use super::served::{LEG_BYTES, make, paths};
 use crate::e2e::attack::{self, Journal, Kept};
 use crate::e2e::server::{NAME, Server};
@@ -51,12 +50,13 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn killed(killed: &'static Killed) -> Case {
     let (name, legs, options, seed) = *killed;
-    let journal = Rc::new(RefCell::new(None));
-    let kept = Rc::clone(&journal);
+    let journal = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&journal);
     Case::new(format!("killed-{name}"))
         .legs(legs.split(' ').count(), LEG_BYTES)
         .host(move |place| {
-            *kept.borrow_mut() = Some(attacked(place, legs, options, seed)?);
+            let journal = attacked(place, legs, options, seed)?;
+            *kept.lock().expect(UNSHARED) = Some(journal);
             keep(place, legs, legs)
         })
         .guest(
@@ -75,7 +75,7 @@ fn killed(killed: &'static Killed) -> Case {
             agree(place, "after", legs)?;
             agree_on_members(place, legs)?;
             let found = fs::read(place.drive("results/array"))?;
-            let journal = journal.borrow();
+            let journal = journal.lock().expect(UNSHARED);
             let journal: &Journal = journal.as_ref().context("the kill comes first")?;
             journal.check(&vec![0; found.len()], &found)?;
             // And heliostat reads what the kernel left, and the part that fio verifies by itself.

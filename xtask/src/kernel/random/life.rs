@@ -1,9 +1,8 @@
 //! A life as a case: its stages as steps, and what is known of the array between them.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
 
@@ -14,7 +13,7 @@ use super::{guest, host};
 use crate::kernel::agreement::{
     agree, agree_on_assembled, agree_on_stopped, agree_with_examine, keep,
 };
-use crate::kernel::case::{Case, Place};
+use crate::kernel::case::{Case, Place, UNSHARED};
 
 /// How finely is known what there is.
 const BLOCK_KIB: usize = 4;
@@ -115,7 +114,7 @@ pub(super) fn case(seed: u64) -> Case {
     }
     let legs: Vec<String> = shape.leg_names().map(String::from).collect();
     let legs = legs.join(" ");
-    let content = Rc::new(RefCell::new(Content::default()));
+    let content = Arc::new(Mutex::new(Content::default()));
     for (number, stage) in stages.iter().enumerate() {
         let is_first = number == 0;
         let mut given: Vec<String> = stage.given.iter().map(|leg| String::from(*leg)).collect();
@@ -132,25 +131,20 @@ pub(super) fn case(seed: u64) -> Case {
             }
             Maker::Heliostat => {
                 let (stage, shape) = (stage.clone(), is_first.then(|| shape.clone()));
-                let content = Rc::clone(&content);
+                let content = Arc::clone(&content);
                 case.host(move |place| {
-                    host::live(place, &stage, shape.as_ref(), &content.borrow())
+                    let content = content.lock().expect(UNSHARED);
+                    host::live(place, &stage, shape.as_ref(), &content)
                         .with_context(|| format!("stage {number}, {stage:?}"))
                 })
             }
         };
-        let (stage, legs, content) = (stage.clone(), legs.clone(), Rc::clone(&content));
+        let (stage, legs, content) = (stage.clone(), legs.clone(), Arc::clone(&content));
         let tear = dice.once_in(2).then(|| dice.below(1000));
         case = case.host(move |place| {
-            after(
-                place,
-                &stage,
-                is_first,
-                &legs,
-                tear,
-                &mut content.borrow_mut(),
-            )
-            .with_context(|| format!("after stage {number}, {stage:?}"))
+            let mut content = content.lock().expect(UNSHARED);
+            after(place, &stage, is_first, &legs, tear, &mut content)
+                .with_context(|| format!("after stage {number}, {stage:?}"))
         });
     }
     case
