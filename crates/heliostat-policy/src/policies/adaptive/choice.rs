@@ -70,9 +70,11 @@ constants! { "choice":
     /// Beside random reads, flash has 4 3/4 reads of streams: that fills it to 98 %, and further
     /// ones would only wait, and random reads behind them.
     FILLED_EIGHTHS: u64 = count(38);
-    /// Where the rest waits on a leg that reads less than a fourth as fast it is 3 3/8: nearly all
-    /// would be read here, where all random reads are.
-    FILLED_EIGHTHS_ALONE: u64 = count(27);
+    /// Where the rest waits on a leg that reads less than a fourth as fast it is three: nearly all
+    /// would be read here, where all random reads are. It is 4 3/4 again where as many wait there
+    /// as this leg has in flight, with random reads: these do not come back soon, and it would
+    /// have nothing of streams to do.
+    FILLED_EIGHTHS_ALONE: u64 = count(24);
     FILLED_SHARE: f32 = number(0.25);
     /// Fewer of those that are longer than that, but two.
     FILLED_BYTES: u64 = bytes(128 << 10);
@@ -324,10 +326,8 @@ impl<'a> Choice<'a> {
         let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
         let rate = |at: &usize| ahead.best_rate(self.views[*at].leg);
         let least_rate = well().map(|at| rate(&at)).reduce(f32::min).unwrap_or(0.0);
-        let has_room = |at: &usize| {
-            let is_alone = least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
-            bytes(at) < self.filled_bytes(is_alone)
-        };
+        let is_alone = |at: &usize| least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
+        let has_room = |at: &usize| bytes(at) < self.filled_bytes(is_alone(at));
         let best_rate = well().map(|at| rate(&at)).reduce(f32::max).unwrap_or(0.0);
         // What reads so little of streams is worth more to random reads, which have nowhere else
         // to go.
@@ -335,13 +335,35 @@ impl<'a> Choice<'a> {
         let free = || well().filter(|at| has_room(at) && !is_left(at));
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
             let alike = free().filter(|at| least(at) <= GROUP.get() * best);
-            return alike.min_by_key(bytes).map(|at| self.by(ROOM, at));
+            let place = self.first_with_room(&Places::of(alike), ahead);
+            return place.map(|at| self.by(ROOM, at));
         }
         let best = well().map(|at| least(&at)).reduce(f32::min)?;
         let near = || well().filter(|at| least(at) <= ASIDE_TIMES.get() * best);
         let slowest = near().map(|at| least(&at)).reduce(f32::max)?;
         let aside = near().filter(|at| least(at) * GROUP.get() >= slowest);
-        aside.max_by_key(bytes).map(|at| self.by(ASIDE, at))
+        let aside = aside.max_by_key(bytes)?;
+        // Where as many wait as the fast leg has in all, few come back to that meanwhile.
+        let runs_dry = |at: &usize| {
+            let is_less = forecast(at).in_flight <= forecast(&aside).in_flight;
+            *at != aside && is_alone(at) && is_less && bytes(at) < self.filled_bytes(false)
+        };
+        match well().filter(runs_dry).min_by_key(bytes) {
+            Some(at) => Some(self.by(ROOM, at)),
+            None => Some(self.by(ASIDE, aside)),
+        }
+    }
+
+    /// Of the flash that has room for a stream beside random reads: where it ends first, which is
+    /// apart from them; of equals where the fewest streams are.
+    fn first_with_room(&self, places: &Places, ahead: &ReadAhead) -> Option<usize> {
+        let cost = |at: usize| self.forecasts[at].cost;
+        let lowest = places.iter().map(cost).reduce(f32::min)?;
+        let is_equal = |at: &usize| cost(*at) <= lowest * BAND.get() + BAND_NS.get();
+        let is_own = |at: usize| self.stream.is_some_and(|stream| self.is_at(stream, at));
+        let bytes = |at: usize| ahead.long_bytes(self.views[at].leg);
+        let equals = places.iter().filter(is_equal);
+        equals.min_by_key(|at| (bytes(*at), !is_own(*at)))
     }
 
     /// How many bytes of streams flash has beside random reads. Some of eight reads in a row may be

@@ -92,8 +92,36 @@ fn beside_random_reads_streams_wait_on_the_slower_leg() {
 
 #[test]
 fn beside_a_leg_that_does_little_random_reads_have_more_of_the_fast_one() {
+    // So many of these wait there that it is no matter how many streams wait elsewhere.
+    let legs = legs_of_streams(&[6_000, 1_000], 1, 100);
+    assert_eq!(count_of(&legs, 1), 3, "{legs:?}");
+}
+
+#[test]
+fn where_as_many_streams_wait_aside_the_fast_leg_has_one_more() {
     let legs = legs_of_streams(&[6_000, 1_000], 1, 0);
-    assert!((3..=4).contains(&count_of(&legs, 1)), "{legs:?}");
+    assert_eq!(legs[..6], [1, 1, 1, 0, 0, 0], "{legs:?}");
+    // What fills it, and not half of all.
+    assert!((4..=5).contains(&count_of(&legs, 1)), "{legs:?}");
+}
+
+#[test]
+fn a_stream_is_read_apart_from_random_reads() {
+    let mut rig = Rig::new("adaptive:health=off", 2);
+    rig.teach_queues(&[1_000, 1_000]);
+    let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
+    for step in 0..60 {
+        for stream in 0..2 {
+            rig.ask(at(stream, step), 128 * KIB);
+            rig.ask((step * 2 + stream) * 7919 % 4001 * MIB, 4 * KIB);
+        }
+        rig.answer_all(&[1_000, 1_000]);
+    }
+    for number in 0..40 {
+        rig.send_of(0, (number * 7919 % 4001) * MIB, 4 * KIB);
+    }
+    let legs = [0, 1, 2].map(|step| rig.ask(at(0, 60 + step), 128 * KIB));
+    assert_eq!(legs, [1, 1, 1]);
 }
 
 #[test]
