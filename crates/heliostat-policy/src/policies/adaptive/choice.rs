@@ -30,10 +30,10 @@ constants! { "choice":
     /// What a move costs, a seek, is spread over a fourth of the least run.
     STREAM_MOVE_BYTES: u64 = bytes(16 << 20);
 
-    /// Where all legs are disks that are written, the only stream stays on one for so long at
-    /// least, also where writes wait for it: a disk writes what it has while others are read, and
-    /// two short ways of an arm take a fourth of the time.
-    STAYS_BYTES: u64 = bytes(8 << 20);
+    /// Where all legs are disks that are written, the only stream stays on one for so long, also
+    /// where writes wait for it: a disk writes what it has while others are read, and two short
+    /// ways of an arm take a sixth of the time. Then it is another one's turn.
+    STAYS_BYTES: u64 = bytes(12 << 20);
 
     /// A disk holds up writes where it has two more than another leg, or the other has no arm. A
     /// read that is sent there has to gain a factor of four by that.
@@ -286,8 +286,12 @@ impl<'a> Choice<'a> {
             && let Some(home) = self.places().find(|at| self.is_at(stream, *at))
             && self.disks > 0
         {
-            if self.has_just_come(home, stream) {
-                return self.by(STREAM_STAYS, home);
+            if self.is_alone_on_written_disks(home) {
+                return if stream.run_bytes < STAYS_BYTES.get() {
+                    self.by(STREAM_STAYS, home)
+                } else {
+                    self.next_in_turn(best)
+                };
             }
             if !self.forecasts[home].holds_up {
                 return self.place_of_stream(best, home, stream);
@@ -570,12 +574,10 @@ impl<'a> Choice<'a> {
         self.by(reason, place)
     }
 
-    /// Whether the only stream has read little yet on this disk, where disks are written.
-    fn has_just_come(&self, home: usize, stream: &Stream) -> bool {
-        let disk = &self.forecasts[home];
-        stream.run_bytes < STAYS_BYTES.get()
-            && self.disks == self.views.len()
-            && disk.is_well
+    /// Whether this is the only stream, and all legs are disks that are written.
+    fn is_alone_on_written_disks(&self, home: usize) -> bool {
+        self.disks == self.views.len()
+            && self.forecasts[home].is_well
             && self.leg(home).is_written()
             && self.streams.active(self.now) < 2
     }
@@ -649,6 +651,21 @@ impl<'a> Choice<'a> {
             .places()
             .filter(|at| self.is_in_group(*at, best) && self.forecasts[*at].in_flight == 0)
             .filter(|at| self.forecasts[*at].idle_cost() <= limit)
+            .min_by_key(|at| self.leg(*at).last_read_at());
+        self.by(DISKS_IN_TURNS, place.unwrap_or(best))
+    }
+
+    /// The disk that goes on with the only stream: of those that are about as fast as the best and
+    /// that no write waits for, the one that had most time to write.
+    fn next_in_turn(&self, best: usize) -> usize {
+        let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
+        let may = |at: &usize| {
+            let forecast = &self.forecasts[*at];
+            forecast.idle_cost() <= limit && !forecast.holds_up
+        };
+        let group = self.places().filter(|at| self.is_in_group(*at, best));
+        let place = group
+            .filter(may)
             .min_by_key(|at| self.leg(*at).last_read_at());
         self.by(DISKS_IN_TURNS, place.unwrap_or(best))
     }
