@@ -100,9 +100,21 @@ fn targets(room: &Room) -> Result<()> {
     let server = Server::emulate(room, "ram", &["--size", "64m"])?;
     let uri = server.uri();
     let places = [uri.as_str(), &legs[0], &directory];
-    let fixed = ["--overwrite", "--json", "--size", "16m"];
+    let report = room.path_text("report");
+    let fixed = [
+        "--overwrite",
+        "--json",
+        "--size",
+        "16m",
+        "--report",
+        &report,
+    ];
     let lines = measured(room, &[&places[..], &fixed, &SHORT].concat())?;
     server.terminate()?;
+    let told: serde_json::Value =
+        serde_json::from_slice(&fs::read(Path::new(&report).join("report.json"))?)?;
+    let what = told["targets"][1]["what"].as_str().unwrap_or_default();
+    ensure!(what.contains("with holes"), "{} is {what}", legs[0]);
     for target in places {
         let ended = lines
             .lines()

@@ -28,6 +28,9 @@ use crate::top::served;
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What stat counts a file's blocks in, whatever its file system has.
+const STAT_BLOCK_BYTES: u64 = 512;
+
 /// Of a file system's free space, so much stays free when a file is made: a part of this.
 const FREE_PARTS: u64 = 20;
 
@@ -422,7 +425,14 @@ fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Tar
         return Ok(target);
     }
     let (what, device) = if kind.is_file() {
-        ("a file", metadata.dev())
+        // Nothing is read for them, and figures are those of the kernel alone.
+        let has_holes = metadata.blocks() * STAT_BLOCK_BYTES < metadata.len();
+        let what = if has_holes {
+            "a file with holes, which are read from no disk"
+        } else {
+            "a file"
+        };
+        (what, metadata.dev())
     } else if kind.is_block_device() {
         ("a block device", metadata.rdev())
     } else {
