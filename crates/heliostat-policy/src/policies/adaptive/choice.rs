@@ -32,7 +32,8 @@ constants! { "choice":
 
     /// Where all legs are disks that are written, the only stream stays on one for so long, also
     /// where writes wait for it: a disk writes what it has while others are read, and two short
-    /// ways of an arm take a sixth of the time. Then it is another one's turn.
+    /// ways of an arm take a sixth of the time. Where that is not the best any more, it is another
+    /// one's turn then.
     STAYS_BYTES: u64 = bytes(12 << 20);
 
     /// A disk holds up writes where it has two more than another leg, or the other has no arm. A
@@ -286,14 +287,16 @@ impl<'a> Choice<'a> {
             && let Some(home) = self.places().find(|at| self.is_at(stream, *at))
             && self.disks > 0
         {
+            let holds_up = self.forecasts[home].holds_up;
             if self.is_alone_on_written_disks(home) {
-                return if stream.run_bytes < STAYS_BYTES.get() {
-                    self.by(STREAM_STAYS, home)
-                } else {
-                    self.next_in_turn(best)
-                };
+                if best != home && stream.run_bytes >= STAYS_BYTES.get() {
+                    return self.next_in_turn(best);
+                }
+                if holds_up || stream.run_bytes < STAYS_BYTES.get() {
+                    return self.by(STREAM_STAYS, home);
+                }
             }
-            if !self.forecasts[home].holds_up {
+            if !holds_up {
                 return self.place_of_stream(best, home, stream);
             }
         }
@@ -326,17 +329,22 @@ impl<'a> Choice<'a> {
         let forecast = |at: &usize| &self.forecasts[*at];
         let size = Size::of(self.extent.len());
         let least = |at: &usize| self.leg(*at).least_cost(size);
-        let well = || self.places().filter(|at| forecast(at).is_well);
+        let all = || self.places().filter(|at| forecast(at).is_well);
         let bytes = |at: &usize| ahead.long_bytes(self.views[*at].leg);
         let rate = |at: &usize| ahead.best_rate(self.views[*at].leg);
-        let least_rate = well().map(|at| rate(&at)).reduce(f32::min).unwrap_or(0.0);
+        let least_rate = all().map(|at| rate(&at)).reduce(f32::min).unwrap_or(0.0);
+        let best_rate = all().map(|at| rate(&at)).reduce(f32::max).unwrap_or(0.0);
+        let best_time = all().map(|at| least(&at)).reduce(f32::min)?;
+        // What reads so little, and takes so long, is worth more to random reads, which have
+        // nowhere else to go.
+        let is_left = |at: &usize| {
+            let reads_little = rate(at) > 0.0 && rate(at) * ASIDE_TIMES.get() < best_rate;
+            reads_little && least(at) > best_time * ASIDE_TIMES.get()
+        };
+        let well = || all().filter(|at| !is_left(at));
         let is_alone = |at: &usize| least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
         let has_room = |at: &usize| bytes(at) < self.filled_bytes(is_alone(at));
-        let best_rate = well().map(|at| rate(&at)).reduce(f32::max).unwrap_or(0.0);
-        // What reads so little of streams is worth more to random reads, which have nowhere else
-        // to go.
-        let is_left = |at: &usize| rate(at) > 0.0 && rate(at) * ASIDE_TIMES.get() < best_rate;
-        let free = || well().filter(|at| has_room(at) && !is_left(at));
+        let free = || well().filter(has_room);
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
             let alike = free().filter(|at| least(at) <= GROUP.get() * best);
             let place = self.first_with_room(&Places::of(alike), ahead);
@@ -574,7 +582,7 @@ impl<'a> Choice<'a> {
         self.by(reason, place)
     }
 
-    /// Whether this is the only stream, and all legs are disks that are written.
+    /// Whether this is the only stream, on a disk that is written among others.
     fn is_alone_on_written_disks(&self, home: usize) -> bool {
         self.disks == self.views.len()
             && self.forecasts[home].is_well
@@ -655,8 +663,9 @@ impl<'a> Choice<'a> {
         self.by(DISKS_IN_TURNS, place.unwrap_or(best))
     }
 
-    /// The disk that goes on with the only stream: of those that are about as fast as the best and
-    /// that no write waits for, the one that had most time to write.
+    /// The disk that goes on with the only stream, where another one is the best by now: of those
+    /// that are about as fast as that, and that no write waits for, the one that had most time to
+    /// write.
     fn next_in_turn(&self, best: usize) -> usize {
         let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
         let may = |at: &usize| {

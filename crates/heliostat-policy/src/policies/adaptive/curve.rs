@@ -3,8 +3,8 @@
 use super::leg::Numbers;
 use crate::constants::constants;
 
-/// Loads of 1, 2, 4 ... 2048: deeper than any queue of a device.
-const KNOTS: usize = 12;
+/// Loads of 1, 2, 4 ... 8192: 64 reads of 1 MiB are that much.
+const KNOTS: usize = 14;
 constants! { "curve":
     /// How much of an answer's error a knot takes over once it knows something: 1/64 forgets a
     /// change of the workload within some hundred reads, and leaves 1 to 2 % of the chance in
@@ -107,8 +107,10 @@ impl Curve {
             .iter()
             .rposition(|count| *count >= SEEN_MIN.get());
         let deepest = deepest.unwrap_or(0);
-        let seen = (1u32 << deepest) as f32;
-        self.at(load).max(self.mean[deepest] * (load / seen))
+        let deepest_load = |knot: usize| (1u32 << knot) as f32;
+        // What is beyond the last knot was learned there.
+        let more = load.min(deepest_load(KNOTS - 1)) / deepest_load(deepest);
+        self.at(load).max(self.mean[deepest] * more)
     }
 
     /// The mean time at the least load that reads have met.

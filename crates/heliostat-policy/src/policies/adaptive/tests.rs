@@ -517,6 +517,22 @@ fn a_curve_learns_lines_between_powers_of_two() {
 }
 
 #[test]
+fn more_than_was_ever_seen_may_take_as_much_longer() {
+    let mut curve = Curve::default();
+    curve.learn(1.0, 100.0);
+    assert!((curve.longest(8.0) - 800.0).abs() < 1.0);
+    assert!(
+        (curve.at(8.0) - 100.0).abs() < 1.0,
+        "but that is not hoped for"
+    );
+    // All that is beyond the last knot is learned there, and is known.
+    for _ in 0..500 {
+        curve.learn(30_000.0, 500_000.0);
+    }
+    assert!(curve.longest(30_000.0) < 1.1 * curve.at(30_000.0));
+}
+
+#[test]
 fn news_at_one_depth_correct_all_others() {
     let mut curve = Curve::default();
     for _ in 0..100 {

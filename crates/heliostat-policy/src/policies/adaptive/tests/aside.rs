@@ -132,6 +132,33 @@ fn a_leg_that_reads_next_to_nothing_of_streams_is_left_to_random_reads() {
     assert_eq!(count_of(&legs, 0), 0, "{legs:?}");
 }
 
+/// Short reads say nothing of how fast a leg reads streams.
+#[test]
+fn a_leg_that_only_had_short_reads_gets_streams_like_its_equal() {
+    let times_us = [100, 100];
+    let mut rig = Rig::new("adaptive:health=off", 2);
+    for number in 0..20_000 {
+        rig.serve(1, number * 7919 % 4001 * MIB, 100);
+    }
+    rig.teach_queues(&times_us);
+    for number in 0..1_000 {
+        rig.send_of(0, number * 7919 % 4001 * MIB, 128 * KIB);
+        rig.answer(0, 100);
+    }
+    let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
+    for step in 0..60 {
+        for stream in 0..8 {
+            rig.ask(at(stream, step), 128 * KIB);
+            rig.ask((step * 8 + stream) * 7919 % 4001 * MIB, 4 * KIB);
+        }
+        rig.answer_all(&times_us);
+    }
+    let legs: Vec<usize> = (0..8)
+        .map(|stream| rig.ask(at(stream, 60), 128 * KIB))
+        .collect();
+    assert!(count_of(&legs, 1) > 0, "{legs:?}");
+}
+
 #[test]
 fn however_many_reads_are_random_streams_fill_the_fast_leg() {
     let legs = legs_of_streams(&[3_000, 1_000], 1, 100);
