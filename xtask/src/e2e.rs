@@ -1,9 +1,9 @@
 //! End-to-end tests: the program as its users run it, driven by tools that are not ours.
 //!
-//! Several run at once ([`TESTS`], [`MEASURING`]). Each has a directory of its own, which is
-//! removed afterwards, and ends what it started. A test whose tool is missing is skipped with the
-//! reason; where `CI=true` says that everything was to be installed, it fails. What only the kernel
-//! can give (root, FUSE, loop devices) is skipped everywhere.
+//! As many run at once as there are processors. Each has a directory of its own, which is removed
+//! afterwards, and ends what it started. A test whose tool is missing is skipped with the reason;
+//! where `CI=true` says that everything was to be installed, it fails. What only the kernel can give
+//! (root, FUSE, loop devices) is skipped everywhere.
 
 mod advise;
 mod arrays;
@@ -62,50 +62,46 @@ struct Test {
     run: fn(&Room) -> Result<()>,
 }
 
-/// Tests that wait for most of their time: for servers, time limits, background work. Those that
-/// take long come first, so that in the end there is none that all wait for.
+/// Every test, the quick ones first.
 const TESTS: &[&[Test]] = &[
-    rebuilds::TESTS,
-    hostile::TESTS,
-    killed::TESTS,
-    power::TESTS,
-    write_behind::TESTS,
     manage::TESTS,
-    arrays::TESTS,
-    grow::TESTS,
-    exports::TESTS,
+    nbd::TESTS,
     control::TESTS,
+    stats::TESTS,
     top::TESTS,
     metrics::TESTS,
-    faults::TESTS,
-    volumes::TESTS,
-    explain::TESTS,
-    nbd::TESTS,
-    stats::TESTS,
     files::TESTS,
+    explain::TESTS,
     clients::TESTS,
     fio::TESTS,
     stop::TESTS,
+    volumes::TESTS,
+    shares::TESTS,
+    faults::TESTS,
+    exports::TESTS,
+    bench::TESTS,
+    advise::TESTS,
+    emulate::TESTS,
+    arrays::TESTS,
+    rebuilds::TESTS,
+    grow::TESTS,
     bad_blocks::TESTS,
     examine::TESTS,
+    hostile::TESTS,
     scan::TESTS,
     filesystem::TESTS,
+    power::TESTS,
+    killed::TESTS,
+    write_behind::TESTS,
     demo::TESTS,
 ];
-
-/// How many of these run at once, for each processor.
-const WORKERS_PER_PROCESSOR: usize = 2;
-
-/// Tests in which something is as fast as it should be, or faster than something else. They have
-/// a processor each.
-const MEASURING: &[&[Test]] = &[shares::TESTS, bench::TESTS, advise::TESTS, emulate::TESTS];
 
 /// Where the program is looked for instead of building it, to test a packaged one.
 const PROGRAM_VARIABLE: &str = "HELIOSTAT";
 
 /// Prints what tests there are.
 pub(crate) fn list() {
-    for test in TESTS.iter().chain(MEASURING).copied().flatten() {
+    for test in TESTS.iter().copied().flatten() {
         println!("{:24} {}", test.name, test.about);
     }
 }
@@ -115,26 +111,18 @@ pub(crate) fn list() {
 /// # Errors
 /// Where a test fails, there is none of a name, or the program does not build.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
-    let all = TESTS.iter().chain(MEASURING).copied().flatten();
+    let tests = TESTS.iter().copied().flatten();
     for name in names {
-        if !all.clone().any(|test| test.name == *name) {
+        if !tests.clone().any(|test| test.name == *name) {
             bail!("no test is called {name}: see cargo xtask e2e --list");
         }
     }
     let program = program(root)?;
+    let tests = tests.filter(|test| names.is_empty() || names.contains(&test.name));
     let terminal = Mutex::new(());
-    let processors = process::processors();
-    let mut outcomes = Vec::new();
-    for (tests, workers) in [
-        (TESTS, processors * WORKERS_PER_PROCESSOR),
-        (MEASURING, processors),
-    ] {
-        let tests = tests.iter().copied().flatten();
-        let tests = tests.filter(|test| names.is_empty() || names.contains(&test.name));
-        outcomes.extend(process::side_by_side(workers, tests.collect(), |test| {
-            run_one(root, &program, test, &terminal)
-        }));
-    }
+    let outcomes = process::side_by_side(process::processors(), tests.collect(), |test| {
+        run_one(root, &program, test, &terminal)
+    });
     let count = |wanted: Outcome| outcomes.iter().filter(|(_, one)| *one == wanted).count();
     println!(
         "{} passed, {} skipped, {} failed",

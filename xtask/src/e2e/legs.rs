@@ -4,13 +4,18 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::room::Room;
+use crate::process;
 
 /// How large a leg is where a test does not care: a few seconds of anything.
 pub(super) const LEG_BYTES: u64 = 64 << 20;
+
+/// How long others may have a loop device open that is to be detached.
+const DETACH_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// How much is compared or made at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -127,6 +132,8 @@ pub(super) fn ensure_equal(legs: &[String]) -> Result<()> {
 pub(super) struct LoopDevice<'a> {
     room: &'a Room,
     path: String,
+    /// What it is over.
+    file: String,
 }
 
 impl<'a> LoopDevice<'a> {
@@ -137,6 +144,7 @@ impl<'a> LoopDevice<'a> {
         Ok(Self {
             room,
             path: path.trim().to_owned(),
+            file,
         })
     }
 
@@ -147,7 +155,20 @@ impl<'a> LoopDevice<'a> {
 
 impl Drop for LoopDevice<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.room.run("losetup", &["--detach", &self.path]) {
+        // While somebody has it open, such as another test that scans, the kernel only promises
+        // to detach it, and it still shows what it has of its file in memory.
+        let name = self.path.trim_start_matches("/dev/");
+        let backing = format!("/sys/block/{name}/loop/backing_file");
+        let detached = self
+            .room
+            .run("losetup", &["--detach", &self.path])
+            .and_then(|_| {
+                process::wait_until("a loop device to be free", DETACH_TIME_MAX, || {
+                    let file = fs::read_to_string(&backing);
+                    Ok(file.map_or(true, |file| file.trim_end() != self.file))
+                })
+            });
+        if let Err(error) = detached {
             eprintln!("{error:#}");
         }
     }
