@@ -2,8 +2,8 @@
 //!
 //! As many run at once as there are processors. Each has a directory of its own, which is removed
 //! afterwards, and ends what it started. A test whose tool is missing is skipped with the reason;
-//! where `CI=true` says that everything was to be installed, it fails. What only the kernel can give
-//! (root, FUSE, loop devices) is skipped everywhere.
+//! where `CI=true` says that everything was to be installed, it fails. What only the kernel can
+//! give (root, FUSE, loop devices) is skipped everywhere.
 
 mod advise;
 mod arrays;
