@@ -290,7 +290,7 @@ impl<'a> Choice<'a> {
             let holds_up = self.forecasts[home].holds_up;
             if self.is_alone_on_written_disks(home) {
                 if best != home && stream.run_bytes >= STAYS_BYTES.get() {
-                    return self.next_in_turn(best);
+                    return self.in_turns(best, |forecast| !forecast.holds_up);
                 }
                 if holds_up || stream.run_bytes < STAYS_BYTES.get() {
                     return self.by(STREAM_STAYS, home);
@@ -621,7 +621,7 @@ impl<'a> Choice<'a> {
             self.reason.set(NEAREST);
         }
         if least == 0 && self.leg(best).is_written() {
-            return self.in_turns(best);
+            return self.in_turns(best, |forecast| forecast.in_flight == 0);
         }
         if !group.iter().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen: turns are left.
@@ -651,31 +651,16 @@ impl<'a> Choice<'a> {
             .unwrap_or(best)
     }
 
-    /// A drive writes what it was given when it has time, and its arm is anywhere then: of idle
-    /// ones that are about as fast the one that had most time.
-    fn in_turns(&self, best: usize) -> usize {
+    /// A drive writes what it was given when it has time, and its arm is anywhere then: of those
+    /// that may be it, and are about as fast as the best, the one that had most time.
+    fn in_turns(&self, best: usize, may: impl Fn(&Forecast) -> bool) -> usize {
         let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
-        let place = self
-            .places()
-            .filter(|at| self.is_in_group(*at, best) && self.forecasts[*at].in_flight == 0)
-            .filter(|at| self.forecasts[*at].idle_cost() <= limit)
-            .min_by_key(|at| self.leg(*at).last_read_at());
-        self.by(DISKS_IN_TURNS, place.unwrap_or(best))
-    }
-
-    /// The disk that goes on with the only stream, where another one is the best by now: of those
-    /// that are about as fast as that, and that no write waits for, the one that had most time to
-    /// write.
-    fn next_in_turn(&self, best: usize) -> usize {
-        let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
-        let may = |at: &usize| {
+        let is_alike = |at: &usize| {
             let forecast = &self.forecasts[*at];
-            forecast.idle_cost() <= limit && !forecast.holds_up
+            self.is_in_group(*at, best) && forecast.idle_cost() <= limit && may(forecast)
         };
-        let group = self.places().filter(|at| self.is_in_group(*at, best));
-        let place = group
-            .filter(may)
-            .min_by_key(|at| self.leg(*at).last_read_at());
+        let place = self.places().filter(is_alike);
+        let place = place.min_by_key(|at| self.leg(*at).last_read_at());
         self.by(DISKS_IN_TURNS, place.unwrap_or(best))
     }
 

@@ -102,15 +102,16 @@ impl Curve {
     /// What a read takes at a load at most, as far as is known: deeper than was ever seen, where
     /// [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
     pub(super) fn longest(&self, load: f32) -> f32 {
-        let deepest = self
-            .count
-            .iter()
-            .rposition(|count| *count >= SEEN_MIN.get());
-        let deepest = deepest.unwrap_or(0);
-        let deepest_load = |knot: usize| (1u32 << knot) as f32;
-        // What is beyond the last knot was learned there.
-        let more = load.min(deepest_load(KNOTS - 1)) / deepest_load(deepest);
-        self.at(load).max(self.mean[deepest] * more)
+        let (at, _) = place(load);
+        let usual = self.at(load);
+        let is_seen = |count: &f32| *count >= SEEN_MIN.get();
+        // Also what is beyond the last knot was learned there.
+        if is_seen(&self.count[at + 1]) {
+            return usual;
+        }
+        let deepest = self.count.iter().rposition(is_seen).unwrap_or(0);
+        let times = load / (1u32 << deepest) as f32;
+        usual.max(self.mean[deepest] * times)
     }
 
     /// The mean time at the least load that reads have met.
