@@ -8,7 +8,7 @@ mod same;
 
 use std::fs;
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -27,6 +27,7 @@ use self::commands::Origin;
 use self::measure::Measured;
 use self::page::{Leg, Page};
 use crate::bench::btrfs;
+use crate::sparse::percent_on_disk;
 
 /// More legs no array has.
 const LEGS_MAX: usize = heliostat_types::LEGS_MAX;
@@ -279,10 +280,8 @@ fn caveats(spec: &LegSpec, measured: &Measured, turns: bool) -> Vec<String> {
     }
     let text = spec.to_string();
     if let Ok(meta) = fs::metadata(&text)
-        && meta.is_file()
-        && meta.blocks() * 512 < meta.len() - meta.len() / 10
+        && let Some(percent) = percent_on_disk(&meta)
     {
-        let percent = meta.blocks() * 512 * 100 / meta.len().max(1);
         all.push(format!(
             "The file is sparse: {percent} % of it lies on its disk, and reads of the rest reach \
              none."

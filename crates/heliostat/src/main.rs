@@ -21,6 +21,7 @@ mod scheduler;
 mod scrub;
 mod serve;
 mod sim;
+mod sparse;
 mod stats;
 mod status;
 mod top;

@@ -114,7 +114,7 @@ fn targets(room: &Room) -> Result<()> {
     let told: serde_json::Value =
         serde_json::from_slice(&fs::read(Path::new(&report).join("report.json"))?)?;
     let what = told["targets"][1]["what"].as_str().unwrap_or_default();
-    ensure!(what.contains("with holes"), "{} is {what}", legs[0]);
+    ensure!(what.contains("a sparse file"), "{} is {what}", legs[0]);
     for target in places {
         let ended = lines
             .lines()

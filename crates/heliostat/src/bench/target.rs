@@ -21,15 +21,13 @@ use super::legs::{self, Legs};
 use super::switch::Switch;
 use super::wanted::Wanted;
 use crate::cli::ControlArgs;
+use crate::sparse::percent_on_disk;
 use crate::status;
 use crate::top::served;
 
 /// How long an array may take to notice that a client has gone.
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// What stat counts a file's blocks in, whatever its file system has.
-const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Of a file system's free space, so much stays free when a file is made: a part of this.
 const FREE_PARTS: u64 = 20;
@@ -425,16 +423,16 @@ fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Tar
         return Ok(target);
     }
     let (what, device) = if kind.is_file() {
-        // Nothing is read for them, and figures are those of the kernel alone.
-        let has_holes = metadata.blocks() * STAT_BLOCK_BYTES < metadata.len();
-        let what = if has_holes {
-            "a file with holes, which are read from no disk"
-        } else {
-            "a file"
+        let what = match percent_on_disk(&metadata) {
+            Some(percent) => format!(
+                "a sparse file: {percent} % of it lies on its disk, and reads of the rest reach \
+                 none"
+            ),
+            None => "a file".to_owned(),
         };
         (what, metadata.dev())
     } else if kind.is_block_device() {
-        ("a block device", metadata.rdev())
+        ("a block device".to_owned(), metadata.rdev())
     } else {
         bail!(UsageError(format!(
             "{text} is neither a file, a directory nor a block device"
@@ -463,7 +461,7 @@ fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Tar
     Ok(Target {
         legs: legs_of_device(device),
         _held: Some((file, leg)),
-        ..Target::plain(text, what, at)
+        ..Target::plain(text, &what, at)
     })
 }
 
