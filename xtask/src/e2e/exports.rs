@@ -300,10 +300,7 @@ const PATTERN: [&str; 4] = [
 fn write_pattern(room: &Room, server: &Server<'_>) -> Result<()> {
     let options = [&PATTERN[..], &["--rw=randwrite"]].concat();
     fio::ensure_no_error(&fio::verify(room, &server.uri(), &options)?)?;
-    process::wait_until("the array to be clean", TOLD_TIME_MAX, || {
-        let text = server.control(&["stats", server::NAME, "--json"])?;
-        Ok(text.contains("\"dirty\":false"))
-    })
+    server.wait_until_clean()
 }
 
 fn export_forgets(room: &Room) -> Result<()> {

@@ -22,6 +22,9 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(12);
 /// How long a command to a running server may take.
 const CONTROL_TIME_MAX: Duration = Duration::from_secs(15);
 
+/// How long a server may take until it calls its legs clean: 200 ms, and what flushing takes.
+const CLEAN_TIME_MAX: Duration = Duration::from_secs(30);
+
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server<'a> {
@@ -168,6 +171,17 @@ impl<'a> Server<'a> {
             said.stderr
         );
         Ok(said.stdout)
+    }
+
+    /// Waits until nothing was written for so long that its legs are called equal.
+    ///
+    /// # Errors
+    /// Where that takes too long.
+    pub(super) fn wait_until_clean(&self) -> Result<()> {
+        process::wait_until("the array to be clean", CLEAN_TIME_MAX, || {
+            let text = self.control(&["stats", NAME, "--json"])?;
+            Ok(text.contains("\"dirty\":false"))
+        })
     }
 
     /// Stops it as an administrator does, and says how long that took.

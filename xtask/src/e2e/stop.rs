@@ -14,7 +14,7 @@ use super::clients::RawClient;
 use super::fio;
 use super::legs::{self, LoopDevice, Mount};
 use super::room::Room;
-use super::server::{self, Server};
+use super::server::Server;
 use crate::process::{self, Background};
 
 pub(super) const TESTS: &[Test] = &[
@@ -70,9 +70,6 @@ const WRITTEN_BYTES_MIN: u64 = 8 << 20;
 
 /// How long fio may take for that.
 const WRITTEN_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// How long a server may take until it calls its legs clean: 200 ms, and what flushing takes.
-const IDLE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long copying a leg of the tests may take.
 const COPY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -182,10 +179,7 @@ fn kill_idle(room: &Room) -> Result<()> {
     let server = Server::start(room, &legs, &[])?;
     let write = ["-f", "raw", "-c", "write -P 1 0 4M", &server.uri()];
     room.run("qemu-io", &write)?;
-    process::wait_until("the array to be clean", IDLE_TIME_MAX, || {
-        let text = server.control(&["stats", server::NAME, "--json"])?;
-        Ok(text.contains("\"dirty\":false"))
-    })?;
+    server.wait_until_clean()?;
     server.kill()?;
     Server::start(room, &legs, &[])?.terminate()?;
     legs::ensure_equal(&legs)
