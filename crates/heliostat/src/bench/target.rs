@@ -424,10 +424,14 @@ fn at_path(text: &str, path: &Path, opening: &Opening<'_>) -> anyhow::Result<Tar
     }
     let (what, device) = if kind.is_file() {
         let what = match percent_on_disk(&metadata) {
-            Some(percent) => format!(
-                "a sparse file: {percent} % of it lies on its disk, and reads of the rest reach \
-                 none"
-            ),
+            Some(percent) => {
+                let what = format!(
+                    "a sparse file: {percent} % of it lies on its disk, and reads of the rest \
+                     reach none"
+                );
+                writeln!(stderr(), "{text} is {what}")?;
+                what
+            }
             None => "a file".to_owned(),
         };
         (what, metadata.dev())
