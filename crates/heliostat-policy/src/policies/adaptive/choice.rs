@@ -472,7 +472,8 @@ impl<'a> Choice<'a> {
     fn is_worth_its_wait(&self, at: usize, flash: usize) -> bool {
         let (disk, flash) = (&self.forecasts[at], &self.forecasts[flash]);
         let each = flash.cost / flash.in_flight.max(1) as f32;
-        let all: u32 = self.forecasts.iter().map(|one| one.in_flight).sum();
+        let in_flight = self.forecasts.iter().map(|one| one.in_flight);
+        let all = in_flight.fold(0u32, u32::saturating_add);
         let wait = DISK_WAIT_READS.get() + DISK_WAIT_TIMES.get() * all as f32;
         // What it took at first had others before it, which the arm went to on the way.
         let idle_cost = disk.idle_cost().min(self.leg(at).seek_ns());
