@@ -99,17 +99,21 @@ impl Curve {
         }
     }
 
-    /// What a read takes at a load at most, as far as is known: deeper than was ever seen, where
-    /// [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
+    /// What a read takes at a load at most, as far as is known. What lies between loads that were
+    /// seen is a guess: no more than at the next one that is deeper; or, deeper than all of them,
+    /// where [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
     pub(super) fn longest(&self, load: f32) -> f32 {
-        let (at, _) = place(load);
+        let (at, part) = place(load);
         let usual = self.at(load);
-        let is_seen = |count: &f32| *count >= SEEN_MIN.get();
+        let is_seen = |knot: &usize| self.count[*knot] >= SEEN_MIN.get();
         // Also what is beyond the last knot was learned there.
-        if is_seen(&self.count[at + 1]) {
+        if (is_seen(&at) || part == 1.0) && (is_seen(&(at + 1)) || part == 0.0) {
             return usual;
         }
-        let deepest = self.count.iter().rposition(is_seen).unwrap_or(0);
+        if let Some(deeper) = (at + 1..KNOTS).find(is_seen) {
+            return usual.max(self.mean[deeper]);
+        }
+        let deepest = (0..KNOTS).rfind(is_seen).unwrap_or(0);
         let times = load / (1u32 << deepest) as f32;
         usual.max(self.mean[deepest] * times)
     }

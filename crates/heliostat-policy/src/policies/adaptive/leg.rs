@@ -113,7 +113,7 @@ struct Followed {
     address: u64,
     began: Instant,
     predicted_ns: f32,
-    /// What it may take at this load, which may never have been seen.
+    /// What it may take at this load and of this length, which may never have been seen.
     longest_ns: f32,
     load: f32,
     /// The root of the way to it, where it met an idle leg and continued nothing.
@@ -413,6 +413,16 @@ impl Leg {
         self.curves.get(usize::from(self.like[index]))
     }
 
+    /// How many times as long a read is as those at most that it is predicted from, where only
+    /// shorter ones are known: it may take as many times as long, and the leg is not slow by that.
+    fn longer_times(&self, index: usize, bytes: u64) -> f32 {
+        let known = usize::from(self.like[index]) % SIZES;
+        match SIZES_BELOW.get(known) {
+            Some(below) if known < index % SIZES => bytes as f32 / below.get() as f32,
+            _ => 1.0,
+        }
+    }
+
     /// A curve is known from now on: finds for each the known one that is most alike, of another
     /// size before one of the other kind.
     fn find_like(&mut self) {
@@ -570,11 +580,12 @@ impl Leg {
         let meets_idle = self.in_flight == 0 && way == Way::Any;
         let address = extent.offset();
         let curve = self.curve(index);
+        let longest_ns = curve.map_or(0.0, |curve| curve.longest(load));
         self.followed[place_of(address)] = Followed {
             address,
             began: now,
             predicted_ns: curve.map_or(0.0, |curve| curve.at(load)),
-            longest_ns: curve.map_or(0.0, |curve| curve.longest(load)),
+            longest_ns: longest_ns * self.longer_times(index, extent.len()),
             load,
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
@@ -675,7 +686,8 @@ impl Leg {
                 // What is learned from a slow leg would become what it is known for.
                 return;
             }
-            let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
+            let longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
+            let mut longest = longest.max(followed.longest_ns);
             if self.turns && usize::from(followed.curve) < SIZES {
                 // A seek, where others were answered from the drive's cache.
                 longest = longest.max(UNKNOWN_NS_TURNING.get());

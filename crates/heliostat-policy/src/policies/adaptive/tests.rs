@@ -517,7 +517,7 @@ fn a_curve_learns_lines_between_powers_of_two() {
 }
 
 #[test]
-fn more_than_was_ever_seen_may_take_as_much_longer() {
+fn what_was_never_seen_may_take_longer_than_is_hoped_for() {
     let mut curve = Curve::default();
     curve.learn(1.0, 100.0);
     assert!((curve.longest(8.0) - 800.0).abs() < 1.0);
@@ -525,11 +525,38 @@ fn more_than_was_ever_seen_may_take_as_much_longer() {
         (curve.at(8.0) - 100.0).abs() < 1.0,
         "but that is not hoped for"
     );
+    curve.learn(16.0, 1_000.0);
+    let deeper = curve.at(16.0);
+    assert!((curve.longest(4.0) - deeper).abs() < 1.0);
+    assert!(curve.at(4.0) < 0.9 * deeper, "but that is not hoped for");
     // All that is beyond the last knot is learned there, and is known.
     for _ in 0..500 {
         curve.learn(30_000.0, 500_000.0);
     }
     assert!(curve.longest(30_000.0) < 1.1 * curve.at(30_000.0));
+}
+
+#[test]
+fn more_and_larger_reads_than_ever_are_no_sign_of_a_slow_leg() {
+    let serve = |rig: &mut Rig, (count, len): (u64, u64), us: u64| {
+        for number in 0..count {
+            rig.send_of(0, (7 + number) * 999 * MIB, len);
+        }
+        for _ in 0..count {
+            rig.answer(0, us);
+        }
+    };
+    for (count, len) in [(64, 4 * KIB), (1, 4 * MIB), (16, MIB)] {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.teach(100, &[100, 150]);
+        // So that it is not tried.
+        rig.send(1, 0);
+        let us = len / (4 * KIB) * 100;
+        for _ in 0..3 {
+            serve(&mut rig, (count, len), us);
+        }
+        assert_eq!(rig.bench.pick(0), 0, "{count} reads of {len} bytes");
+    }
 }
 
 #[test]
