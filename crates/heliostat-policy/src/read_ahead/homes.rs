@@ -11,6 +11,9 @@ constants! { "homes":
     /// A disk goes from streams to random reads, or back, where what either should have differs
     /// from what it has by more than this: it costs all streams a seek.
     DISKS_MORE: f32 = number(0.75);
+    /// Flash that reads less than a fourth as fast as the fastest is none that random reads need
+    /// before that is saturated.
+    FAST_SHARE: f32 = number(0.25);
 }
 
 impl ReadAhead {
@@ -92,13 +95,8 @@ impl ReadAhead {
         if !self.is_beside_random() || streams >= count || count < 2 {
             return;
         }
-        let flash_count = flash.iter().count();
-        if flash_count < count {
-            let is_free = |helper: &Helper| helper.turns && !helper.is_written;
-            if helpers.iter().any(is_free) {
-                self.left = flash;
-                helpers.leave(flash);
-            }
+        if flash.iter().count() < count {
+            self.share_out_disks_and_flash(helpers, streams, was);
             return;
         }
         let have = was.intersection(flash).iter().count();
@@ -115,6 +113,35 @@ impl ReadAhead {
             return;
         }
         let left: LegSet = fast.iter().map(|helper| helper.leg).collect();
+        self.left = left;
+        helpers.leave(left);
+    }
+
+    /// Streams have the disks, and the flash that random reads do not need: they have the fastest,
+    /// and of what is not much slower as many as they are of all who wait.
+    fn share_out_disks_and_flash(&mut self, helpers: &mut Helpers, streams: usize, was: LegSet) {
+        if helpers
+            .iter()
+            .all(|helper| !helper.turns || helper.is_written)
+        {
+            return;
+        }
+        let flash = || helpers.iter().filter(|helper| !helper.turns);
+        let rates = flash().map(|helper| helper.best_rate);
+        let fast_rate = rates.fold(0.0, f32::max) * FAST_SHARE.get();
+        // Of which nothing is known that has no random reads.
+        let is_fast = |helper: &&Helper| helper.best_rate >= fast_rate;
+        let mut fast: Vec<&Helper> = flash().filter(is_fast).collect();
+        fast.sort_by(|one, other| {
+            let order = was.contains(other.leg).cmp(&was.contains(one.leg));
+            order.then(other.best_rate.total_cmp(&one.best_rate))
+        });
+        if fast.len() > 1 {
+            let is_left = |helper: &&&Helper| was.contains(helper.leg);
+            let have = fast.iter().filter(is_left).count();
+            fast.truncate(self.legs_for_random(fast.len(), have, streams));
+        }
+        let left = fast.iter().map(|helper| helper.leg).collect();
         self.left = left;
         helpers.leave(left);
     }

@@ -12,6 +12,12 @@ const FAR: u64 = 100_000 * MIB;
 /// So many streams are read at once for a while, beside random reads of which so many wait; the
 /// legs of each.
 fn legs_of(rig: &mut Rig, streams: u64, random: u64) -> Vec<LegSet> {
+    let time = Duration::from_ms(if random > 0 { 20 } else { 0 });
+    legs_beside(rig, streams, random, time)
+}
+
+/// The same where the random reads take so long, for each 2 ms of the streams.
+fn legs_beside(rig: &mut Rig, streams: u64, random: u64, time: Duration) -> Vec<LegSet> {
     let mut legs = vec![LegSet::EMPTY; usize::try_from(streams).unwrap()];
     // As much as the legs read meanwhile.
     let bytes = (rig.legs.len() as u64 / streams).max(1) * MIB;
@@ -30,7 +36,7 @@ fn legs_of(rig: &mut Rig, streams: u64, random: u64) -> Vec<LegSet> {
             legs[stream].insert(rig.legs[leg].leg);
             rig.answer(leg, Duration::from_ms(2));
         }
-        rig.pass(random, Duration::from_ms(if random > 0 { 20 } else { 0 }));
+        rig.pass(random, time);
     }
     for (stream, legs) in (0..streams).zip(&mut legs) {
         if let StreamWay::Homes(homes) = rig.way(stream * FAR + 400 * bytes) {
@@ -90,6 +96,29 @@ fn beside_random_reads_a_stream_on_flash_leaves_legs_to_them() {
         rig.now += Duration::from_secs(10);
         let all = legs_of(&mut rig, 1, 0)[0];
         assert_eq!(all.iter().count(), turning.len(), "nobody else any more");
+    }
+}
+
+/// Random reads go to the fastest flash, and to what is much slower only when that is saturated.
+#[test]
+fn beside_random_reads_a_stream_has_the_flash_that_these_do_not_need() {
+    for (fast, random, left_to_random) in [(1, 4, 1), (2, 4, 1), (2, 8, 1), (3, 8, 2)] {
+        let mut rig = Rig::new(&[true, false, false, false]);
+        for number in 0..600 {
+            for leg in 1..=fast {
+                let extent = Extent::new((9000 + number * 31 % 977) * MIB, 128 * KIB);
+                let time = Duration::from_us(10);
+                rig.now += time;
+                rig.ahead.on_complete(rig.now, &op(leg, extent), time);
+            }
+        }
+        let legs = legs_beside(&mut rig, 1, random, Duration::from_ms(5))[0];
+        let left = rig.ahead.left(rig.now);
+        assert_eq!(left.iter().count(), left_to_random, "{fast}, {random}");
+        assert!(left.iter().all(|leg| (1..=fast).contains(&leg.index())));
+        let others = rig.legs.iter().map(|view| view.leg);
+        let others: LegSet = others.filter(|leg| !left.contains(*leg)).collect();
+        assert_eq!(legs, others, "{fast}, {random}");
     }
 }
 
