@@ -101,27 +101,27 @@ const MOST_WORTH: &str = "adds most throughput";
 const NEAREST: &str = "nearest arm";
 const DISKS_IN_TURNS: &str = "disks take turns";
 
-/// Some of the places, by rising place, so that what they have in common is asked once.
-struct Places {
-    places: [usize; LEGS_MAX],
-    count: usize,
-}
+/// Some of the places, by rising place, so that what they have in common is asked once. Each is a
+/// bit.
+#[derive(Clone, Copy)]
+struct Places(u32);
 
 impl Places {
     fn of(places: impl Iterator<Item = usize>) -> Self {
-        let mut all = Self {
-            places: [0; LEGS_MAX],
-            count: 0,
-        };
-        for place in places {
-            all.places[all.count] = place;
-            all.count += 1;
-        }
-        all
+        Self(places.fold(0, |all, place| all | 1 << place))
     }
 
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.places[..self.count].iter().copied()
+    const fn are_several(self) -> bool {
+        self.0.count_ones() > 1
+    }
+
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let first = left.trailing_zeros();
+            left &= left.checked_sub(1)?;
+            Some(first as usize)
+        })
     }
 }
 
@@ -137,8 +137,6 @@ pub(super) struct Choice<'a> {
     forecasts: &'a [Forecast],
     /// How many of the candidates have an arm.
     disks: usize,
-    /// Of the writes in flight those that all legs have.
-    fewest_writes: u32,
     /// Disks that are left to this read; streams have the others.
     left: LegSet,
     /// What has decided.
@@ -158,7 +156,7 @@ impl<'a> Choice<'a> {
     ) -> Self {
         let mut disks = 0;
         let mut is_one_written = false;
-        let (mut fewest_writes, mut most_writes) = (u32::MAX, 0);
+        let mut is_one_writing = false;
         let size = Size::of(extent.len());
         let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
@@ -170,9 +168,8 @@ impl<'a> Choice<'a> {
             leg.pass_over();
             *forecast = leg.forecast(now, size, continues, settings.health);
             disks += usize::from(forecast.turns);
-            is_one_written |= leg.is_written();
-            fewest_writes = fewest_writes.min(view.writes_in_flight);
-            most_writes = most_writes.max(view.writes_in_flight);
+            is_one_written |= forecast.is_written;
+            is_one_writing |= view.writes_in_flight > 0;
         }
         let mut choice = Self {
             now,
@@ -184,28 +181,41 @@ impl<'a> Choice<'a> {
             settings,
             forecasts: &[],
             disks,
-            fewest_writes,
             left: LegSet::EMPTY,
             reason: Cell::new(LEAST),
         };
         if !left.is_empty() && views.iter().any(|view| left.contains(view.leg)) {
             choice.left = left;
         }
-        let may_wait = is_one_written || most_writes > choice.writes_without_wait();
+        let may_wait = is_one_written || is_one_writing;
         if disks > 0 && (may_wait || !choice.left.is_empty()) {
-            let disks = forecasts.iter_mut().enumerate();
-            for (at, forecast) in disks.filter(|(_, forecast)| forecast.turns) {
-                if choice.is_waited_for(at) {
-                    forecast.cost *= HOLDS_UP.get();
-                    forecast.holds_up = true;
-                }
-                if choice.is_left_to_streams(at) {
-                    forecast.cost *= OF_STREAMS.get();
-                }
-            }
+            choice.prefer_others(forecasts);
         }
         choice.forecasts = forecasts;
         choice
+    }
+
+    /// Disks cost more that writes wait for, or streams have.
+    fn prefer_others(&self, forecasts: &mut [Forecast]) {
+        let writes = self.views.iter().map(|view| view.writes_in_flight);
+        // Of the writes in flight those that all legs have.
+        let fewest_writes = writes.min().unwrap_or(0);
+        let without_wait = fewest_writes.saturating_add(WRITES_MORE.get());
+        let disks = forecasts.iter_mut().zip(self.views);
+        for (forecast, view) in disks.filter(|(forecast, _)| forecast.turns) {
+            // All legs have to write, and the slowest is waited for; and so is one that has more
+            // writes in flight.
+            let is_slowest = self.disks < self.views.len() && forecast.is_written;
+            if is_slowest || view.writes_in_flight > without_wait {
+                forecast.cost *= HOLDS_UP.get();
+                forecast.holds_up = true;
+            }
+            // An arm that reads both goes to and fro, and does a fraction of either.
+            if !self.left.is_empty() && !self.left.contains(view.leg) {
+                forecast.cost *= OF_STREAMS.get();
+                forecast.is_free_disk = false;
+            }
+        }
     }
 
     fn leg(&self, place: usize) -> &Leg {
@@ -261,11 +271,11 @@ impl<'a> Choice<'a> {
 
     /// What has decided for this place.
     pub(super) fn reason(&self, place: usize) -> &'static str {
-        let is_slow = self.settings.health && self.leg(place).is_slow();
-        if is_slow && self.forecasts[place].is_well {
-            return TRIED_AGAIN;
+        if self.forecasts[place].is_tried {
+            TRIED_AGAIN
+        } else {
+            self.reason.get()
         }
-        self.reason.get()
     }
 
     fn by(&self, reason: &'static str, place: usize) -> usize {
@@ -347,7 +357,7 @@ impl<'a> Choice<'a> {
         let free = || well().filter(has_room);
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
             let alike = free().filter(|at| least(at) <= GROUP.get() * best);
-            let place = self.first_with_room(&Places::of(alike), ahead);
+            let place = self.first_with_room(Places::of(alike), ahead);
             return place.map(|at| self.by(ROOM, at));
         }
         let best = well().map(|at| least(&at)).reduce(f32::min)?;
@@ -368,7 +378,7 @@ impl<'a> Choice<'a> {
 
     /// Of the flash that has room for a stream beside random reads: where it ends first, which is
     /// apart from them; of equals where the fewest streams are.
-    fn first_with_room(&self, places: &Places, ahead: &ReadAhead) -> Option<usize> {
+    fn first_with_room(&self, places: Places, ahead: &ReadAhead) -> Option<usize> {
         let cost = |at: usize| self.forecasts[at].cost;
         let lowest = places.iter().map(cost).reduce(f32::min)?;
         let is_equal = |at: &usize| cost(*at) <= lowest * BAND.get() + BAND_NS.get();
@@ -399,12 +409,12 @@ impl<'a> Choice<'a> {
             return None;
         }
         let least = self.forecasts[best].cost;
-        let is_due = |at: &usize| {
-            let forecast = &self.forecasts[*at];
-            let may = forecast.in_flight == 0 && *at != best;
-            may && self.leg(*at).is_due(self.now, forecast.cost, least)
+        let mut forecasts = self.forecasts.iter().enumerate();
+        let is_due = |(at, forecast): (usize, &Forecast)| {
+            let may = forecast.in_flight == 0 && at != best;
+            may && self.leg(at).is_due(self.now, forecast.cost, least)
         };
-        self.places().find(is_due)
+        forecasts.position(is_due)
     }
 
     /// The cheapest place.
@@ -419,33 +429,11 @@ impl<'a> Choice<'a> {
         place
     }
 
-    /// A disk that has more writes in flight is waited for.
-    fn writes_without_wait(&self) -> u32 {
-        self.fewest_writes.saturating_add(WRITES_MORE.get())
-    }
-
-    /// Whether writes wait for this disk: all legs have to write, and the slowest is waited for.
-    fn is_waited_for(&self, at: usize) -> bool {
-        let is_slowest = self.disks < self.views.len() && self.leg(at).is_written();
-        is_slowest || self.views[at].writes_in_flight > self.writes_without_wait()
-    }
-
-    /// Whether streams have this disk for themselves: an arm that reads both goes to and fro, and
-    /// does a fraction of either.
-    fn is_left_to_streams(&self, at: usize) -> bool {
-        !self.left.is_empty() && !self.left.contains(self.views[at].leg)
-    }
-
-    /// Whether the leg is a disk that streams do not have for themselves.
-    fn is_free_disk(&self, at: usize) -> bool {
-        self.forecasts[at].turns && !self.is_left_to_streams(at)
-    }
-
     /// A saturated leg does no more for a further read, it only takes longer. An idle one that is
     /// slower does more, and its read takes longer than the others: no more than `spill_times`.
     fn beside_saturated(&self, best: usize) -> usize {
         let forecast = &self.forecasts[best];
-        if self.forecasts[best].turns && !self.leg(best).is_written() {
+        if forecast.turns && !forecast.is_written {
             return self.most_worth(best);
         }
         if !forecast.is_saturated() {
@@ -488,10 +476,9 @@ impl<'a> Choice<'a> {
         let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES.get());
         let mut place = best;
         let mut most = self.forecasts[best].worth();
-        for at in self.places() {
-            let forecast = &self.forecasts[at];
-            let may = forecast.is_well && forecast.cost < limit && self.is_free_disk(at);
-            if may && forecast.worth() > most {
+        for (at, forecast) in self.forecasts.iter().enumerate() {
+            let may = forecast.is_well && forecast.is_free_disk && forecast.cost < limit;
+            if may && at != best && forecast.worth() > most {
                 most = forecast.worth();
                 place = at;
             }
@@ -587,7 +574,7 @@ impl<'a> Choice<'a> {
     fn is_alone_on_written_disks(&self, home: usize) -> bool {
         self.disks == self.views.len()
             && self.forecasts[home].is_well
-            && self.leg(home).is_written()
+            && self.forecasts[home].is_written
             && self.streams.active(self.now) < 2
     }
 
@@ -602,13 +589,13 @@ impl<'a> Choice<'a> {
     fn is_in_group(&self, at: usize, best: usize) -> bool {
         let forecast = &self.forecasts[at];
         let limit = GROUP.get() * self.forecasts[best].idle_cost();
-        forecast.is_well && forecast.idle_cost() <= limit && self.is_free_disk(at)
+        forecast.is_well && forecast.is_free_disk && forecast.idle_cost() <= limit
     }
 
     /// Among hard disks: the nearest arm, first of all of those that are idle. Beside saturated
     /// flash, which is `least`, of those that are worth the wait.
     fn nearest(&self, best: usize, least: usize) -> usize {
-        if self.is_left_to_streams(best) {
+        if !self.forecasts[best].is_free_disk {
             return best;
         }
         let is_worth = |at| self.forecasts[least].turns || self.is_worth_its_wait(at, least);
@@ -616,22 +603,22 @@ impl<'a> Choice<'a> {
             self.is_in_group(*at, best) && !self.forecasts[*at].holds_up && is_worth(*at)
         };
         let group = Places::of(self.places().filter(may));
-        let in_flight = |at: &usize| self.forecasts[*at].in_flight;
-        let least = group.iter().map(|at| in_flight(&at)).min().unwrap_or(0);
-        if group.count > 1 {
+        let in_flight = |at: usize| self.forecasts[at].in_flight;
+        let least = group.iter().map(in_flight).min().unwrap_or(0);
+        if group.are_several() {
             self.reason.set(NEAREST);
         }
-        if least == 0 && self.leg(best).is_written() {
+        if least == 0 && self.forecasts[best].is_written {
             return self.in_turns(best, |forecast| forecast.in_flight == 0);
         }
         if !group.iter().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen: turns are left.
             let place = group
                 .iter()
-                .filter(|at| in_flight(at) <= least.saturating_add(1))
+                .filter(|at| in_flight(*at) <= least.saturating_add(1))
                 .min_by_key(|at| self.leg(*at).last_read_at());
             let place = place.unwrap_or(best);
-            if group.count > 1 {
+            if group.are_several() {
                 self.reason.set(DISKS_IN_TURNS);
             }
             return place;
@@ -641,15 +628,17 @@ impl<'a> Choice<'a> {
             1 => 2,
             _ => least.saturating_add(least.max(SPILL_READS.get())),
         };
-        group
-            .iter()
-            .filter(|at| in_flight(at) <= most)
-            .min_by_key(|at| {
-                // After a write all arms stand in the same place.
-                let way = self.leg(*at).way_bytes(self.views[*at].address);
-                (way, in_flight(at))
-            })
-            .unwrap_or(best)
+        let mut place = best;
+        let mut nearest = (u64::MAX, u32::MAX);
+        for at in group.iter().filter(|at| in_flight(*at) <= most) {
+            // After a write all arms stand in the same place.
+            let way = self.leg(at).way_bytes(self.views[at].address);
+            if (way, in_flight(at)) < nearest {
+                nearest = (way, in_flight(at));
+                place = at;
+            }
+        }
+        place
     }
 
     /// A drive writes what it was given when it has time, and its arm is anywhere then: of those

@@ -30,15 +30,19 @@ pub(super) struct Curve {
     count: [f32; KNOTS],
 }
 
-/// The knot below a load, and how far it is to the next one.
+/// The knot below a load, and how far it is to the next one: the exponent of a float, and what is
+/// behind its point. Loads come in no order, so that no branch depends on them.
 fn place(load: f32) -> (usize, f32) {
-    let mut at = 0;
-    let mut part = load.max(1.0);
-    while part >= 2.0 && at < KNOTS - 2 {
-        part /= 2.0;
-        at += 1;
+    let digits = f32::MANTISSA_DIGITS - 1;
+    let one = 1.0_f32.to_bits();
+    let bits = load.max(1.0).to_bits();
+    let at = ((bits - one) >> digits) as usize;
+    let part = f32::from_bits(one | bits & ((1 << digits) - 1)) - 1.0;
+    if at > KNOTS - 2 {
+        (KNOTS - 2, 1.0)
+    } else {
+        (at, part)
     }
-    (at, (part - 1.0).min(1.0))
 }
 
 /// What a curve says of one load.

@@ -124,8 +124,9 @@ struct Followed {
     is_used: bool,
 }
 
-/// What would become of a read.
+/// What would become of a read. Half of a cache line: all that a choice among legs needs of one.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(super) struct Forecast {
     /// Until it ends, in ns.
     pub(super) cost: f32,
@@ -137,10 +138,16 @@ pub(super) struct Forecast {
     pub(super) in_flight: u32,
     /// Not slow, or it is time to try it.
     pub(super) is_well: bool,
+    /// Slow, and it is time to try it.
+    pub(super) is_tried: bool,
     /// Nothing is known of the leg, and it is idle.
     pub(super) is_trial: bool,
     /// The leg has an arm.
     pub(super) turns: bool,
+    /// It has one that streams do not have for themselves.
+    pub(super) is_free_disk: bool,
+    /// Its arm is moved by writes as well.
+    pub(super) is_written: bool,
     /// Writes wait for it; `cost` is more by that.
     pub(super) holds_up: bool,
 }
@@ -348,10 +355,9 @@ impl Leg {
     /// Whether a read at `address` goes on where what was sent last ends, which is where the arm
     /// will be.
     pub(super) fn ends_at(&self, address: u64) -> bool {
-        self.turns
-            && self.run_bytes > 0
-            && address >= self.last_end
-            && address - self.last_end <= NEAR_BYTES.get()
+        // Whether a random read is behind the last one is chance: no branch depends on that.
+        let (ahead, is_before) = address.overflowing_sub(self.last_end);
+        self.turns && self.run_bytes > 0 && !is_before & (ahead <= NEAR_BYTES.get())
     }
 
     /// Whether so much was read right before `address`, and nothing else meanwhile, that the arm is
@@ -488,8 +494,11 @@ impl Leg {
                 },
                 in_flight: self.in_flight,
                 is_well: true,
+                is_tried: heeds_health && self.is_slow(),
                 is_trial: is_idle,
                 turns: self.turns,
+                is_free_disk: self.turns,
+                is_written: self.is_written(),
                 holds_up: false,
             };
         };
@@ -511,7 +520,8 @@ impl Leg {
             };
         }
         let mut is_well = true;
-        if heeds_health && self.is_slow() {
+        let is_slow = heeds_health && self.is_slow();
+        if is_slow {
             // For the time that one read takes it is tried as if it were well.
             is_well =
                 is_idle && self.passed_over > FORGIVEN_READS.get() && self.health.is_forgiven(now);
@@ -525,8 +535,11 @@ impl Leg {
             known,
             in_flight: self.in_flight,
             is_well,
+            is_tried: is_slow && is_well,
             is_trial: false,
             turns: self.turns,
+            is_free_disk: self.turns,
+            is_written: self.is_written(),
             holds_up: false,
         }
     }
