@@ -48,6 +48,7 @@ impl Times {
         }
     }
 
+    #[cold]
     fn record_slow(&mut self, time: Duration) {
         let doublings = (time.as_ms() / FIRST_BUCKET.as_ms()).ilog2();
         self.slow[(doublings as usize + 1).min(MS_BUCKETS - 1)] += 1;
@@ -330,7 +331,8 @@ impl Account {
     }
 
     /// One has ended that took this long; whether it leaves nothing in flight.
-    #[inline]
+    // Always: it is called in two places, where most of what it is told is at hand.
+    #[inline(always)]
     pub(crate) fn end(
         &mut self,
         now: Instant,

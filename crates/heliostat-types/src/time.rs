@@ -137,6 +137,7 @@ impl Sub for Instant {
     ///
     /// # Panics
     /// Where `earlier` is later: time does not run backwards within one engine.
+    #[inline]
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_ns(self.ns.checked_sub(earlier.ns).expect("time runs forward"))
     }

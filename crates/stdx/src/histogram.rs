@@ -44,11 +44,18 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.counts[bucket_of(value)] += 1;
-        self.count += 1;
+        // Nobody counts to 2^64.
+        let count = &mut self.counts[bucket_of(value)];
+        *count = count.wrapping_add(1);
+        self.count = self.count.wrapping_add(1);
         self.sum += u128::from(value);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // Few values are extremes: those are written down alone.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
     }
 
     /// Counts one value so many times.
@@ -156,19 +163,13 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// The bucket that `value` falls into.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "both are masked or below 32"
-)]
+/// The bucket that `value` falls into: the highest bit names the row, the five bits after it the
+/// bucket in the row. With the highest bit before them these count on from the row before.
+#[expect(clippy::cast_possible_truncation, reason = "below 64 after the shift")]
+#[inline]
 const fn bucket_of(value: u64) -> usize {
-    let high = 63 - (value | 1).leading_zeros();
-    if high < SUB_BITS {
-        return value as usize;
-    }
-    // The highest bit names the row, the five bits after it the bucket in the row.
-    let shift = high - SUB_BITS;
-    ((shift as usize + 1) << SUB_BITS) + ((value >> shift) as usize & (SUB_COUNT - 1))
+    let shift = (value | SUB_COUNT as u64).ilog2() - SUB_BITS;
+    ((shift as usize) << SUB_BITS) + (value >> shift) as usize
 }
 
 /// The smallest value of a bucket and how many values fall into it.
