@@ -612,10 +612,12 @@ impl<'a> Choice<'a> {
             return self.in_turns(best, |forecast| forecast.in_flight == 0);
         }
         if !group.iter().any(|at| self.leg(at).distance_tells()) {
-            // Writes move all arms, unseen: turns are left.
+            // Writes move all arms, unseen, or all ways are short: turns are left. It is never the
+            // turn of a busy disk while another one is idle.
+            let most = if least == 0 { 0 } else { least.saturating_add(1) };
             let place = group
                 .iter()
-                .filter(|at| in_flight(*at) <= least.saturating_add(1))
+                .filter(|at| in_flight(*at) <= most)
                 .min_by_key(|at| self.leg(*at).last_read_at());
             let place = place.unwrap_or(best);
             if group.are_several() {

@@ -97,7 +97,7 @@ constants! { "leg":
     /// between powers of two, and what is gained seems less before the last read that gains.
     SATURATED_GAIN: f32 = number(0.35);
     SATURATED_TIMES: f32 = times(3.0);
-    SATURATED_READS: u32 = count(4);
+    SATURATED_READS: u32 = count(3);
     ROOM_GAIN: f32 = number(0.25);
     ROOM_TIMES: f32 = times(2.0);
 }

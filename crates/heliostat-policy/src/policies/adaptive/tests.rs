@@ -619,6 +619,24 @@ fn disks_that_are_written_take_turns() {
 }
 
 #[test]
+fn where_ways_do_not_differ_an_idle_disk_is_read_before_a_busy_one() {
+    let mut rig = Rig::new("adaptive", 2);
+    for view in &mut rig.bench.legs {
+        view.rotational = true;
+    }
+    let place = |number: u64| number * 37 % 100 * 10_000_000;
+    for number in 0..100 {
+        for leg in 0..2 {
+            rig.serve(leg, place(number), 6_000);
+        }
+    }
+    rig.send(0, place(1));
+    rig.send(1, place(2));
+    rig.answer(1, 6_000);
+    assert_eq!(rig.bench.pick(place(3)), 1, "leg 0 was read first");
+}
+
+#[test]
 fn of_busy_disks_whose_arms_stand_together_the_one_with_less_to_do_is_sent() {
     let mut rig = Rig::disks(2);
     let place = 20_000_000_000;
