@@ -675,6 +675,7 @@ const fn device_of(leg: LegId, config: &LegConfig) -> Device {
         leg,
         rotational: config.rotational,
         queue_depth: config.queue_depth,
+        leg_count: 1,
     }
 }
 

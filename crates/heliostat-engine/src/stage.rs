@@ -68,6 +68,7 @@ impl Stage {
             leg: LegId::new(0),
             rotational: config.legs.iter().any(|leg| leg.rotational),
             queue_depth: u32::try_from(places_max).unwrap_or(u32::MAX),
+            leg_count: u32::try_from(config.legs.len()).expect("legs are few"),
         };
         Some(Box::new(Self {
             queue: Scheduler::new(&config.scheduler, device),

@@ -428,7 +428,9 @@ impl Fair {
         if !has_others || in_device >= self.depth.now() {
             return None;
         }
-        if self.device.rotational && self.meter.bytes() >= IN_DEVICE_BYTES_MAX {
+        let legs = self.device.leg_count;
+        let bytes_max = IN_DEVICE_BYTES_MAX * u64::from(legs);
+        if self.device.rotational && self.meter.bytes() >= bytes_max {
             return None;
         }
         let [clients, background] = self.had;
@@ -450,7 +452,8 @@ impl Fair {
                 return Some(Choice::Sparse(key));
             }
         }
-        let sweep_depth = usize::try_from(self.settings.sweep_depth).expect("a depth fits");
+        let sweep_depth = usize::try_from(self.settings.sweep_depth.saturating_mul(legs));
+        let sweep_depth = sweep_depth.expect("a depth fits");
         let is_recent = |at| now.saturating_since(at) < SPARSE_RECENTLY;
         if self.device.rotational
             && in_device >= sweep_depth

@@ -51,6 +51,8 @@ pub struct Device {
     pub rotational: bool,
     /// How many operations the engine gives it at once.
     pub queue_depth: u32,
+    /// How many legs there are behind it: one, or all of an array.
+    pub leg_count: u32,
 }
 
 /// What a flow may have of a leg, under a scheduler that looks at flows.

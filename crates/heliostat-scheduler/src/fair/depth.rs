@@ -162,6 +162,7 @@ mod tests {
             leg: LegId::new(0),
             rotational,
             queue_depth: 128,
+            leg_count: 1,
         };
         let mut depth = Depth::new(device, 0);
         let mut now = Instant::ZERO;
@@ -199,6 +200,7 @@ mod tests {
             leg: LegId::new(0),
             rotational: false,
             queue_depth: 32,
+            leg_count: 1,
         };
         let mut depth = Depth::new(device, 0);
         for op in 0..100_000 {

@@ -11,6 +11,7 @@ fn device(rotational: bool) -> Device {
         leg: LegId::new(0),
         rotational,
         queue_depth: 32,
+        leg_count: 1,
     }
 }
 
@@ -172,6 +173,29 @@ fn run(rotational: bool, loads: &mut [Load], weights: &[u32], ms: u64) {
         fair.completed(now, &job, &mut costs);
         ask(&mut fair, &mut costs, job.flow.0, load, now);
     }
+}
+
+#[test]
+fn a_whole_array_is_given_as_much_as_all_its_legs() {
+    let in_device = |leg_count| {
+        let array = Device {
+            leg_count,
+            queue_depth: 128,
+            ..device(true)
+        };
+        let mut costs = Costs::new();
+        let mut fair = Fair::new(FairSettings::DEFAULT, array);
+        for op in 0..100 {
+            let extent = Extent::new(u64::from(op) << 30, 1 << 20);
+            let job = Job {
+                extent,
+                ..write(op, 0, 0)
+            };
+            fair.insert(job, &mut costs);
+        }
+        std::iter::from_fn(|| fair.take(Instant::ZERO, &mut costs)).count()
+    };
+    assert_eq!([1, 4].map(in_device), [8, 32]);
 }
 
 #[test]

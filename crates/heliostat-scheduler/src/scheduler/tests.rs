@@ -14,6 +14,7 @@ fn device(leg: usize) -> Device {
         leg: LegId::new(leg),
         rotational: true,
         queue_depth: 32,
+        leg_count: 1,
     }
 }
 
