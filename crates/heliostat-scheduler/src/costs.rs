@@ -56,8 +56,6 @@ pub(crate) struct Asked {
     pub(crate) work: Work,
     /// What it is expected to take; 0: it is on nobody's account.
     pub(crate) ns: u64,
-    /// What it took of its flow's part of a round.
-    pub(crate) paid_ns: u64,
     /// The round in which it came, then the one in which it went to the device.
     pub(crate) round: u64,
 }
@@ -216,11 +214,11 @@ impl Costs {
         };
     }
 
-    /// The first round that other legs of that kind do or are to do next.
-    pub(crate) fn round_of_others(&self, device: Device) -> Option<u64> {
+    /// The rounds that other legs of that kind do or are to do next.
+    pub(crate) fn rounds_of_others(&self, device: Device) -> impl Iterator<Item = u64> + '_ {
         let rounds = &self.kinds[usize::from(!device.rotational)].rounds;
-        let others = rounds.iter().filter(|(leg, _)| **leg != device.leg);
-        others.map(|(_, round)| *round).min()
+        let others = rounds.iter().filter(move |(leg, _)| **leg != device.leg);
+        others.map(|(_, round)| *round)
     }
 
     /// The round of that job of a flow which ended last, at any leg of that kind.

@@ -16,7 +16,8 @@
 //!   little in seeks; with shallow ones they are short. Nobody overtakes because he has waited for
 //!   so many seconds, so that nothing collapses when there is more work than that.
 //! * **Sparse jobs first.** What a flow asks for that has little outstanding goes before the sweep,
-//!   as it comes, up to the flow's share of the time that has passed.
+//!   as it comes, up to the flow's share of the time that has passed. Writes pay for the way there
+//!   and back; reads go before the writes of a round in any case.
 //! * All legs of an array expect the same of the same jobs and count their rounds together, so that
 //!   the legs of a mirror make the same rounds of the same writes; they do them at the same time
 //!   ([`together`]).
@@ -89,6 +90,8 @@ const SPARSE_PART: u64 = 8;
 /// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
 /// longest quantum.
 const LEAD_PART: u64 = 4;
+/// How often a sparse write counts: it takes the arm away from the sweep, which has to get it back.
+const SPARSE_WRITE_TIMES: u64 = 2;
 /// A disk that turns is given no more bytes at once: 60 ms of writing in a row.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 /// So many urgent jobs of the array go in a row while others wait.
@@ -132,11 +135,6 @@ struct Round {
     lines: [Line; 2],
     /// Where on the device the last job of either direction began.
     heads: [u64; 2],
-    /// Where on the scale of what flows have had it begins.
-    begins_at: u64,
-    /// What its jobs take, and those that have gone.
-    all_ns: u64,
-    gone_ns: u64,
 }
 
 impl Round {
@@ -144,15 +142,7 @@ impl Round {
         self.lines.iter().all(Line::is_empty)
     }
 
-    /// Where it stands on the scale.
-    fn at(&self) -> u64 {
-        let gone = u128::from(self.quantum) * u128::from(self.gone_ns);
-        let gone = gone.checked_div(u128::from(self.all_ns)).unwrap_or(0);
-        self.begins_at + u64::try_from(gone).expect("no more than the quantum")
-    }
-
-    fn add(&mut self, number: u64, job: Job, ns: u64) {
-        self.all_ns += ns;
+    fn add(&mut self, number: u64, job: Job) {
         self.lines[direction_of(&job)].insert(number, job);
     }
 
@@ -181,6 +171,11 @@ pub(crate) struct Fair {
     /// Jobs that go before the sweep, by when they may begin and by number.
     sparse: BTreeMap<(u64, u64), Job>,
     round: Round,
+    /// What a flow of the usual weight is to have had by now, in ns: what all had, shared among
+    /// those that had anything here.
+    share_ns: u64,
+    /// The weights of those together that have anything here.
+    active_weight: u64,
     /// What was asked for, of clients' jobs that wait.
     asked: BTreeMap<u32, Asked>,
     /// When the last sparse job began.
@@ -210,6 +205,8 @@ impl Fair {
             weights: BTreeMap::new(),
             sparse: BTreeMap::new(),
             round: Round::default(),
+            share_ns: 0,
+            active_weight: 0,
             asked: BTreeMap::new(),
             sparse_at: None,
             had: [0.0; 2],
@@ -235,7 +232,9 @@ impl Fair {
             self.weights.insert(id, weight);
         }
         if let Some(known) = self.flows.get_mut(&id) {
+            let before = known.active_weight();
             known.set_weight(weight);
+            self.active_weight = self.active_weight - before + known.active_weight();
         }
     }
 
@@ -265,7 +264,7 @@ impl Fair {
         }
         if self.is_idle() {
             // It goes on where the others are.
-            let others = costs.round_of_others(self.device);
+            let others = costs.rounds_of_others(self.device).min();
             self.round.number = self.round.number.max(others.unwrap_or(0));
         }
         self.forget_idle(job.flow);
@@ -282,16 +281,21 @@ impl Fair {
             flow: job.flow,
             work,
             ns,
-            paid_ns: 0,
             round: self.round.number,
         };
         self.asked.insert(job.op, asked);
         flow.waiting += 1;
+        self.active_weight -= flow.active_weight();
         flow.here_ns += ns;
+        self.active_weight += flow.active_weight();
         self.clients += 1;
         let round = &mut self.round;
         if flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART {
-            let begin = flow.begin_sparse(round.at(), ns);
+            let times = match job.class {
+                Class::Write => SPARSE_WRITE_TIMES,
+                Class::Urgent | Class::Read | Class::Background => 1,
+            };
+            let begin = flow.begin_sparse(self.share_ns, ns * times);
             self.sparse.insert((begin, number), job);
             return;
         }
@@ -305,9 +309,7 @@ impl Fair {
             self.device.rotational && job.extent.offset() < round.heads[direction_of(&job)];
         if !round.is_empty() && !is_passed && flow.joins(due, round.number, round.quantum, ns) {
             flow.pay(ns);
-            let asked = self.asked.get_mut(&job.op);
-            asked.expect("it was asked for").paid_ns = ns;
-            round.add(number, job, ns);
+            round.add(number, job);
         } else {
             flow.later.push_back(Later {
                 number,
@@ -344,7 +346,7 @@ impl Fair {
     /// been there.
     fn forget_idle(&mut self, newcomer: FlowId) {
         if self.flows.len() >= FLOWS_KEPT && !self.flows.contains_key(&newcomer) {
-            let at = self.round.at();
+            let at = self.share_ns;
             self.flows.retain(|_, flow| !flow.is_forgotten(at));
         }
     }
@@ -398,11 +400,10 @@ impl Fair {
         let flow = self.flows.get_mut(&job.flow);
         flow.expect("who has jobs is known").waiting -= 1;
         self.had[0] += asked.ns as f64;
-        if is_in_round {
-            self.round.gone_ns += asked.paid_ns;
-            if self.round.is_empty() {
-                self.stand(costs);
-            }
+        let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
+        self.share_ns += asked.ns * usual / self.active_weight;
+        if is_in_round && self.round.is_empty() {
+            self.stand(costs);
         }
         Asked {
             round: self.round.number,
@@ -448,7 +449,11 @@ impl Fair {
         let next = self.round.next();
         if let Some((&key, _)) = self.sparse.first_key_value() {
             let lead = self.quantum_max() / LEAD_PART;
-            if next.is_none() || key.0 <= self.round.at() + lead {
+            if next.is_none() {
+                // It goes alone: the scale goes on with it.
+                self.share_ns = self.share_ns.max(key.0);
+            }
+            if key.0 <= self.share_ns + lead {
                 return Some(Choice::Sparse(key));
             }
         }
@@ -466,7 +471,7 @@ impl Fair {
 
     /// Whether other disks are behind, and it waits for them.
     fn waits(&mut self, now: Instant, costs: &Costs) -> bool {
-        let others = costs.round_of_others(self.device);
+        let others = costs.rounds_of_others(self.device).min();
         let is_behind = others.is_some_and(|others| others <= self.round.number);
         self.device.rotational && self.together.waits(now, is_behind)
     }
@@ -474,21 +479,14 @@ impl Fair {
     /// All of the last round has gone.
     fn open_round(&mut self, now: Instant, costs: &mut Costs) {
         if self.flows.values().all(|flow| flow.later.is_empty()) {
-            // What is sparse goes alone: the scale goes on with it.
-            if let Some((key, _)) = self.sparse.first_key_value() {
-                self.round.begins_at = self.round.at().max(key.0);
-                (self.round.all_ns, self.round.gone_ns) = (0, 0);
-            }
             return;
         }
         let round = &mut self.round;
-        if round.all_ns > 0 {
-            round.begins_at += round.quantum;
-        }
-        (round.all_ns, round.gone_ns) = (0, 0);
         round.heads = [0; 2];
         let dues = self.flows.values().filter_map(Flow::next_due);
-        let others = costs.round_of_others(self.device).unwrap_or(0);
+        // The one that is furthest says which it is: who counted for himself would take what comes
+        // instead of what others have ended for a job of another round than it is.
+        let others = costs.rounds_of_others(self.device).max().unwrap_or(0);
         round.number = dues.min().unwrap_or(0).max(others).max(round.number + 1);
         self.round.quantum = self.quantum(costs);
         let round = &mut self.round;
@@ -521,8 +519,7 @@ impl Fair {
             flow.lend(*part);
             let mut early_ns = *part * EARLY_PART;
             while let Some(later) = flow.later.front().copied() {
-                let asked = self.asked.get_mut(&later.job.op);
-                let asked = asked.expect("it was asked for");
+                let asked = &self.asked[&later.job.op];
                 let ns = costs.price_ns(self.device.rotational, asked);
                 early_ns -= ns as f64;
                 let is_due = flow.next_due().is_some_and(|due| due <= round.number);
@@ -531,9 +528,8 @@ impl Fair {
                     break;
                 }
                 flow.pay(ns);
-                asked.paid_ns = ns;
                 flow.later.pop_front();
-                round.add(later.number, later.job, ns);
+                round.add(later.number, later.job);
             }
         }
         if self.device.rotational {
@@ -587,7 +583,10 @@ impl Fair {
         costs.end(self.device, asked);
         self.clients -= 1;
         let flow = self.flows.get_mut(&asked.flow);
-        flow.expect("who has jobs is known").here_ns -= asked.ns;
+        let flow = flow.expect("who has jobs is known");
+        self.active_weight -= flow.active_weight();
+        flow.here_ns -= asked.ns;
+        self.active_weight += flow.active_weight();
     }
 
     /// Where jobs are that go with this one.
@@ -678,7 +677,7 @@ impl Fair {
             jobs.extend(line.drain());
         }
         costs.stands(self.device, None);
-        self.clients = 0;
+        (self.clients, self.active_weight) = (0, 0);
         // What the device has is nobody's from here on: who takes over does not ask whose it was.
         let asked = std::mem::take(&mut self.asked);
         for asked in asked.values().chain(self.meter.jobs()) {
@@ -709,7 +708,6 @@ fn nobodys(job: &Job, goes_on: bool) -> Asked {
         flow: job.flow,
         work: Work::of(job, goes_on),
         ns: 0,
-        paid_ns: 0,
         round: 0,
     }
 }

@@ -3,7 +3,7 @@
 
 #[cfg(test)]
 mod tests {
-    use heliostat_engine::{CopyOrder, Layout, Raid10};
+    use heliostat_engine::{CopyOrder, Layout, Raid10, SchedulerPlace};
     use heliostat_scheduler::SchedulerSpec;
     use heliostat_sim::{Fidelity, Job, RunResult, Rw, Scenario, SimPolicy, run};
     use heliostat_types::Duration;
@@ -13,6 +13,11 @@ mod tests {
     /// Ten volumes of a RAID10 of four disks that are written in sequence, 1 MiB at a time, and ten
     /// others that do something.
     fn play(scheduler: &str, depth: u32, others: Job) -> RunResult {
+        play_on(SchedulerPlace::Legs, scheduler, depth, others)
+    }
+
+    /// The same with the scheduler there.
+    fn play_on(place: SchedulerPlace, scheduler: &str, depth: u32, others: Job) -> RunResult {
         let drives = ["hdd-7200-1tb"; 4];
         let mut scenario = Scenario::new("fairness", &drives, 400 * GIB).expect("a drive");
         scenario.seconds = Duration::from_secs(20);
@@ -24,6 +29,7 @@ mod tests {
             chunk_bytes: 512 << 10,
         });
         scenario.array.memory_bytes = 1 << 30;
+        scenario.array.scheduler_on = place;
         scenario.array.scheduler = SchedulerSpec::parse(scheduler).expect("it exists");
         for leg in &mut scenario.array.legs {
             leg.set("write_cache", "false").expect("disks have one");
@@ -82,5 +88,39 @@ mod tests {
         let told = format!("p99 of reads in ms: none {none}, fair {fair}");
         println!("{told}");
         assert!(fair * 5 <= none, "{told}");
+    }
+
+    #[test]
+    fn one_at_a_time_never_waits_for_a_round_of_deep_queues() {
+        for rw in [Rw::RandRead, Rw::RandWrite] {
+            let small = Job {
+                rw,
+                iodepth: 1,
+                ..Job::default()
+            };
+            let [none, fair] = ["none", "fair"].map(|scheduler| {
+                let small = &play(scheduler, 64, small.clone()).jobs[1];
+                let times = [&small.read, &small.write].map(|moved| moved.response_time_ns().max());
+                times[0].max(times[1]) / 1_000_000
+            });
+            let told = format!("longest in ms, {rw:?}: none {none}, fair {fair}");
+            println!("{told}");
+            assert!(fair * 5 <= none, "{told}");
+        }
+    }
+
+    #[test]
+    fn in_front_of_the_array_all_of_its_disks_are_kept_busy() {
+        let small = Job {
+            rw: Rw::Write,
+            iodepth: 16,
+            ..Job::default()
+        };
+        let play = |scheduler| play_on(SchedulerPlace::Array, scheduler, 16, small.clone());
+        let [none, fair] = ["none", "fair"].map(play);
+        let bytes = [&none, &fair].map(|result| result.write.bytes);
+        let told = format!("bytes: none {}, fair {}", bytes[0], bytes[1]);
+        println!("{told}");
+        assert!(bytes[1] * 4 >= bytes[0] * 3, "{told}");
     }
 }

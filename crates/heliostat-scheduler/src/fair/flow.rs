@@ -80,6 +80,15 @@ impl Flow {
         };
     }
 
+    /// What it weighs beside others: nothing where it has nothing here.
+    pub(super) fn active_weight(&self) -> u64 {
+        if self.here_ns > 0 {
+            u64::from(self.weight)
+        } else {
+            0
+        }
+    }
+
     /// Whether it is as if it had never been there.
     pub(super) const fn is_forgotten(&self, at: u64) -> bool {
         self.here_ns == 0 && self.waiting == 0 && self.credit_ns >= 0 && self.next_at <= at

@@ -176,6 +176,45 @@ fn run(rotational: bool, loads: &mut [Load], weights: &[u32], ms: u64) {
 }
 
 #[test]
+fn who_is_behind_goes_on_with_the_round_of_the_one_that_is_furthest() {
+    let mut costs = Costs::new();
+    let mut disks = [0, 1, 2].map(|leg| {
+        let leg = LegId::new(leg);
+        let disk = Device {
+            leg,
+            ..device(true)
+        };
+        Fair::new(FairSettings::DEFAULT, disk)
+    });
+    let mut now = Instant::ZERO;
+    let mut does = |disk: &mut Fair, costs: &mut Costs| {
+        let job = disk.take(now, costs).or_else(|| {
+            // It has waited for the others for long enough.
+            now += Duration::from_secs(10);
+            disk.take(now, costs)
+        });
+        let job = job.expect("jobs wait");
+        now += Duration::from_secs(10);
+        disk.completed(now, &job, costs);
+        disk.insert(write(job.op, 0, 9), costs);
+    };
+    for disk in &mut disks {
+        disk.insert(write(1, 0, 9), &mut costs);
+        disk.insert(write(2, 0, 9), &mut costs);
+        does(disk, &mut costs);
+    }
+    while disks[2].round.number < 10 {
+        does(&mut disks[2], &mut costs);
+    }
+    while disks[0].round.number < 10 {
+        let before = disks[0].round.number;
+        does(&mut disks[0], &mut costs);
+        let after = disks[0].round.number;
+        assert!(after == before || after >= 10, "{before} and then {after}");
+    }
+}
+
+#[test]
 fn a_whole_array_is_given_as_much_as_all_its_legs() {
     let in_device = |leg_count| {
         let array = Device {
