@@ -614,7 +614,11 @@ impl<'a> Choice<'a> {
         if !group.iter().any(|at| self.leg(at).distance_tells()) {
             // Writes move all arms, unseen, or all ways are short: turns are left. It is never the
             // turn of a busy disk while another one is idle.
-            let most = if least == 0 { 0 } else { least.saturating_add(1) };
+            let most = if least == 0 {
+                0
+            } else {
+                least.saturating_add(1)
+            };
             let place = group
                 .iter()
                 .filter(|at| in_flight(*at) <= most)
