@@ -401,7 +401,7 @@ impl Fair {
         flow.expect("who has jobs is known").waiting -= 1;
         self.had[0] += asked.ns as f64;
         let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
-        self.share_ns += asked.ns * usual / self.active_weight;
+        self.share_ns += asked.ns * usual / self.active_weight.max(1);
         if is_in_round && self.round.is_empty() {
             self.stand(costs);
         }
