@@ -90,7 +90,8 @@ const SPARSE_PART: u64 = 8;
 /// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
 /// longest quantum.
 const LEAD_PART: u64 = 4;
-/// How often a sparse write counts: it takes the arm away from the sweep, which has to get it back.
+/// How often a sparse write counts on a disk that turns: it takes the arm away from the sweep, which
+/// has to get it back.
 const SPARSE_WRITE_TIMES: u64 = 2;
 /// A disk that turns is given no more bytes at once: 60 ms of writing in a row.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
@@ -174,6 +175,8 @@ pub(crate) struct Fair {
     /// What a flow of the usual weight is to have had by now, in ns: what all had, shared among
     /// those that had anything here.
     share_ns: u64,
+    /// What was too little for all of them, so that nothing of it is lost where weights are large.
+    share_rest: u64,
     /// The weights of those together that have anything here.
     active_weight: u64,
     /// What was asked for, of clients' jobs that wait.
@@ -206,6 +209,7 @@ impl Fair {
             sparse: BTreeMap::new(),
             round: Round::default(),
             share_ns: 0,
+            share_rest: 0,
             active_weight: 0,
             asked: BTreeMap::new(),
             sparse_at: None,
@@ -292,8 +296,8 @@ impl Fair {
         let round = &mut self.round;
         if flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART {
             let times = match job.class {
-                Class::Write => SPARSE_WRITE_TIMES,
-                Class::Urgent | Class::Read | Class::Background => 1,
+                Class::Write if self.device.rotational => SPARSE_WRITE_TIMES,
+                Class::Urgent | Class::Read | Class::Write | Class::Background => 1,
             };
             let begin = flow.begin_sparse(self.share_ns, ns * times);
             self.sparse.insert((begin, number), job);
@@ -401,7 +405,10 @@ impl Fair {
         flow.expect("who has jobs is known").waiting -= 1;
         self.had[0] += asked.ns as f64;
         let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
-        self.share_ns += asked.ns * usual / self.active_weight.max(1);
+        let all_weight = self.active_weight.max(1);
+        self.share_rest += asked.ns * usual;
+        self.share_ns += self.share_rest / all_weight;
+        self.share_rest %= all_weight;
         if is_in_round && self.round.is_empty() {
             self.stand(costs);
         }

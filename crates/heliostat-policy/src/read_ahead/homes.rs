@@ -85,7 +85,7 @@ impl ReadAhead {
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
     /// flash: the slower ones, and the others are left to random reads, unless those are written,
-    /// on which each read of a stream waits for writes. Disks leave them all flash, likewise.
+    /// on which each read of a stream waits for writes.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
         let flash = helpers.iter().filter(|helper| !helper.turns);
@@ -141,7 +141,10 @@ impl ReadAhead {
             let have = fast.iter().filter(is_left).count();
             fast.truncate(self.legs_for_random(fast.len(), have, streams));
         }
-        let left = fast.iter().map(|helper| helper.leg).collect();
+        // On flash that is written each read of a stream waits for several writes.
+        let written = flash().filter(|helper| helper.is_written);
+        let left = fast.into_iter().chain(written);
+        let left = left.map(|helper| helper.leg).collect();
         self.left = left;
         helpers.leave(left);
     }

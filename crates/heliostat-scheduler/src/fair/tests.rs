@@ -214,6 +214,31 @@ fn who_is_behind_goes_on_with_the_round_of_the_one_that_is_furthest() {
     }
 }
 
+/// Where jobs are short and weights large, each job is a fraction of a nanosecond for each.
+#[test]
+fn time_goes_on_for_many_large_weights() {
+    const FLOWS: u32 = 120;
+    let mut costs = Costs::new();
+    let mut fair = Fair::new(FairSettings::DEFAULT, device(false));
+    for flow in 0..FLOWS {
+        fair.set_weight(FlowId(flow), FlowLimits::WEIGHT_MAX);
+        fair.insert(read(flow, flow, 7 * u64::from(flow)), &mut costs);
+    }
+    let mut now = Instant::ZERO;
+    let mut before = 0;
+    for number in 0..5_000 {
+        if number == 4_000 {
+            // By now it is known how short they are.
+            before = fair.share_ns;
+        }
+        let job = fair.take(now, &mut costs).expect("jobs wait");
+        now += Duration::from_us(2);
+        fair.completed(now, &job, &mut costs);
+        fair.insert(job, &mut costs);
+    }
+    assert!(fair.share_ns > before, "nothing was shared out in {now:?}");
+}
+
 #[test]
 fn a_whole_array_is_given_as_much_as_all_its_legs() {
     let in_device = |leg_count| {

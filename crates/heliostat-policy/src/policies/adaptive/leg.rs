@@ -74,7 +74,8 @@ constants! { "leg":
     LATE_SILENCE_NS: f32 = ns(5e7);
     /// What a failed read counts as: slow, so that a leg that fails at once does not look fast.
     FAILED_RATIO: f32 = times(8.0);
-    /// One answer teaches a curve no more than this, so that a stall does not look like a slow leg.
+    /// One answer teaches a curve no more than this, so that a stall does not look like a slow leg;
+    /// of flash as much as it may take at most where nothing was seen.
     LEARNED_RATIO_MAX: f32 = times(4.0);
     /// Nothing was answered for twice as long as a read takes: the next one takes that long, too.
     SILENT: f32 = times(2.0);
@@ -593,12 +594,13 @@ impl Leg {
         let meets_idle = self.in_flight == 0 && way == Way::Any;
         let address = extent.offset();
         let curve = self.curve(index);
-        let longest_ns = curve.map_or(0.0, |curve| curve.longest(load));
+        let times = self.longer_times(index, extent.len());
+        let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(curve.at(load) * times));
         self.followed[place_of(address)] = Followed {
             address,
             began: now,
             predicted_ns: curve.map_or(0.0, |curve| curve.at(load)),
-            longest_ns: longest_ns * self.longer_times(index, extent.len()),
+            longest_ns,
             load,
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
@@ -699,9 +701,10 @@ impl Leg {
                 // What is learned from a slow leg would become what it is known for.
                 return;
             }
-            let longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
-            let mut longest = longest.max(followed.longest_ns);
-            if self.turns && usize::from(followed.curve) < SIZES {
+            let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
+            if !self.turns {
+                longest = longest.max(followed.longest_ns);
+            } else if usize::from(followed.curve) < SIZES {
                 // A seek, where others were answered from the drive's cache.
                 longest = longest.max(UNKNOWN_NS_TURNING.get());
             }

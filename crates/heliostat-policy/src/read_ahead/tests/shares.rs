@@ -158,6 +158,36 @@ fn a_stream_is_not_left_to_legs_that_are_written() {
     }
 }
 
+#[test]
+fn a_stream_has_no_flash_that_is_written() {
+    let mut rig = Rig::new(&[true, false, false]);
+    for number in 0..600 {
+        let extent = Extent::new((9000 + number * 31 % 977) * MIB, 128 * KIB);
+        rig.now += Duration::from_us(10);
+        let read = op(1, extent);
+        rig.ahead.on_complete(rig.now, &read, Duration::from_us(10));
+    }
+    for step in 0..400 {
+        rig.read_on(step * MIB, MIB);
+        for number in 0..4 {
+            let extent = Extent::new((9000 + (step + number) * 31 % 977) * MIB, 4 * KIB);
+            let write = OpView {
+                kind: OpKind::Write,
+                ..op(2, extent)
+            };
+            rig.ahead.on_dispatch(rig.now, &write, None);
+        }
+        for leg in 0..3 {
+            if rig.sent.iter().any(|sent| sent.0 == leg) {
+                rig.answer(leg, Duration::from_ms(2));
+            }
+        }
+        rig.pass(4, Duration::from_ms(5));
+    }
+    let disk: LegSet = [rig.legs[0].leg].into_iter().collect();
+    assert_eq!(rig.way(400 * MIB), StreamWay::Homes(disk));
+}
+
 /// What was read ahead may end when the stream is over, and another leg has gone meanwhile.
 #[test]
 fn the_last_leg_is_left_to_nobody() {
