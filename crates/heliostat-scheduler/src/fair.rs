@@ -90,8 +90,8 @@ const SPARSE_PART: u64 = 8;
 /// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
 /// longest quantum.
 const LEAD_PART: u64 = 4;
-/// How often a sparse write counts on a disk that turns: it takes the arm away from the sweep, which
-/// has to get it back.
+/// How often a sparse write counts on a disk that turns: it takes the arm away from the sweep,
+/// which has to get it back.
 const SPARSE_WRITE_TIMES: u64 = 2;
 /// A disk that turns is given no more bytes at once: 60 ms of writing in a row.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
