@@ -98,7 +98,7 @@ constants! { "leg":
     /// between powers of two, and what is gained seems less before the last read that gains.
     SATURATED_GAIN: f32 = number(0.35);
     SATURATED_TIMES: f32 = times(3.0);
-    SATURATED_READS: u32 = count(3);
+    SATURATED_READS: u32 = count(4);
     ROOM_GAIN: f32 = number(0.25);
     ROOM_TIMES: f32 = times(2.0);
 }
