@@ -93,7 +93,8 @@ const LEAD_PART: u64 = 4;
 /// How often a sparse write counts on a disk that turns: it takes the arm away from the sweep,
 /// which has to get it back.
 const SPARSE_WRITE_TIMES: u64 = 2;
-/// A disk that turns is given no more bytes at once: 60 ms of writing in a row.
+/// A disk that turns is given no more bytes at once: 60 ms of writing in a row. An array is given
+/// so much for each of its legs.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 /// So many urgent jobs of the array go in a row while others wait.
 const URGENT_MAX: u32 = 16;
