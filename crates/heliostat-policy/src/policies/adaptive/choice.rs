@@ -222,6 +222,11 @@ impl<'a> Choice<'a> {
         &self.legs[self.views[place].leg.index()]
     }
 
+    /// How long this read keeps the leg at this place, by what others there do on average.
+    fn weight(&self, at: usize) -> f32 {
+        self.leg(at).weight(self.extent.len())
+    }
+
     /// Whether a stream was read last on the leg at this place, right before this read.
     fn is_at(&self, stream: &Stream, at: usize) -> bool {
         stream.is_at(self.views[at].leg, self.views[at].address)
@@ -436,7 +441,7 @@ impl<'a> Choice<'a> {
         if forecast.turns && !forecast.is_written {
             return self.most_worth(best);
         }
-        if !forecast.is_saturated() {
+        if !forecast.is_saturated(self.weight(best)) {
             return best;
         }
         let limit = forecast.cost * self.settings.spill_times;
@@ -445,7 +450,7 @@ impl<'a> Choice<'a> {
             if other.turns && !forecast.turns {
                 self.is_worth_its_wait(*at, best)
             } else {
-                other.cost < limit && other.has_room()
+                other.cost < limit && other.has_room(self.weight(*at))
             }
         };
         let cost = |at: &usize| self.forecasts[*at].cost;
@@ -458,8 +463,10 @@ impl<'a> Choice<'a> {
     /// Whether the disk at a place gets a read beside saturated flash: it does a share of all that
     /// counts, and ends it before long. It has no more to do than the flash in any case.
     fn is_worth_its_wait(&self, at: usize, flash: usize) -> bool {
+        // Of such reads, whatever the flash has to do besides.
+        let weight = self.weight(flash);
         let (disk, flash) = (&self.forecasts[at], &self.forecasts[flash]);
-        let each = flash.cost / flash.in_flight.max(1) as f32;
+        let each = flash.cost * weight / flash.in_flight.max(1) as f32;
         let in_flight = self.forecasts.iter().map(|one| one.in_flight);
         let all = in_flight.fold(0u32, u32::saturating_add);
         let wait = DISK_WAIT_READS.get() + DISK_WAIT_TIMES.get() * all as f32;

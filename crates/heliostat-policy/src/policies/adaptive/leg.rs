@@ -164,21 +164,28 @@ impl Forecast {
         self.cost / self.own_cost
     }
 
-    /// How many times as long as on the idle leg it takes.
-    fn times(&self) -> f32 {
-        self.known.time / self.known.idle
+    /// Which share of a read of this weight is gained, and how many times as long as on the idle
+    /// leg one takes, as far as such reads are to blame: those that are short beside others make
+    /// these hardly longer, and wait for them.
+    fn gain_and_times(&self, weight: f32) -> (f32, f32) {
+        let weight = weight.min(1.0);
+        let gain = 1.0 - (1.0 - self.known.gain()) * weight;
+        let times = 1.0 + (self.known.time / self.known.idle - 1.0) * weight;
+        (gain, times)
     }
 
-    /// Whether a further read would mostly wait.
-    pub(super) fn is_saturated(&self) -> bool {
+    /// Whether a further read of this weight would mostly wait.
+    pub(super) fn is_saturated(&self, weight: f32) -> bool {
+        let (gain, times) = self.gain_and_times(weight);
         self.in_flight >= SATURATED_READS.get()
-            && (self.known.gain() < SATURATED_GAIN.get() || self.times() > SATURATED_TIMES.get())
+            && (gain < SATURATED_GAIN.get() || times > SATURATED_TIMES.get())
     }
 
     /// Whether it would not.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self, weight: f32) -> bool {
+        let (gain, times) = self.gain_and_times(weight);
         let is_idle_disk = self.in_flight == 0 && self.turns;
-        is_idle_disk || self.known.gain() > ROOM_GAIN.get() && self.times() < ROOM_TIMES.get()
+        is_idle_disk || gain > ROOM_GAIN.get() && times < ROOM_TIMES.get()
     }
 
     /// By how much it adds to the throughput of the leg, in reads per ns.
@@ -413,6 +420,15 @@ impl Leg {
     /// The load that a read meets, itself included.
     fn load(&self) -> f32 {
         self.in_flight as f32 + self.load_of(self.bytes_in_flight)
+    }
+
+    /// How long a read of so many bytes keeps the leg, by what those in flight do on average.
+    pub(super) fn weight(&self, bytes: u64) -> f32 {
+        if self.in_flight == 0 {
+            return 1.0;
+        }
+        let all = self.load() - 1.0;
+        self.in_flight as f32 * self.load_of(bytes) / all
     }
 
     /// The curve at this index, or else the most alike.

@@ -56,3 +56,49 @@ fn a_disk_beside_flash_has_no_more_to_do_than_that() {
     let of = |count| Rig::disk_and_flash(256 * KIB, 500).reads_of_disk(count, 256 * KIB);
     assert_eq!(of(32), 16);
 }
+
+/// A leg is sent so many reads of 1 MiB and one of 4 KiB behind them, and answers one after the
+/// other.
+fn behind_long_reads(rig: &mut Rig, leg: usize, number: u64, count: u64, each_us: u64) {
+    for read in 0..count {
+        rig.send_of(leg, (number * 37 + read * 11) % 100 * 999 * MIB, MIB);
+    }
+    rig.send(leg, (number * 41 + 7) % 100 * 999 * MIB + 512 * KIB);
+    for _ in 0..=count {
+        rig.answer(leg, each_us);
+    }
+}
+
+#[test]
+fn a_disk_has_no_short_reads_beside_flash_that_has_long_ones() {
+    // Each long read takes 0.3 ms, which are many for a disk; but not if the flash were to read
+    // short ones instead.
+    let mut rig = Rig::disk_and_flash(4 * KIB, 12);
+    for number in 0..200 {
+        behind_long_reads(&mut rig, 1, number, 16, 300);
+    }
+    for number in 0..16 {
+        rig.send_of(1, number * 999 * MIB, MIB);
+    }
+    assert_eq!(rig.reads_of_disk(16, 4 * KIB), 0);
+}
+
+#[test]
+fn flash_that_has_long_reads_has_room_for_short_ones() {
+    let picks = |reads: u64| {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.teach(20, &[100, 70]);
+        for number in 0..200 {
+            rig.rounds(0, number, 16, 4 * KIB, 15);
+            behind_long_reads(&mut rig, 1, number, 1, 150);
+        }
+        for number in 0..reads {
+            rig.send(0, number * 999 * MIB);
+        }
+        rig.send_of(1, 999 * MIB, MIB);
+        rig.ask(777 * MIB, 4 * KIB)
+    };
+    // One more takes 0.24 ms on leg 0, where each only waits longer by it, and 0.3 ms on leg 1.
+    assert_eq!(picks(15), 1);
+    assert_eq!(picks(3), 0, "that is not saturated");
+}
