@@ -1,6 +1,7 @@
 //! What is known of one leg, and what it is predicted to take for a read.
 
 mod beliefs;
+mod forecast;
 mod learned;
 
 use heliostat_types::{Duration, Extent, Instant};
@@ -12,10 +13,11 @@ use super::health::Health;
 use super::late::Late;
 use super::streams::is_past_seek;
 use super::tries::{self, Tries};
-use crate::api::{Belief, LegView};
+use crate::api::LegView;
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
 
+pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
 
 /// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
@@ -123,90 +125,6 @@ struct Followed {
     /// What is known of the leg is old.
     is_stale: bool,
     is_used: bool,
-}
-
-/// What would become of a read. Half of a cache line: all that a choice among legs needs of one.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
-pub(super) struct Forecast {
-    /// Until it ends, in ns.
-    pub(super) cost: f32,
-    /// `cost` as far as it is the leg's alone: without what writes and streams lose by it.
-    own_cost: f32,
-    /// What is known of the leg at the load that the read meets.
-    known: Point,
-    /// What the leg has in flight.
-    pub(super) in_flight: u32,
-    /// Not slow, or it is time to try it.
-    pub(super) is_well: bool,
-    /// Slow, and it is time to try it.
-    pub(super) is_tried: bool,
-    /// Nothing is known of the leg, and it is idle.
-    pub(super) is_trial: bool,
-    /// The leg has an arm.
-    pub(super) turns: bool,
-    /// It has one that streams do not have for themselves.
-    pub(super) is_free_disk: bool,
-    /// Its arm is moved by writes as well.
-    pub(super) is_written: bool,
-    /// Writes wait for it; `cost` is more by that.
-    pub(super) holds_up: bool,
-}
-
-impl Forecast {
-    /// What `cost` would be if the leg were idle and well.
-    pub(super) const fn idle_cost(&self) -> f32 {
-        self.known.idle
-    }
-
-    /// How many times `own_cost` the cost is.
-    pub(super) fn loss(&self) -> f32 {
-        self.cost / self.own_cost
-    }
-
-    /// Which share of a read of this weight is gained, and how many times as long as on the idle
-    /// leg one takes, as far as such reads are to blame: those that are short beside others make
-    /// these hardly longer, and wait for them.
-    fn gain_and_times(&self, weight: f32) -> (f32, f32) {
-        let weight = weight.min(1.0);
-        let gain = 1.0 - (1.0 - self.known.gain()) * weight;
-        let times = 1.0 + (self.known.time / self.known.idle - 1.0) * weight;
-        (gain, times)
-    }
-
-    /// Whether a further read of this weight would mostly wait.
-    pub(super) fn is_saturated(&self, weight: f32) -> bool {
-        let (gain, times) = self.gain_and_times(weight);
-        self.in_flight >= SATURATED_READS.get()
-            && (gain < SATURATED_GAIN.get() || times > SATURATED_TIMES.get())
-    }
-
-    /// Whether it would not.
-    pub(super) fn has_room(&self, weight: f32) -> bool {
-        let (gain, times) = self.gain_and_times(weight);
-        let is_idle_disk = self.in_flight == 0 && self.turns;
-        is_idle_disk || gain > ROOM_GAIN.get() && times < ROOM_TIMES.get()
-    }
-
-    /// By how much it adds to the throughput of the leg, in reads per ns.
-    pub(super) fn worth(&self) -> f32 {
-        let share = if self.in_flight == 0 {
-            1.0
-        } else {
-            self.known.gain().max(0.0)
-        };
-        share / self.own_cost
-    }
-
-    /// The same for people.
-    pub(super) fn belief(&self) -> Belief {
-        Belief {
-            cost: Duration::from_secs_f64(f64::from(self.cost) / 1e9),
-            is_slow: !self.is_well,
-            turns: self.turns,
-            delays_writes: self.holds_up,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
