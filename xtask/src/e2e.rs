@@ -1,9 +1,10 @@
 //! End-to-end tests: the program as its users run it, driven by tools that are not ours.
 //!
-//! As many run at once as there are processors. Each has a directory of its own, which is removed
-//! afterwards, and ends what it started. A test whose tool is missing is skipped with the reason;
-//! where `CI=true` says that everything was to be installed, it fails. What only the kernel can
-//! give (root, FUSE, loop devices) is skipped everywhere.
+//! Twice as many run at once as there are processors, since they wait half of their time: for
+//! drives that are slow on purpose, for what goes on in the background. Each has a directory of its
+//! own, which is removed afterwards, and ends what it started. A test whose tool is missing is
+//! skipped with the reason; where `CI=true` says that everything was to be installed, it fails.
+//! What only the kernel can give (root, FUSE, loop devices) is skipped everywhere.
 
 mod advise;
 mod arrays;
@@ -96,6 +97,10 @@ const TESTS: &[&[Test]] = &[
     demo::TESTS,
 ];
 
+/// How many tests run at once for each processor. All of them together take 560 s of processor
+/// time and 1500 s one after the other.
+const TESTS_PER_PROCESSOR: usize = 2;
+
 /// Where the program is looked for instead of building it, to test a packaged one.
 const PROGRAM_VARIABLE: &str = "HELIOSTAT";
 
@@ -120,7 +125,8 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     let program = program(root)?;
     let tests = tests.filter(|test| names.is_empty() || names.contains(&test.name));
     let terminal = Mutex::new(());
-    let outcomes = process::side_by_side(process::processors(), tests.collect(), |test| {
+    let workers = TESTS_PER_PROCESSOR * process::processors();
+    let outcomes = process::side_by_side(workers, tests.collect(), |test| {
         run_one(root, &program, test, &terminal)
     });
     let count = |wanted: Outcome| outcomes.iter().filter(|(_, one)| *one == wanted).count();
