@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use heliostat_types::{Extent, LegOpId};
 
 /// One run that waits to be written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Dirty<T> {
     pub(super) extent: Extent,
     /// How the arm would get there; belongs to the start of `extent`.
@@ -22,8 +22,10 @@ pub(super) struct Dirty<T> {
 pub(super) struct WriteCache<T> {
     capacity_bytes: u64,
     used_bytes: u64,
-    /// Oldest first.
-    dirty: Vec<Dirty<T>>,
+    /// By sequence, so oldest first. No two overlap.
+    dirty: VecDeque<Dirty<T>>,
+    /// Where each begins, and its sequence, by place: there may be thousands.
+    places: Vec<(u64, u64)>,
     /// What the arm is writing.
     draining: Option<(Extent, u64)>,
     /// Writes that found no room, oldest first.
@@ -50,7 +52,8 @@ impl<T: Clone> WriteCache<T> {
         Self {
             capacity_bytes,
             used_bytes: 0,
-            dirty: Vec::new(),
+            dirty: VecDeque::new(),
+            places: Vec::new(),
             draining: None,
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -64,7 +67,7 @@ impl<T: Clone> WriteCache<T> {
     }
 
     /// Runs that wait to be written, oldest first.
-    pub(super) fn dirty(&self) -> &[Dirty<T>] {
+    pub(super) const fn dirty(&self) -> &VecDeque<Dirty<T>> {
         &self.dirty
     }
 
@@ -81,9 +84,23 @@ impl<T: Clone> WriteCache<T> {
 
     /// Whether all of `extent` is here.
     pub(super) fn holds(&self, extent: Extent) -> bool {
-        let mut runs = self.dirty.iter().map(|dirty| dirty.extent);
         let draining = self.draining.is_some_and(|(run, _)| run.contains(extent));
-        draining || runs.any(|run| run.contains(extent))
+        let above = self.first_above(extent.offset());
+        draining || (above > 0 && self.dirty[self.at(above - 1)].extent.contains(extent))
+    }
+
+    /// The first, by place, of those that begin behind `offset`.
+    fn first_above(&self, offset: u64) -> usize {
+        self.places.partition_point(|(start, _)| *start <= offset)
+    }
+
+    /// Where, among all, that one is which is at `place` by place.
+    fn at(&self, place: usize) -> usize {
+        let (_, sequence) = self.places[place];
+        let found = self
+            .dirty
+            .binary_search_by_key(&sequence, |run| run.sequence);
+        found.expect("both have all runs")
     }
 
     /// Puts a write at the end of those without room.
@@ -107,60 +124,74 @@ impl<T: Clone> WriteCache<T> {
     pub(super) fn admit(&mut self, written: Extent, target_of: impl Fn(Extent, Option<&T>) -> T) {
         let sequence = self.admitted_count;
         self.admitted_count += 1;
-        let mut index = 0;
-        let mut joins = None;
-        while index < self.dirty.len() {
-            let run = &mut self.dirty[index];
-            let old = run.extent;
+        let mut place = self.first_above(written.offset());
+        if place > 0 {
+            let before = self.at(place - 1);
+            let old = self.dirty[before].extent;
             if old.contains(written) {
                 // Overwritten where it lies.
                 return;
             }
-            if old.overlaps(written) {
-                self.used_bytes -= charge(old);
-                // Something is left on one side at most: the run does not contain the write.
-                let left = if old.offset() < written.offset() {
-                    Extent::from_range(old.offset(), written.offset())
-                } else {
-                    Extent::from_range(old.end().min(written.end()), old.end())
-                };
-                if left.is_empty() {
-                    self.dirty.remove(index);
-                    continue;
-                }
-                self.used_bytes += charge(left);
-                run.extent = left;
-                run.target = target_of(left, Some(&run.target));
-            }
-            if run.extent.end() == written.offset()
-                && run.extent.len() + written.len() <= RUN_BYTES_MAX
-            {
-                joins = Some(index);
-            }
-            index += 1;
-        }
-        match joins {
-            Some(index) => {
-                let run = &mut self.dirty[index];
-                self.used_bytes -= charge(run.extent);
-                run.extent = Extent::from_range(run.extent.offset(), written.end());
-                run.target = target_of(run.extent, Some(&run.target));
-                self.used_bytes += charge(run.extent);
-            }
-            None => {
-                self.used_bytes += charge(written);
-                self.dirty.push(Dirty {
-                    extent: written,
-                    target: target_of(written, None),
-                    sequence,
-                });
+            if old.offset() == written.offset() {
+                place -= 1;
+            } else if old.overlaps(written) {
+                let left = Extent::from_range(old.offset(), written.offset());
+                self.change(before, left, &target_of);
             }
         }
+        while self
+            .places
+            .get(place)
+            .is_some_and(|(start, _)| *start < written.end())
+        {
+            let index = self.at(place);
+            let old = self.dirty[index].extent;
+            if old.end() > written.end() {
+                self.places[place].0 = written.end();
+                let left = Extent::from_range(written.end(), old.end());
+                self.change(index, left, &target_of);
+                break;
+            }
+            self.used_bytes -= charge(old);
+            self.dirty.remove(index);
+            self.places.remove(place);
+        }
+        if place > 0 {
+            let before = self.at(place - 1);
+            let run = self.dirty[before].extent;
+            if run.end() == written.offset() && run.len() + written.len() <= RUN_BYTES_MAX {
+                let joined = Extent::from_range(run.offset(), written.end());
+                return self.change(before, joined, &target_of);
+            }
+        }
+        self.used_bytes += charge(written);
+        self.places.insert(place, (written.offset(), sequence));
+        self.dirty.push_back(Dirty {
+            extent: written,
+            target: target_of(written, None),
+            sequence,
+        });
+    }
+
+    /// The run at `index` is of `extent` from now on.
+    fn change(
+        &mut self,
+        index: usize,
+        extent: Extent,
+        target_of: impl Fn(Extent, Option<&T>) -> T,
+    ) {
+        let run = &mut self.dirty[index];
+        self.used_bytes -= charge(run.extent);
+        self.used_bytes += charge(extent);
+        run.target = target_of(extent, Some(&run.target));
+        run.extent = extent;
     }
 
     /// The arm turns to the run at `index`.
     pub(super) fn start_draining(&mut self, index: usize) -> Dirty<T> {
-        let run = self.dirty.remove(index);
+        let run = self.dirty.remove(index).expect("it waits");
+        let place = self.first_above(run.extent.offset()) - 1;
+        self.places.remove(place);
         self.draining = Some((run.extent, run.sequence));
         run
     }
@@ -194,7 +225,7 @@ impl<T: Clone> WriteCache<T> {
     /// The sequence of the oldest write that is not on the platter. Runs are in order of their
     /// oldest part, but the one being written may be any.
     fn oldest(&self) -> Option<u64> {
-        let waiting = self.dirty.first().map(|dirty| dirty.sequence);
+        let waiting = self.dirty.front().map(|dirty| dirty.sequence);
         let draining = self.draining.map(|(_, sequence)| sequence);
         match (waiting, draining) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -205,9 +236,9 @@ impl<T: Clone> WriteCache<T> {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Extent, LegOpId};
+    use heliostat_types::{Extent, LegOpId, Prng, RandomStream};
 
-    use super::{SLOT_BYTES, WriteCache};
+    use super::{RUN_BYTES_MAX, SLOT_BYTES, WriteCache, charge};
 
     fn runs(cache: &WriteCache<()>) -> Vec<(u64, u64)> {
         let bounds = |extent: Extent| (extent.offset(), extent.end());
@@ -231,6 +262,65 @@ mod tests {
         cache.admit(Extent::from_range(0, 1000), |_, _| ());
         assert_eq!(runs(&cache), [(0, 1000)]);
         assert_eq!(cache.used_bytes, SLOT_BYTES);
+    }
+
+    /// The same of a list that is looked through from one end to the other.
+    fn admit_to(runs: &mut Vec<Extent>, written: Extent) {
+        if runs.iter().any(|run| run.contains(written)) {
+            return;
+        }
+        let left = |run: &Extent| match *run {
+            run if !run.overlaps(written) => run,
+            run if run.offset() < written.offset() => {
+                Extent::from_range(run.offset(), written.offset())
+            }
+            run => Extent::from_range(run.end().min(written.end()), run.end()),
+        };
+        *runs = runs
+            .iter()
+            .map(left)
+            .filter(|run| !run.is_empty())
+            .collect();
+        let joins = |run: &&mut Extent| {
+            run.end() == written.offset() && run.len() + written.len() <= RUN_BYTES_MAX
+        };
+        match runs.iter_mut().find(joins) {
+            Some(run) => *run = Extent::from_range(run.offset(), written.end()),
+            None => runs.push(written),
+        }
+    }
+
+    #[test]
+    fn any_writes_in_any_order_leave_what_a_list_would_have() {
+        let mut luck = RandomStream::new(1, "luck", 0);
+        for _ in 0..50 {
+            let mut cache = WriteCache::new(1 << 30);
+            let mut list: Vec<Extent> = Vec::new();
+            for _ in 0..200 {
+                let unit = RUN_BYTES_MAX / 8;
+                let written = Extent::new(luck.below(100) * unit, (1 + luck.below(12)) * unit);
+                cache.admit(written, |_, _| ());
+                admit_to(&mut list, written);
+                if luck.below(3) == 0 {
+                    let index = usize::try_from(luck.below(list.len() as u64)).unwrap();
+                    assert_eq!(cache.start_draining(index).extent, list.remove(index));
+                    cache.finish_draining();
+                }
+                assert_eq!(
+                    cache
+                        .dirty()
+                        .iter()
+                        .map(|run| run.extent)
+                        .collect::<Vec<_>>(),
+                    list
+                );
+                let read = Extent::new(luck.below(100) * unit, unit);
+                let holds = list.iter().any(|run| run.contains(read));
+                assert_eq!(cache.holds(read), holds, "{read:?}");
+            }
+            let used: u64 = list.iter().map(|run| charge(*run)).sum();
+            assert_eq!(cache.used_bytes, used);
+        }
     }
 
     #[test]
