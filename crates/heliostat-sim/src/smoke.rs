@@ -395,6 +395,10 @@ mod tests {
         assert!(play_all(0..50) > 5_000);
         let with_all_faults = FIRST_WITH_ALL_FAULTS..FIRST_WITH_ALL_FAULTS + 50;
         assert!(play_all(with_all_faults) > 5_000);
+    }
+
+    #[test]
+    fn random_scenarios_with_schedulers_are_good() {
         let with_schedulers = FIRST_WITH_SCHEDULERS..FIRST_WITH_SCHEDULERS + 60;
         assert!(play_all(with_schedulers) > 5_000);
         let with_stages = FIRST_WITH_STAGES..FIRST_WITH_STAGES + 60;

@@ -464,9 +464,17 @@ fn written_scenarios_are_read_as_what_they_were() {
     for seed in (0..40).chain(1_000..1_080) {
         check_written(&Trial::random(seed));
     }
+}
+
+#[test]
+fn written_large_scenarios_are_read_as_what_they_were() {
     for seed in 1_000..1_010 {
         check_written(&Trial::large(seed));
     }
+}
+
+#[test]
+fn written_lives_are_read_as_what_they_were() {
     for seed in 0..20 {
         check_written(&Trial::life(seed));
     }
