@@ -268,6 +268,12 @@ impl Legs {
         self.in_sync.union(self.rebuilding)
     }
 
+    /// The legs that get what is written, as they are now.
+    pub(crate) fn written_to(&self) -> impl Iterator<Item = &LegConfig> {
+        let legs = self.writable().iter();
+        legs.map(|leg| &self.legs[leg.index()].config)
+    }
+
     /// Whether all legs that are written to have a property.
     pub(crate) fn all(&self, has: impl Fn(&Leg) -> bool) -> bool {
         let mut legs = self.writable().iter();

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use heliostat_scheduler::{Class, Costs, Device, FlowLimits, Job, Scheduler, SchedulerSpec};
 use heliostat_types::{FlowId, Instant, LegId, LegSet, OpKind};
 
-use crate::api::{Config, RequestKind, SchedulerPlace};
+use crate::api::{Config, LegConfig, RequestKind, SchedulerPlace};
 use crate::asked::{Admitted, AskedId};
 use crate::engine::{Engine, Turn};
 use crate::map::Map;
@@ -29,6 +29,8 @@ use crate::slab::Slab;
 #[derive(Debug)]
 pub(crate) struct Stage {
     queue: Scheduler,
+    /// What it knows of the legs.
+    device: Device,
     /// What it has learned.
     costs: Costs,
     /// What the scheduler looks at, and nothing where that is being done: its number is another
@@ -41,7 +43,6 @@ pub(crate) struct Stage {
     answered: Vec<AskedId>,
     /// How many operations those that are being done are taken for.
     places_taken: u64,
-    places_max: u64,
     /// Something was said to it since it was last asked.
     is_due: bool,
 }
@@ -59,26 +60,16 @@ impl Stage {
         if config.scheduler_on != SchedulerPlace::Array {
             return None;
         }
-        let places_max = config
-            .legs
-            .iter()
-            .map(|leg| u64::from(leg.queue_depth))
-            .sum();
-        let device = Device {
-            leg: LegId::new(0),
-            rotational: config.legs.iter().any(|leg| leg.rotational),
-            queue_depth: u32::try_from(places_max).unwrap_or(u32::MAX),
-            leg_count: u32::try_from(config.legs.len()).expect("legs are few"),
-        };
+        let device = device_of(config.legs.iter());
         Some(Box::new(Self {
             queue: Scheduler::new(&config.scheduler, device),
+            device,
             costs: Costs::new(),
             inside: Slab::new(),
             outside: VecDeque::new(),
             begun: BTreeMap::new(),
             answered: Vec::new(),
             places_taken: 0,
-            places_max,
             is_due: false,
         }))
     }
@@ -142,6 +133,15 @@ impl Stage {
         }
     }
 
+    /// The legs that are written to now, since one may have come or gone.
+    fn look_at_legs<'a>(&mut self, now: Instant, legs: impl Iterator<Item = &'a LegConfig>) {
+        let device = device_of(legs);
+        if device != self.device {
+            self.device = device;
+            self.queue.set_device(now, device, &mut self.costs);
+        }
+    }
+
     /// Those that were answered are done with.
     fn settle(&mut self, now: Instant) {
         self.is_due = false;
@@ -180,7 +180,8 @@ impl Stage {
         let job = self.queue.next(now, &mut self.costs)?;
         let request = self.inside.get(job.op).and_then(Option::as_ref);
         let places = places_of(request.expect("it waits"));
-        if self.places_taken + places > self.places_max && self.places_taken > 0 {
+        let places_max = u64::from(self.device.queue_depth);
+        if self.places_taken + places > places_max && self.places_taken > 0 {
             return None;
         }
         self.queue.take(now, &mut self.costs);
@@ -191,6 +192,22 @@ impl Stage {
         self.begun.insert(request.id, begun);
         Some(request)
     }
+}
+
+/// What a scheduler knows of all legs together.
+fn device_of<'a>(legs: impl Iterator<Item = &'a LegConfig>) -> Device {
+    let none = Device {
+        leg: LegId::new(0),
+        rotational: false,
+        queue_depth: 0,
+        leg_count: 0,
+    };
+    legs.fold(none, |all, leg| Device {
+        rotational: all.rotational || leg.rotational,
+        queue_depth: all.queue_depth.saturating_add(leg.queue_depth),
+        leg_count: all.leg_count + 1,
+        ..all
+    })
 }
 
 /// What a scheduler sees of a request.
@@ -234,6 +251,9 @@ impl Engine {
     /// Begins what the stage in front of the array lets in.
     #[inline(never)]
     pub(crate) fn run_stage(&mut self, turn: &mut Turn<'_>) {
+        if let Some(stage) = &mut self.stage {
+            stage.look_at_legs(turn.now, self.legs.written_to());
+        }
         while let Some(stage) = &mut self.stage {
             stage.settle(turn.now);
             let (map, writable) = (&self.config.map, self.legs.writable());

@@ -230,6 +230,15 @@ impl Fair {
         self.depth.set(settings.depth);
     }
 
+    /// The device takes another number of operations from now on, or has other legs behind it; it
+    /// is the same one and turns as before.
+    pub(crate) fn set_device(&mut self, device: Device) {
+        self.chosen = None;
+        self.device = device;
+        // What was learned is of other legs.
+        self.depth = Depth::new(device, self.settings.depth);
+    }
+
     pub(crate) fn set_weight(&mut self, id: FlowId, weight: u32) {
         if weight == FlowLimits::WEIGHT_DEFAULT {
             self.weights.remove(&id);
@@ -437,7 +446,8 @@ impl Fair {
         if !has_others || in_device >= self.depth.now() {
             return None;
         }
-        let legs = self.device.leg_count;
+        // What waits in front of none has to go in to fail.
+        let legs = self.device.leg_count.max(1);
         let bytes_max = IN_DEVICE_BYTES_MAX * u64::from(legs);
         if self.device.rotational && self.meter.bytes() >= bytes_max {
             return None;

@@ -51,7 +51,7 @@ pub struct Device {
     pub rotational: bool,
     /// How many operations the engine gives it at once.
     pub queue_depth: u32,
-    /// How many legs there are behind it: one, or all of an array.
+    /// How many legs there are behind it: one, or all of an array that are written to.
     pub leg_count: u32,
 }
 

@@ -78,22 +78,38 @@ impl Scheduler {
                 deadline.set(*settings);
             }
             (Order::Fair(fair), SchedulerSpec::Fair(settings)) => fair.set(*settings),
-            _ => {
-                let jobs = match &mut self.order {
-                    Order::None(fifo) => fifo.drain(),
-                    Order::Deadline(deadline) => deadline.drain(),
-                    Order::Fair(fair) => fair.drain(costs),
-                };
-                self.order = Order::new(spec, self.device);
-                if let Order::Fair(fair) = &mut self.order {
-                    for (&flow, limits) in &self.limits {
-                        fair.set_weight(flow, limits.weight);
-                    }
-                }
-                for job in jobs {
-                    self.insert(now, job, costs);
-                }
+            _ => self.begin_anew(now, costs),
+        }
+    }
+
+    /// The device is another one from now on, with what it has in hand and all that waits: legs
+    /// behind it have come or gone.
+    pub fn set_device(&mut self, now: Instant, device: Device, costs: &mut Costs) {
+        let before = std::mem::replace(&mut self.device, device);
+        if let Order::Fair(fair) = &mut self.order {
+            if (before.leg, before.rotational) == (device.leg, device.rotational) {
+                fair.set_device(device);
+            } else {
+                self.begin_anew(now, costs);
             }
+        }
+    }
+
+    /// Another one goes on with all that waits, of this kind and in front of this device.
+    fn begin_anew(&mut self, now: Instant, costs: &mut Costs) {
+        let jobs = match &mut self.order {
+            Order::None(fifo) => fifo.drain(),
+            Order::Deadline(deadline) => deadline.drain(),
+            Order::Fair(fair) => fair.drain(costs),
+        };
+        self.order = Order::new(&self.spec, self.device);
+        if let Order::Fair(fair) = &mut self.order {
+            for (&flow, limits) in &self.limits {
+                fair.set_weight(flow, limits.weight);
+            }
+        }
+        for job in jobs {
+            self.insert(now, job, costs);
         }
     }
 

@@ -241,25 +241,41 @@ fn time_goes_on_for_many_large_weights() {
 
 #[test]
 fn a_whole_array_is_given_as_much_as_all_its_legs() {
-    let in_device = |leg_count| {
-        let array = Device {
-            leg_count,
-            queue_depth: 128,
-            ..device(true)
-        };
-        let mut costs = Costs::new();
-        let mut fair = Fair::new(FairSettings::DEFAULT, array);
-        for op in 0..100 {
-            let extent = Extent::new(u64::from(op) << 30, 1 << 20);
-            let job = Job {
-                extent,
-                ..write(op, 0, 0)
-            };
-            fair.insert(job, &mut costs);
-        }
-        std::iter::from_fn(|| fair.take(Instant::ZERO, &mut costs)).count()
+    let array = |leg_count| Device {
+        leg_count,
+        queue_depth: 128,
+        ..device(true)
     };
-    assert_eq!([1, 4].map(in_device), [8, 32]);
+    let large = |op| Job {
+        extent: Extent::new(u64::from(op) << 30, 1 << 20),
+        ..write(op, 0, 0)
+    };
+    let with_many = |leg_count| {
+        let (mut costs, settings) = (Costs::new(), FairSettings::DEFAULT);
+        let mut fair = Fair::new(settings, array(leg_count));
+        for op in 0..100 {
+            fair.insert(large(op), &mut costs);
+        }
+        (fair, costs)
+    };
+    // One of 1 MiB after the other, until the device has enough.
+    let take = |(fair, costs): &mut (Fair, Costs)| {
+        std::iter::from_fn(|| fair.take(Instant::ZERO, costs)).count()
+    };
+    assert_eq!([1, 4].map(|legs| take(&mut with_many(legs))), [8, 32]);
+    // Legs come and go.
+    let mut changing = with_many(2);
+    assert_eq!(take(&mut changing), 16);
+    changing.0.set_device(array(3));
+    assert_eq!(take(&mut changing), 8);
+    changing.0.set_device(array(1));
+    for op in 0..17 {
+        assert_eq!(take(&mut changing), 0, "{op} have ended");
+        changing
+            .0
+            .completed(Instant::ZERO, &large(op), &mut changing.1);
+    }
+    assert_eq!(take(&mut changing), 1);
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
         let mut now = Instant::ZERO;
         for op in 0..4000 {
             now += Duration::from_us(luck.below(3000));
-            let leg = &mut legs[below(&mut luck, 2)];
+            let index = below(&mut luck, 2);
+            let leg = &mut legs[index];
             match luck.below(8) {
                 0..=2 => {
                     let job = any_job(&mut luck, op, now);
@@ -113,6 +114,15 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
                     let gone: Vec<u32> = gone.into_iter().collect();
                     leg.scheduler.remove(&gone, &mut costs);
                     leg.waiting = kept;
+                }
+                7 if luck.below(4) == 0 => {
+                    let device = Device {
+                        rotational: luck.below(4) > 0,
+                        queue_depth: u32::try_from(luck.below(40)).unwrap(),
+                        leg_count: u32::try_from(luck.below(4)).unwrap(),
+                        ..device(index)
+                    };
+                    leg.scheduler.set_device(now, device, &mut costs);
                 }
                 7 => {
                     let spec = &specs[below(&mut luck, specs.len())];

@@ -1,6 +1,6 @@
 //! A scheduler in front of the array, step by step.
 
-use heliostat_engine::{LegConfig, SchedulerPlace};
+use heliostat_engine::{FaultReason, LegConfig, SchedulerPlace};
 use heliostat_scheduler::SchedulerSpec;
 use heliostat_types::{Duration, Extent, LegId, OpKind};
 
@@ -155,6 +155,40 @@ fn writes_that_are_not_looked_at_do_not_wait_for_a_read_that_needs_their_memory(
     world.pump();
     for request in writes.into_iter().chain([read]) {
         assert!(matches!(answer(&world, request), Some(Ok(_))));
+    }
+    world.settle();
+}
+
+#[test]
+fn each_leg_that_is_there_now_is_given_its_part() {
+    const MIB: u64 = 1 << 20;
+    let leg = LegConfig {
+        rotational: true,
+        ..LEG
+    };
+    let setup = Setup {
+        scheduler: SchedulerSpec::parse("fair").expect("it is one"),
+        scheduler_on: SchedulerPlace::Array,
+        legs: vec![leg; 2],
+        size_bytes: 64 * MIB,
+        memory_bytes: 128 << 20,
+        ..Setup::legs(2)
+    };
+    let mut world = World::new(setup, Box::new(First));
+    world.clients = 1;
+    for number in 0..40 {
+        world.read(Extent::new(number * MIB, MIB));
+    }
+    let reads = |world: &World| world.find(|pending| pending.op.kind == OpKind::Read).len();
+    // 8 MiB for each leg.
+    assert_eq!(reads(&world), 16);
+    world.fail_leg(LegId::new(1), FaultReason::ByHand);
+    for _ in 0..10 {
+        world.complete(0, Outcome::Good);
+    }
+    assert_eq!(reads(&world), 8);
+    while reads(&world) > 0 {
+        world.complete(0, Outcome::Good);
     }
     world.settle();
 }
