@@ -45,6 +45,8 @@ constants! { "read_ahead":
     RUN_BYTES: u64 = bytes(1 << 20);
     /// Whoever reads at random reads less at a time, mostly.
     LONG_BYTES: u64 = bytes(64 << 10);
+    /// Some windows of a reader and what is read ahead of it.
+    LONG_WEIGHT: f32 = number(1.0 / 64.0);
     /// What a leg had in flight before is little of that.
     BEST_BYTES: u64 = bytes(64 << 20);
     /// What a leg is asked for at a time: it has always something to go on with, and who else wants
@@ -68,9 +70,16 @@ constants! { "read_ahead":
     RATE_FLASH: f32 = number(0.5);
     /// Legs that are slower than the fastest by more than this do not help a stream.
     SLOWER_TIMES: f32 = times(8.0);
+    /// A stream is written where that is one of eight bytes that it reads, and more than this: who
+    /// writes at random comes by once.
+    CHANGED_SHARE: u64 = count(8);
+    CHANGED_BYTES: u64 = bytes(128 << 10);
     /// A leg is written where that is one of eight operations, of some dozens.
     WRITTEN_SHARE: f32 = number(0.125);
     WRITTEN_WEIGHT: f32 = number(1.0 / 64.0);
+    /// Writes wait for reads where one takes more than a fourth of what a random read does: a drive
+    /// that takes them by the way answers them before it could have read anything.
+    WRITES_PASS: f32 = times(4.0);
     /// What was measured last counts for a fifth: it is a mean of megabytes already.
     LEARNED_SHARE: f32 = number(0.2);
     /// Reads that are shorter say nothing of how fast a leg reads in sequence.
@@ -98,7 +107,9 @@ struct Stream {
     /// Nobody is to read what is behind this yet.
     planned: u64,
     last: Instant,
-    /// When somebody last changed what it is to read next.
+    /// How much of what it is to read next somebody has changed, less a share of what it has read,
+    changed_bytes: u64,
+    /// and when that was too much last.
     written: Option<Instant>,
     /// The legs that read all of it; in a RAID10 one of each group of legs.
     homes: LegSet,
@@ -220,8 +231,10 @@ struct Pace {
     ended: Instant,
     /// Of the operations of late, which share changed something,
     writes: f32,
-    /// and when it was handed the last of these.
+    /// when it was handed the last of these,
     written: Instant,
+    /// and what one takes, in ns; 0: not known.
+    write_ns: f32,
 }
 
 impl Pace {
@@ -296,6 +309,21 @@ impl Pace {
         self.writes > WRITTEN_SHARE.get() && is_of_late(now, self.written)
     }
 
+    /// It has answered a write.
+    fn note_write_time(&mut self, service_time: Duration) {
+        let ns = service_time.as_ns() as f32;
+        if self.write_ns == 0.0 {
+            self.write_ns = ns;
+        } else {
+            self.write_ns += WRITTEN_WEIGHT.get() * (ns - self.write_ns);
+        }
+    }
+
+    /// Whether writes wait for what is being read, where a random read takes so long.
+    fn writes_wait(&self, random_ns: f32) -> bool {
+        self.write_ns == 0.0 || self.write_ns * WRITES_PASS.get() > random_ns
+    }
+
     /// It has answered a read of any kind.
     fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
         let own = service_time.min(now.saturating_since(self.answered));
@@ -361,6 +389,12 @@ pub(crate) struct ReadAhead {
     at_random: AtRandom,
     /// Disks that are left to random reads.
     left: LegSet,
+    /// Whether there are fewer streams than legs that hold what they read.
+    are_few: bool,
+    /// The write that was noted last.
+    noted: Option<Extent>,
+    /// How many reads streams have in flight, of a MiB each, on average.
+    long_reads: f32,
     stretches_planned: u64,
     paces: [Pace; LEGS_MAX],
 }
@@ -373,6 +407,9 @@ impl ReadAhead {
             parts: StreamIndex::new(),
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
+            are_few: false,
+            noted: None,
+            long_reads: 0.0,
             stretches_planned: 0,
             paces: [Pace::default(); LEGS_MAX],
         }
@@ -406,20 +443,31 @@ impl ReadAhead {
     }
 
     /// Who writes where he is about to read needs no help: what was read ahead would be void, and
-    /// all legs have come there by writing.
+    /// all legs have come there by writing. All legs are handed each write; it counts once.
     fn note_write(&mut self, now: Instant, extent: Extent) {
+        if self.noted == Some(extent) {
+            return;
+        }
+        self.noted = Some(extent);
         for stream in &mut self.streams {
             let end = stream
                 .planned
                 .max(stream.next.saturating_add(TOLERANCE_BYTES.get()));
             if extent.offset() >= stream.next && extent.offset() <= end {
-                stream.written = Some(now);
+                let bytes = stream.changed_bytes.saturating_add(extent.len());
+                stream.changed_bytes = bytes.min(2 * CHANGED_BYTES.get());
+                if bytes > CHANGED_BYTES.get() {
+                    stream.written = Some(now);
+                }
             }
         }
     }
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
+        if op.kind == OpKind::Write {
+            self.paces[op.leg.index()].note_write_time(service_time);
+        }
         if op.kind != OpKind::Read {
             return;
         }
@@ -460,13 +508,17 @@ impl ReadAhead {
         let count = active().count();
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
+        let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg));
+        let long_reads = long_bytes.sum::<u64>() as f32 / RUN_BYTES.get() as f32;
+        self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
         let offset = request.map_or(0, |request| request.extent.offset());
         let holds = |view: &&LegView| layout.address_on(view.leg, offset).is_some();
         let all: LegSet = legs.iter().filter(holds).map(|view| view.leg).collect();
+        self.are_few = count < all.iter().count();
         let is_chunked = layout.chunk_bytes().is_some();
         if is_chunked {
             if only.is_some() {
-                self.share_out_group(&helpers.holding(layout, offset), all);
+                self.share_out_group(&helpers.holding(layout, offset), all, count);
             }
             helpers.leave(self.left);
         } else {
@@ -537,6 +589,8 @@ impl ReadAhead {
                 stream.run_bytes = 0;
             }
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
+            let forgiven = extent.len() / CHANGED_SHARE.get();
+            stream.changed_bytes = stream.changed_bytes.saturating_sub(forgiven);
             stream.last = now;
             return Some(at);
         }
@@ -551,6 +605,7 @@ impl ReadAhead {
             run_bytes: extent.len().saturating_mul(2),
             planned: extent.end(),
             last: now,
+            changed_bytes: 0,
             written: None,
             homes: LegSet::EMPTY,
             stretches: Vec::new(),
@@ -610,6 +665,22 @@ impl ReadAhead {
         self.paces[leg.index()].long_bytes
     }
 
+    /// Whether there are fewer streams than legs, so that no other one goes on where one waits.
+    pub(crate) const fn are_few(&self) -> bool {
+        self.are_few
+    }
+
+    /// What an operation takes of those who read at random, in ns, if a read takes `read_ns`: of so
+    /// many some are writes, which all of `legs` have, and the slowest is waited for.
+    pub(crate) fn random_ns(&self, now: Instant, legs: &[LegView], read_ns: f32) -> f32 {
+        let paces = legs.iter().map(|view| &self.paces[view.leg.index()]);
+        let written = paces.filter(|pace| pace.is_written(now));
+        let (share, write_ns) = written.fold((0.0, 0.0), |(share, ns), pace| {
+            (f32::max(share, pace.writes), f32::max(ns, pace.write_ns))
+        });
+        read_ns + share * (write_ns - read_ns)
+    }
+
     /// How fast a leg has answered at best, in bytes per ns; 0: not known.
     pub(crate) const fn best_rate(&self, leg: LegId) -> f32 {
         self.paces[leg.index()].best_rate
@@ -650,6 +721,7 @@ impl ReadAhead {
                 is_idle: pace.in_flight == 0,
                 turns: view.rotational,
                 is_written: pace.is_written(now),
+                writes_wait: pace.is_written(now) && pace.writes_wait(self.at_random.mean_ns()),
                 asked_bytes: view.read_bytes_in_flight,
                 queued_bytes: view
                     .read_bytes_in_flight

@@ -26,6 +26,8 @@ pub(super) struct AtRandom {
     answers: u32,
     since: Instant,
     waiting: f32,
+    /// What one of them took, in ns; 0: not known.
+    mean_ns: f32,
 }
 
 impl AtRandom {
@@ -36,6 +38,7 @@ impl AtRandom {
             answers: 0,
             since: Instant::ZERO,
             waiting: 0.0,
+            mean_ns: 0.0,
         }
     }
 
@@ -64,7 +67,15 @@ impl AtRandom {
         // Half of it, or more after a pause.
         let weight = passed_ns / (passed_ns + passed.min(WINDOW.get()).as_ns() as f32);
         self.waiting += weight * (self.waited_ns as f32 / passed_ns - self.waiting);
+        if self.answers > 0 {
+            self.mean_ns = self.waited_ns as f32 / self.answers as f32;
+        }
         (self.waited_ns, self.answers, self.since) = (0, 0, now);
+    }
+
+    /// What one of them took of late, in ns; 0: not known.
+    pub(super) const fn mean_ns(&self) -> f32 {
+        self.mean_ns
     }
 
     /// How many wait; 0 where that is seldom.

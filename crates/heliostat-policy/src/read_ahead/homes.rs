@@ -32,7 +32,7 @@ impl ReadAhead {
         let mut left = self.left;
         let have = all().filter(|helper| left.contains(helper.leg)).count();
         let enough = if is_shared {
-            self.legs_for_random(count, have, streams)
+            self.legs_for_random(count, have, streams as f32)
         } else {
             0
         };
@@ -54,9 +54,9 @@ impl ReadAhead {
 
     /// How many of so many legs are left to random reads, where `have` were: as many as they are of
     /// all who wait, one at least and not all.
-    fn legs_for_random(&self, count: usize, have: usize, streams: usize) -> usize {
+    fn legs_for_random(&self, count: usize, have: usize, streams: f32) -> usize {
         let waiting = self.at_random.waiting();
-        let wanted = count as f32 * waiting / (waiting + streams as f32);
+        let wanted = count as f32 * waiting / (waiting + streams);
         let is_near = (wanted - have as f32).abs() <= DISKS_MORE.get();
         if is_near && (1..count).contains(&have) {
             have
@@ -66,8 +66,9 @@ impl ReadAhead {
         }
     }
 
-    /// In a RAID10, of each group of disks that hold the same chunks one is left to random reads.
-    pub(super) fn share_out_group(&mut self, holders: &Helpers, holding: LegSet) {
+    /// In a RAID10, of each group of disks that hold the same chunks one is left to random reads;
+    /// of flash as many as without groups.
+    pub(super) fn share_out_group(&mut self, holders: &Helpers, holding: LegSet, streams: usize) {
         let was = self.left;
         self.left = was.difference(holding);
         let all_turn = holders.iter().all(|helper| helper.turns);
@@ -81,11 +82,16 @@ impl ReadAhead {
             let slowest = slowest.map(|helper| helper.leg);
             self.left = self.left.union(slowest.into_iter().collect());
         }
+        let all_flash = holders.iter().all(|helper| !helper.turns);
+        if all_flash && streams < holders.count() && self.is_beside_random() {
+            let left = self.flash_for_random(holders, streams, was);
+            self.left = self.left.union(left);
+        }
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
-    /// flash: the slower ones, and the others are left to random reads, unless those are written,
-    /// on which each read of a stream waits for writes.
+    /// flash: the slower ones, and the others are left to random reads. But not if theirs are
+    /// written, and writes wait for reads there: who reads at random would wait for those.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
         let flash = helpers.iter().filter(|helper| !helper.turns);
@@ -99,22 +105,33 @@ impl ReadAhead {
             self.share_out_disks_and_flash(helpers, streams, was);
             return;
         }
-        let have = was.intersection(flash).iter().count();
-        let enough = self.legs_for_random(count, have, streams);
+        self.left = self.flash_for_random(helpers, streams, was);
+        // Where nothing is theirs, nothing is read ahead for them either.
+        let others = if self.left.is_empty() {
+            flash
+        } else {
+            self.left
+        };
+        helpers.leave(others);
+    }
+
+    /// The flash that is left to random reads, of several that all hold the same; none if streams
+    /// are not to have the others for themselves.
+    fn flash_for_random(&self, helpers: &Helpers, streams: usize, was: LegSet) -> LegSet {
         let mut all: Vec<&Helper> = helpers.iter().collect();
         all.sort_by(|one, other| {
             let order = was.contains(other.leg).cmp(&was.contains(one.leg));
             order.then(other.rate.total_cmp(&one.rate))
         });
-        let (fast, own) = all.split_at(enough);
-        if own.iter().any(|helper| helper.is_written) {
-            // Nothing is theirs, and nothing is read ahead for them either.
-            helpers.leave(flash);
-            return;
+        let have = all.iter().filter(|helper| was.contains(helper.leg)).count();
+        let reads = f32::max(streams as f32, self.long_reads);
+        let enough = self.legs_for_random(all.len(), have, reads);
+        // Where one has less to do just now, writes wait on the other.
+        if all.iter().any(|helper| helper.writes_wait) {
+            LegSet::EMPTY
+        } else {
+            all[..enough].iter().map(|helper| helper.leg).collect()
         }
-        let left: LegSet = fast.iter().map(|helper| helper.leg).collect();
-        self.left = left;
-        helpers.leave(left);
     }
 
     /// Streams have the disks, and the flash that random reads do not need: they have the fastest,
@@ -139,7 +156,7 @@ impl ReadAhead {
         if fast.len() > 1 {
             let is_left = |helper: &&&Helper| was.contains(helper.leg);
             let have = fast.iter().filter(is_left).count();
-            fast.truncate(self.legs_for_random(fast.len(), have, streams));
+            fast.truncate(self.legs_for_random(fast.len(), have, streams as f32));
         }
         // On flash that is written each read of a stream waits for several writes.
         let written = flash().filter(|helper| helper.is_written);
@@ -175,7 +192,8 @@ impl ReadAhead {
         if has_one && count >= all {
             return self.home_of(now, at, helpers).into_iter().collect();
         }
-        if !self.left.is_empty() && !is_chunked {
+        let is_own_flash = turning == 0 && count <= all;
+        if !self.left.is_empty() && (!is_chunked || is_own_flash) {
             return helpers.legs();
         }
         if is_chunked || turning < all {
@@ -209,8 +227,9 @@ impl ReadAhead {
     fn home_of(&self, now: Instant, at: usize, helpers: &Helpers) -> Option<LegId> {
         let company = |helper: &Helper| self.company(now, at, helper.leg);
         let helpers = || helpers.iter();
-        let is_left =
-            |helper: &Helper| !helper.turns && company(helper) > 0 && self.is_beside_random();
+        // Flash that random reads need as well, since they have none for themselves.
+        let is_shared = self.is_beside_random() && self.left.is_empty();
+        let is_left = |helper: &Helper| !helper.turns && company(helper) > 0 && is_shared;
         let is_better = |one: &&Helper, other: &&Helper| {
             let by_rate = other.rate.total_cmp(&one.rate);
             company(one).cmp(&company(other)).then(by_rate)

@@ -31,6 +31,8 @@ pub(super) struct Helper {
     pub(super) is_idle: bool,
     pub(super) turns: bool,
     pub(super) is_written: bool,
+    /// It is, and writes wait for what is being read.
+    pub(super) writes_wait: bool,
     pub(super) asked_bytes: u64,
     /// What it has to do before a new stretch.
     pub(super) queued_bytes: u64,

@@ -355,6 +355,24 @@ fn who_writes_where_he_reads_has_nothing_read_ahead() {
     assert!(rig.bytes() > 0);
 }
 
+/// Who writes at random comes by once in a while.
+#[test]
+fn a_write_by_chance_does_not_end_a_stream() {
+    let mut rig = Rig::new(&[false, false]);
+    for step in 0..4 {
+        rig.read_on(step * 2 * MIB, MIB);
+        for leg in 0..2 {
+            let op = OpView {
+                kind: OpKind::Write,
+                ..op(leg, Extent::new((2 * step + 1) * MIB + 256 * KIB, 64 * KIB))
+            };
+            rig.ahead.on_dispatch(rig.now, &op, None);
+        }
+        rig.read_on((step * 2 + 1) * MIB, MIB);
+    }
+    assert!(rig.bytes() > 0);
+}
+
 /// In an hour of random reads some come near the ends of streams that are long over.
 #[test]
 fn a_read_beside_the_end_of_a_stream_that_is_over_is_one_at_random() {

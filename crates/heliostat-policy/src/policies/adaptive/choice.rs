@@ -359,16 +359,24 @@ impl<'a> Choice<'a> {
         let well = || all().filter(|at| !is_left(at));
         let is_alone = |at: &usize| least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
         let has_room = |at: &usize| bytes(at) < self.filled_bytes(is_alone(at));
-        let free = || well().filter(has_room);
+        let least_of = |one: &usize, other: &usize| least(one).total_cmp(&least(other));
+        let best = well().min_by(least_of)?;
+        let near = || well().filter(|at| least(at) <= ASIDE_TIMES.get() * least(&best));
+        let slowest = near().max_by(least_of)?;
+        let are_alike = |one: &usize, other: &usize| {
+            let (one, other) = (least(one), least(other));
+            one.max(other) <= GROUP.get() * one.min(other)
+        };
+        let is_on_fast = self.loses_more(best, slowest, ahead);
+        let may = |at: &usize| !is_on_fast || are_alike(at, &best);
+        let free = || well().filter(may).filter(has_room);
         if let Some(best) = free().map(|at| least(&at)).reduce(f32::min) {
             let alike = free().filter(|at| least(at) <= GROUP.get() * best);
             let place = self.first_with_room(Places::of(alike), ahead);
             return place.map(|at| self.by(ROOM, at));
         }
-        let best = well().map(|at| least(&at)).reduce(f32::min)?;
-        let near = || well().filter(|at| least(at) <= ASIDE_TIMES.get() * best);
-        let slowest = near().map(|at| least(&at)).reduce(f32::max)?;
-        let aside = near().filter(|at| least(at) * GROUP.get() >= slowest);
+        let waits = if is_on_fast { best } else { slowest };
+        let aside = near().filter(|at| are_alike(at, &waits));
         let aside = aside.max_by_key(bytes)?;
         // Where as many wait as the fast leg has in all, few come back to that meanwhile.
         let runs_dry = |at: &usize| {
@@ -379,6 +387,18 @@ impl<'a> Choice<'a> {
             Some(at) => Some(self.by(ROOM, at)),
             None => Some(self.by(ASIDE, aside)),
         }
+    }
+
+    /// Whether a stream loses more where it waits on the slower leg than random reads would there.
+    /// Of many streams others go on meanwhile.
+    fn loses_more(&self, fast: usize, slow: usize, ahead: &ReadAhead) -> bool {
+        let size = Size::of(self.extent.len());
+        let of_stream = |at: usize| self.leg(at).least_cost(size);
+        let of_random = |at: usize| {
+            let read_ns = self.leg(at).least_cost(Size::of(0));
+            ahead.random_ns(self.now, self.views, read_ns)
+        };
+        ahead.are_few() && of_stream(slow) * of_random(fast) > of_stream(fast) * of_random(slow)
     }
 
     /// Of the flash that has room for a stream beside random reads: where it ends first, which is

@@ -168,3 +168,18 @@ fn in_a_raid10_a_stream_has_a_home_in_each_group_of_disks() {
         assert!(!matches!(way(&rig, 2, 0), StreamWay::Homes(_)));
     }
 }
+
+#[test]
+fn in_a_raid10_of_flash_a_stream_leaves_a_leg_of_each_group_to_random_reads() {
+    let mut rig = near(&[false; 4]);
+    play(&mut rig, (241, 128 * KIB), 1, 4);
+    let left = rig.ahead.left(rig.now);
+    for chunk in 0..2 {
+        let StreamWay::Homes(homes) = rig.way(241 * 128 * KIB / CHUNK * CHUNK + chunk * CHUNK)
+        else {
+            panic!("group {chunk} has no home");
+        };
+        assert_eq!(homes.iter().count(), 1);
+        assert!(left.intersection(homes).is_empty(), "{left:?} {homes:?}");
+    }
+}

@@ -158,6 +158,68 @@ fn a_stream_is_not_left_to_legs_that_are_written() {
     }
 }
 
+/// Whether a stream has a leg for itself where writes take so long on each, and random reads 20 ms.
+fn has_own_beside_writes(write_ms: [u64; 2]) -> bool {
+    let mut rig = Rig::new(&[false, false]);
+    for step in 0..400 {
+        rig.read_on(step * MIB, MIB);
+        for number in 0..8 {
+            let extent = Extent::new((9000 + (step + number) * 31 % 977) * MIB, 4 * KIB);
+            let write = OpView {
+                kind: OpKind::Write,
+                ..op(usize::from(number % 2 == 1), extent)
+            };
+            rig.ahead.on_dispatch(rig.now, &write, None);
+            let time = Duration::from_ms(write_ms[write.leg.index()]);
+            rig.ahead.on_complete(rig.now, &write, time);
+        }
+        for leg in 0..2 {
+            if rig.sent.iter().any(|sent| sent.0 == leg) {
+                rig.answer(leg, Duration::from_ms(2));
+            }
+        }
+        rig.pass(8, Duration::from_ms(20));
+    }
+    let StreamWay::Homes(homes) = rig.way(400 * MIB) else {
+        return false;
+    };
+    assert_eq!(homes.iter().count(), 1);
+    assert!(rig.ahead.left(rig.now).intersection(homes).is_empty());
+    true
+}
+
+/// Random reads that have writes among them gain nothing by a leg without streams where these
+/// writes wait for the streams.
+#[test]
+fn a_stream_has_flash_for_itself_where_writes_do_not_wait_for_it() {
+    assert!(has_own_beside_writes([1, 1]));
+    for write_ms in [[10, 10], [1, 10], [10, 1]] {
+        assert!(!has_own_beside_writes(write_ms), "{write_ms:?}");
+    }
+}
+
+#[test]
+fn two_streams_share_the_flash_that_is_theirs() {
+    let mut rig = Rig::new(&[false; 3]);
+    let legs = legs_of(&mut rig, 2, 40);
+    assert_eq!(rig.ahead.left(rig.now).iter().count(), 2);
+    assert_eq!(legs[0], legs[1]);
+    assert_eq!(legs[0].iter().count(), 1);
+}
+
+#[test]
+fn a_stream_that_has_more_in_flight_than_random_reads_has_more_flash() {
+    let mut rig = Rig::new(&[false; 3]);
+    for number in 0..24 {
+        let extent = Extent::new((50_000 + number) * MIB, MIB);
+        let leg = usize::try_from(number % 3).unwrap();
+        rig.legs[leg].read_bytes_in_flight += MIB;
+        rig.ahead.on_dispatch(rig.now, &op(leg, extent), None);
+    }
+    legs_of(&mut rig, 1, 4);
+    assert_eq!(rig.ahead.left(rig.now).iter().count(), 1);
+}
+
 #[test]
 fn a_stream_has_no_flash_that_is_written() {
     let mut rig = Rig::new(&[true, false, false]);

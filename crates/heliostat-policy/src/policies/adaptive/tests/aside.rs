@@ -186,6 +186,49 @@ fn one_stream_has_flash_for_itself_unless_it_loses_too_much_by_that() {
     assert_eq!(of_one_stream(&[1_000, 6_000]), 0);
 }
 
+/// Where the next eight reads of the only stream go, of 128 KiB, which take so long on each leg,
+/// and random reads so long.
+fn deep_stream_beside(times_us: [u64; 2], random_us: [u64; 2]) -> Vec<usize> {
+    let mut rig = Rig::new("adaptive:health=off", 2);
+    rig.teach_queues(&times_us);
+    let time = |(leg, _, len): (usize, u64, u64)| {
+        if len > 4 * KIB {
+            times_us[leg]
+        } else {
+            random_us[leg]
+        }
+    };
+    for number in 0..400 {
+        for (leg, us) in random_us.iter().enumerate() {
+            rig.send_of(leg, number * 7919 % 4001 * MIB, 4 * KIB);
+            rig.answer(leg, *us);
+        }
+    }
+    for step in 0..120 {
+        rig.ask(20_000 * MIB + step * 128 * KIB, 128 * KIB);
+        for number in 0..4 {
+            rig.ask((step + number * 720) * 7919 % 4001 * MIB, 4 * KIB);
+        }
+        while let Some(&first) = rig.sent.first() {
+            rig.answer(first.0, time(first));
+        }
+    }
+    let next = |step: u64| rig.ask(20_000 * MIB + (120 + step) * 128 * KIB, 128 * KIB);
+    (0..8).map(next).collect()
+}
+
+#[test]
+fn one_stream_waits_on_the_leg_that_it_would_lose_more_without() {
+    let legs = deep_stream_beside([200, 1_200], [20, 30]);
+    assert_eq!(legs, [0; 8], "the slow leg would hold it up");
+    let legs = deep_stream_beside([200, 1_200], [20, 180]);
+    assert_eq!(legs[..3], [0; 3]);
+    assert!(
+        count_of(&legs, 1) > 2,
+        "random reads would lose more: {legs:?}"
+    );
+}
+
 const fn step_of(stream: u64, step: u64) -> u64 {
     (stream + 1) * 20_000 * MIB + step * 128 * KIB
 }
