@@ -26,6 +26,7 @@ use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
+use homes::Group;
 use plan::{Helper, Helpers, Lane, Plan};
 
 /// Streams that are known at a time: more than clients of a machine read at once.
@@ -511,14 +512,15 @@ impl ReadAhead {
         let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg));
         let long_reads = long_bytes.sum::<u64>() as f32 / RUN_BYTES.get() as f32;
         self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
-        let offset = request.map_or(0, |request| request.extent.offset());
-        let holds = |view: &&LegView| layout.address_on(view.leg, offset).is_some();
-        let all: LegSet = legs.iter().filter(holds).map(|view| view.leg).collect();
-        self.are_few = count < all.iter().count();
+        let groups = only.map(|at| Group::all(legs, layout, self.streams[at].next));
+        let groups = groups.unwrap_or_default();
         let is_chunked = layout.chunk_bytes().is_some();
+        if let Some(group) = groups.first() {
+            self.are_few = count < group.legs.iter().count();
+        }
         if is_chunked {
-            if only.is_some() {
-                self.share_out_group(&helpers.holding(layout, offset), all, count);
+            for group in &groups {
+                self.share_out_group(group, (&helpers, layout), count);
             }
             helpers.leave(self.left);
         } else {
@@ -526,9 +528,11 @@ impl ReadAhead {
             self.share_out(&mut helpers, count);
         }
         if let Some(at) = only {
-            let holders = helpers.holding(layout, offset);
-            let homes = self.homes_of(now, at, &holders, is_chunked, count);
-            self.give_homes(at, all, homes);
+            for group in &groups {
+                let holders = helpers.holding(layout, group.offset);
+                let homes = self.homes_of(now, at, &holders, is_chunked, count);
+                self.give_homes(at, group.legs, homes);
+            }
         }
         let mut oldest = [u64::MAX; LEGS_MAX];
         let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));

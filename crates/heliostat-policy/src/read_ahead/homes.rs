@@ -3,6 +3,7 @@
 
 use heliostat_types::{Instant, LegId, LegSet};
 
+use crate::api::{Layout, LegView};
 use crate::constants::constants;
 
 use super::{Helper, Helpers, ReadAhead, whole};
@@ -14,6 +15,39 @@ constants! { "homes":
     /// Flash that reads less than a fourth as fast as the fastest is none that random reads need
     /// before that is saturated.
     FAST_SHARE: f32 = number(0.25);
+}
+
+/// The legs of a RAID10 that hold a chunk.
+pub(super) struct Group {
+    pub(super) offset: u64,
+    pub(super) legs: LegSet,
+    /// They hold the same chunks, at the same places.
+    is_whole: bool,
+}
+
+impl Group {
+    /// Who holds what comes from `offset` on. After as many chunks as there are legs it is the turn
+    /// of the same ones again. In a mirror that is one group.
+    pub(super) fn all(legs: &[LegView], layout: &dyn Layout, offset: u64) -> Vec<Self> {
+        let chunk_bytes = layout.chunk_bytes();
+        let count = chunk_bytes.map_or(1, |_| legs.len() as u64);
+        let from = |chunk: u64| offset.saturating_add(chunk * chunk_bytes.unwrap_or(0));
+        let chunks = (0..count).map(from);
+        chunks
+            .map(|offset| Self::of(legs, layout, offset))
+            .collect()
+    }
+
+    fn of(legs: &[LegView], layout: &dyn Layout, offset: u64) -> Self {
+        let place = |view: &LegView| Some((view.leg, layout.address_on(view.leg, offset)?));
+        let places = || legs.iter().filter_map(place);
+        let first = places().next().map(|(_, address)| address);
+        Self {
+            offset,
+            legs: places().map(|(leg, _)| leg).collect(),
+            is_whole: places().all(|(_, address)| Some(address) == first),
+        }
+    }
 }
 
 impl ReadAhead {
@@ -67,26 +101,40 @@ impl ReadAhead {
     }
 
     /// In a RAID10, of each group of disks that hold the same chunks one is left to random reads;
-    /// of flash as many as without groups.
-    pub(super) fn share_out_group(&mut self, holders: &Helpers, holding: LegSet, streams: usize) {
+    /// of flash as many as without groups. But all of it beside disks, which streams have, beside
+    /// as many streams as copies, and where a leg holds chunks of several groups.
+    pub(super) fn share_out_group(
+        &mut self,
+        group: &Group,
+        (helpers, layout): (&Helpers, &dyn Layout),
+        streams: usize,
+    ) {
         let was = self.left;
-        self.left = was.difference(holding);
-        let all_turn = holders.iter().all(|helper| helper.turns);
-        if all_turn && holders.count() > 1 && self.is_beside_random() {
+        self.left = was.difference(group.legs);
+        if !self.is_beside_random() {
+            return;
+        }
+        let holders = helpers.holding(layout, group.offset);
+        let flash = holders.iter().filter(|helper| !helper.turns);
+        let flash: LegSet = flash.map(|helper| helper.leg).collect();
+        let left = if flash.is_empty() {
             let rate = |helper: &Helper| {
                 let is_own = was.contains(helper.leg);
                 helper.rate * if is_own { DISKS_MORE.get() } else { 1.0 }
             };
             let by_rate = |one: &&Helper, other: &&Helper| rate(one).total_cmp(&rate(other));
-            let slowest = holders.iter().min_by(by_rate);
-            let slowest = slowest.map(|helper| helper.leg);
-            self.left = self.left.union(slowest.into_iter().collect());
-        }
-        let all_flash = holders.iter().all(|helper| !helper.turns);
-        if all_flash && streams < holders.count() && self.is_beside_random() {
-            let left = self.flash_for_random(holders, streams, was);
-            self.left = self.left.union(left);
-        }
+            let slowest = holders.iter().min_by(by_rate).map(|helper| helper.leg);
+            slowest
+                .filter(|_| holders.count() > 1)
+                .into_iter()
+                .collect()
+        } else if flash == holders.legs() && streams < holders.count() && group.is_whole {
+            self.flash_for_random(&holders, streams, was)
+        } else {
+            LegSet::EMPTY
+        };
+        let left = if left.is_empty() { flash } else { left };
+        self.left = self.left.union(left);
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_types::{Duration, LegId};
+use heliostat_types::{Duration, LegId, LegSet};
 
 use super::{KIB, MIB, Rig};
 use crate::api::Layout;
@@ -165,7 +165,9 @@ fn in_a_raid10_a_stream_has_a_home_in_each_group_of_disks() {
             let of_group = left.iter().filter(|leg| leg.index() as u64 / 2 == group);
             assert_eq!(of_group.count(), usize::from(are_same));
         }
-        assert!(!matches!(way(&rig, 2, 0), StreamWay::Homes(_)));
+        let disk: LegSet = [rig.legs[4].leg].into_iter().collect();
+        let has_disk = way(&rig, 2, 0) == StreamWay::Homes(disk);
+        assert_eq!(has_disk, are_same, "and flash beside a disk");
     }
 }
 
@@ -182,4 +184,32 @@ fn in_a_raid10_of_flash_a_stream_leaves_a_leg_of_each_group_to_random_reads() {
         assert_eq!(homes.iter().count(), 1);
         assert!(left.intersection(homes).is_empty(), "{left:?} {homes:?}");
     }
+}
+
+/// Reads of two chunks begin in the same group always.
+#[test]
+fn in_a_raid10_legs_of_each_group_are_left_to_random_reads_whatever_is_read_at_once() {
+    for turns in [true, false] {
+        let mut rig = near(&[turns; 4]);
+        play(&mut rig, (241, 2 * CHUNK), 1, 4);
+        let left = rig.ahead.left(rig.now);
+        let of_group = |group| left.iter().filter(|leg| leg.index() / 2 == group).count();
+        assert_eq!([0, 1].map(of_group), [1, 1], "{left:?}");
+    }
+}
+
+#[test]
+fn in_a_raid10_random_reads_have_all_flash_that_streams_cannot_be_kept_from() {
+    let all_left = |rig: &mut Rig, streams: u64| {
+        play(rig, (241, 128 * KIB), streams, 4);
+        rig.ahead.left(rig.now).iter().count() == rig.legs.len()
+    };
+    let far = || {
+        let mut rig = Rig::new(&[false; 4]);
+        rig.layout = Box::new(Far);
+        rig
+    };
+    assert!(all_left(&mut far(), 1), "each leg is in two groups");
+    assert!(all_left(&mut near(&[false; 4]), 2), "as many as copies");
+    assert!(!all_left(&mut near(&[false; 4]), 1));
 }
