@@ -81,6 +81,8 @@ constants! { "read_ahead":
     /// Writes wait for reads where one takes more than a fourth of what a random read does: a drive
     /// that takes them by the way answers them before it could have read anything.
     WRITES_PASS: f32 = times(4.0);
+    /// Or more than half, where streams are kept apart already, so that random reads are faster.
+    WRITES_PASS_APART: f32 = times(2.0);
     /// What was measured last counts for a fifth: it is a mean of megabytes already.
     LEARNED_SHARE: f32 = number(0.2);
     /// Reads that are shorter say nothing of how fast a leg reads in sequence.
@@ -112,8 +114,10 @@ struct Stream {
     changed_bytes: u64,
     /// and when that was too much last.
     written: Option<Instant>,
-    /// The legs that read all of it; in a RAID10 one of each group of legs.
+    /// The legs that read all of it; in a RAID10 one of each group of legs,
     homes: LegSet,
+    /// and the chunk that it was at when it got them.
+    housed: Option<u64>,
     /// What legs are to read, in order, and were not asked for yet.
     stretches: Vec<Stretch>,
     /// In a RAID10, the stretches that legs are to go on with,
@@ -321,8 +325,13 @@ impl Pace {
     }
 
     /// Whether writes wait for what is being read, where a random read takes so long.
-    fn writes_wait(&self, random_ns: f32) -> bool {
-        self.write_ns == 0.0 || self.write_ns * WRITES_PASS.get() > random_ns
+    fn writes_wait(&self, random_ns: f32, are_apart: bool) -> bool {
+        let times = if are_apart {
+            WRITES_PASS_APART.get()
+        } else {
+            WRITES_PASS.get()
+        };
+        self.write_ns == 0.0 || self.write_ns * times > random_ns
     }
 
     /// It has answered a read of any kind.
@@ -388,12 +397,12 @@ pub(crate) struct ReadAhead {
     /// The streams by the part of the array in which they go on.
     parts: StreamIndex,
     at_random: AtRandom,
-    /// Disks that are left to random reads.
+    /// Legs that are left to random reads.
     left: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
     are_few: bool,
-    /// The write that was noted last.
-    noted: Option<Extent>,
+    /// The write that was noted last, and the leg that was handed it first.
+    noted: Option<(LegId, Extent)>,
     /// How many reads streams have in flight, of a MiB each, on average.
     long_reads: f32,
     stretches_planned: u64,
@@ -426,7 +435,7 @@ impl ReadAhead {
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
         if op.kind.is_mutating() {
-            self.note_write(now, Extent::new(op.array_offset, op.extent.len()));
+            self.note_write(now, op.leg, Extent::new(op.array_offset, op.extent.len()));
         }
         if op.kind != OpKind::Read {
             return;
@@ -445,11 +454,12 @@ impl ReadAhead {
 
     /// Who writes where he is about to read needs no help: what was read ahead would be void, and
     /// all legs have come there by writing. All legs are handed each write; it counts once.
-    fn note_write(&mut self, now: Instant, extent: Extent) {
-        if self.noted == Some(extent) {
+    fn note_write(&mut self, now: Instant, leg: LegId, extent: Extent) {
+        let is_copy = |noted: &(LegId, Extent)| noted.0 != leg && noted.1 == extent;
+        if self.noted.as_ref().is_some_and(is_copy) {
             return;
         }
-        self.noted = Some(extent);
+        self.noted = Some((leg, extent));
         for stream in &mut self.streams {
             let end = stream
                 .planned
@@ -509,29 +519,24 @@ impl ReadAhead {
         let count = active().count();
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
-        let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg));
-        let long_reads = long_bytes.sum::<u64>() as f32 / RUN_BYTES.get() as f32;
+        let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
+        let long_reads = long_bytes.sum::<f32>() / RUN_BYTES.get() as f32;
         self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
-        let groups = only.map(|at| Group::all(legs, layout, self.streams[at].next));
-        let groups = groups.unwrap_or_default();
-        let is_chunked = layout.chunk_bytes().is_some();
-        if let Some(group) = groups.first() {
-            self.are_few = count < group.legs.iter().count();
-        }
-        if is_chunked {
-            for group in &groups {
-                self.share_out_group(group, (&helpers, layout), count);
+        match (only, layout.chunk_bytes()) {
+            (Some(at), Some(chunk_bytes)) => {
+                self.house_in_groups(now, at, (&helpers, legs), (layout, chunk_bytes), count);
+                helpers.leave(self.left);
             }
-            helpers.leave(self.left);
-        } else {
-            helpers.leave_slow();
-            self.share_out(&mut helpers, count);
-        }
-        if let Some(at) = only {
-            for group in &groups {
-                let holders = helpers.holding(layout, group.offset);
-                let homes = self.homes_of(now, at, &holders, is_chunked, count);
-                self.give_homes(at, group.legs, homes);
+            (None, Some(_)) => helpers.leave(self.left),
+            (_, None) => {
+                helpers.leave_slow();
+                self.share_out(&mut helpers, count);
+                if let Some(at) = only {
+                    self.are_few = count < legs.len();
+                    let all = legs.iter().map(|view| view.leg).collect();
+                    let homes = self.homes_of(now, at, &helpers, false, count);
+                    self.give_homes(at, all, homes);
+                }
             }
         }
         let mut oldest = [u64::MAX; LEGS_MAX];
@@ -559,6 +564,35 @@ impl ReadAhead {
             plan.stripe();
             plan.ask();
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
+        }
+    }
+
+    /// Legs of a RAID10 are shared out, and the stream at `at` gets its homes, each time that it
+    /// comes to another chunk.
+    fn house_in_groups(
+        &mut self,
+        now: Instant,
+        at: usize,
+        (helpers, legs): (&Helpers, &[LegView]),
+        (layout, chunk_bytes): (&dyn Layout, u64),
+        count: usize,
+    ) {
+        let next = self.streams[at].next;
+        let chunk = Some(next / chunk_bytes.max(1));
+        if self.streams[at].housed == chunk {
+            return;
+        }
+        self.streams[at].housed = chunk;
+        let groups = Group::all(legs, layout, next);
+        let copies = groups.first().map_or(0, |group| group.legs.iter().count());
+        self.are_few = count < copies;
+        self.share_out_groups(&groups, helpers, layout, count);
+        let mut helpers = *helpers;
+        helpers.leave(self.left);
+        for group in &groups {
+            let holders = helpers.holding(layout, group.offset);
+            let homes = self.homes_of(now, at, &holders, true, count);
+            self.give_homes(at, group.legs, homes);
         }
     }
 
@@ -591,6 +625,7 @@ impl ReadAhead {
                 // by where it ended, too.
                 stream.forget_plan();
                 stream.run_bytes = 0;
+                stream.housed = None;
             }
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             let forgiven = extent.len() / CHANGED_SHARE.get();
@@ -612,6 +647,7 @@ impl ReadAhead {
             changed_bytes: 0,
             written: None,
             homes: LegSet::EMPTY,
+            housed: None,
             stretches: Vec::new(),
             lanes: Vec::new(),
             skipped: VecDeque::new(),
@@ -654,7 +690,7 @@ impl ReadAhead {
         }
     }
 
-    /// The disks that are left to random reads, while there are streams.
+    /// The legs that are left to random reads, while there are streams.
     pub(crate) fn left(&self, now: Instant) -> LegSet {
         let mut streams = self.streams.iter();
         if !self.left.is_empty() && streams.any(|stream| stream.is_confirmed(now)) {
@@ -698,6 +734,7 @@ impl ReadAhead {
     /// What each of `legs` could do for a stream, in their order.
     fn helpers(&mut self, now: Instant, legs: &[LegView]) -> Helpers {
         let mut helpers = Helpers::NONE;
+        let (random_ns, are_apart) = (self.at_random.mean_ns(), !self.left.is_empty());
         let mut best = 0.0;
         for view in legs {
             let pace = &mut self.paces[view.leg.index()];
@@ -725,7 +762,7 @@ impl ReadAhead {
                 is_idle: pace.in_flight == 0,
                 turns: view.rotational,
                 is_written: pace.is_written(now),
-                writes_wait: pace.is_written(now) && pace.writes_wait(self.at_random.mean_ns()),
+                writes_wait: pace.is_written(now) && pace.writes_wait(random_ns, are_apart),
                 asked_bytes: view.read_bytes_in_flight,
                 queued_bytes: view
                     .read_bytes_in_flight

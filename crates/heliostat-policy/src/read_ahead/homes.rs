@@ -18,35 +18,43 @@ constants! { "homes":
 }
 
 /// The legs of a RAID10 that hold a chunk.
+#[derive(Clone, Copy)]
 pub(super) struct Group {
+    /// Where one begins, or goes on.
     pub(super) offset: u64,
     pub(super) legs: LegSet,
-    /// They hold the same chunks, at the same places.
-    is_whole: bool,
+    /// None of them is in another group as well.
+    is_apart: bool,
 }
 
 impl Group {
-    /// Who holds what comes from `offset` on. After as many chunks as there are legs it is the turn
-    /// of the same ones again. In a mirror that is one group.
+    /// All of them, or that at `offset` where legs are in several ones: what is right for one is
+    /// wrong for the next. After as many chunks as there are legs it is the same ones' turn again.
     pub(super) fn all(legs: &[LegView], layout: &dyn Layout, offset: u64) -> Vec<Self> {
-        let chunk_bytes = layout.chunk_bytes();
-        let count = chunk_bytes.map_or(1, |_| legs.len() as u64);
-        let from = |chunk: u64| offset.saturating_add(chunk * chunk_bytes.unwrap_or(0));
-        let chunks = (0..count).map(from);
-        chunks
-            .map(|offset| Self::of(legs, layout, offset))
-            .collect()
-    }
-
-    fn of(legs: &[LegView], layout: &dyn Layout, offset: u64) -> Self {
-        let place = |view: &LegView| Some((view.leg, layout.address_on(view.leg, offset)?));
-        let places = || legs.iter().filter_map(place);
-        let first = places().next().map(|(_, address)| address);
-        Self {
-            offset,
-            legs: places().map(|(leg, _)| leg).collect(),
-            is_whole: places().all(|(_, address)| Some(address) == first),
+        let chunk_bytes = layout.chunk_bytes().unwrap_or(0);
+        let mut groups: Vec<Self> = Vec::with_capacity(legs.len());
+        for chunk in 0..legs.len() as u64 {
+            let offset = offset.saturating_add(chunk.saturating_mul(chunk_bytes));
+            let holds = |view: &&LegView| layout.address_on(view.leg, offset).is_some();
+            let legs: LegSet = legs.iter().filter(holds).map(|view| view.leg).collect();
+            if groups.iter().any(|group| group.legs == legs) {
+                continue;
+            }
+            let is_apart = |group: &Self| group.legs.intersection(legs).is_empty();
+            if !groups.iter().all(is_apart) {
+                let first = groups[0];
+                return vec![Self {
+                    is_apart: false,
+                    ..first
+                }];
+            }
+            groups.push(Self {
+                offset,
+                legs,
+                is_apart: true,
+            });
         }
+        groups
     }
 }
 
@@ -100,41 +108,59 @@ impl ReadAhead {
         }
     }
 
-    /// In a RAID10, of each group of disks that hold the same chunks one is left to random reads;
-    /// of flash as many as without groups. But all of it beside disks, which streams have, beside
-    /// as many streams as copies, and where a leg holds chunks of several groups.
-    pub(super) fn share_out_group(
+    /// The same in a RAID10, for each of these groups. Streams have no flash that is in several
+    /// ones, and none where they are as many as copies.
+    pub(super) fn share_out_groups(
         &mut self,
-        group: &Group,
-        (helpers, layout): (&Helpers, &dyn Layout),
+        groups: &[Group],
+        helpers: &Helpers,
+        layout: &dyn Layout,
         streams: usize,
     ) {
         let was = self.left;
-        self.left = was.difference(group.legs);
-        if !self.is_beside_random() {
-            return;
+        let mut left = LegSet::EMPTY;
+        for group in groups {
+            self.left = self.left.difference(group.legs);
+            if self.is_beside_random() {
+                let holders = helpers.holding(layout, group.offset);
+                left = left.union(self.left_of_group(group, &holders, streams, was));
+            }
         }
-        let holders = helpers.holding(layout, group.offset);
+        self.left = self.left.union(left);
+    }
+
+    fn left_of_group(
+        &self,
+        group: &Group,
+        holders: &Helpers,
+        streams: usize,
+        was: LegSet,
+    ) -> LegSet {
+        let disks = || holders.iter().filter(|helper| helper.turns);
         let flash = holders.iter().filter(|helper| !helper.turns);
         let flash: LegSet = flash.map(|helper| helper.leg).collect();
-        let left = if flash.is_empty() {
+        if flash.is_empty() {
+            if holders.count() < 2 {
+                return LegSet::EMPTY;
+            }
             let rate = |helper: &Helper| {
                 let is_own = was.contains(helper.leg);
                 helper.rate * if is_own { DISKS_MORE.get() } else { 1.0 }
             };
-            let by_rate = |one: &&Helper, other: &&Helper| rate(one).total_cmp(&rate(other));
-            let slowest = holders.iter().min_by(by_rate).map(|helper| helper.leg);
-            slowest
-                .filter(|_| holders.count() > 1)
-                .into_iter()
-                .collect()
-        } else if flash == holders.legs() && streams < holders.count() && group.is_whole {
-            self.flash_for_random(&holders, streams, was)
-        } else {
-            LegSet::EMPTY
-        };
-        let left = if left.is_empty() { flash } else { left };
-        self.left = self.left.union(left);
+            let slowest = disks().min_by(|one, other| rate(one).total_cmp(&rate(other)));
+            return slowest.map(|helper| helper.leg).into_iter().collect();
+        }
+        if disks().count() > 0 {
+            let all_are_written = disks().all(|helper| helper.is_written);
+            return if all_are_written {
+                LegSet::EMPTY
+            } else {
+                flash
+            };
+        }
+        let may_share = streams < holders.count() && group.is_apart;
+        let fast = may_share.then(|| self.flash_for_random(holders, streams, was));
+        fast.filter(|fast| !fast.is_empty()).unwrap_or(flash)
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is

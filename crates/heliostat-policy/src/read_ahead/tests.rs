@@ -355,22 +355,35 @@ fn who_writes_where_he_reads_has_nothing_read_ahead() {
     assert!(rig.bytes() > 0);
 }
 
+/// Whether a stream is read ahead that somebody has written so many blocks of 32 KiB in front of,
+/// in each MiB, once or twice each.
+fn is_read_beside_writes(blocks: u64, times: usize) -> bool {
+    let mut rig = Rig::new(&[false, false]);
+    for step in 0..40 {
+        for block in 0..blocks {
+            let extent = Extent::new((step + 1) * MIB + block * 32 * KIB, 32 * KIB);
+            for leg in [0, 1].repeat(times) {
+                let op = OpView {
+                    kind: OpKind::Write,
+                    ..op(leg, extent)
+                };
+                rig.ahead.on_dispatch(rig.now, &op, None);
+            }
+        }
+        rig.read_on(step * MIB, MIB);
+        rig.all_ends_at_once();
+    }
+    rig.ahead.streams[0].is_confirmed(rig.now)
+}
+
 /// Who writes at random comes by once in a while.
 #[test]
-fn a_write_by_chance_does_not_end_a_stream() {
-    let mut rig = Rig::new(&[false, false]);
-    for step in 0..4 {
-        rig.read_on(step * 2 * MIB, MIB);
-        for leg in 0..2 {
-            let op = OpView {
-                kind: OpKind::Write,
-                ..op(leg, Extent::new((2 * step + 1) * MIB + 256 * KIB, 64 * KIB))
-            };
-            rig.ahead.on_dispatch(rig.now, &op, None);
-        }
-        rig.read_on((step * 2 + 1) * MIB, MIB);
-    }
-    assert!(rig.bytes() > 0);
+fn a_stream_is_written_where_that_is_one_byte_of_eight() {
+    assert!(is_read_beside_writes(1, 1));
+    assert!(is_read_beside_writes(4, 1), "an eighth, and no more");
+    assert!(!is_read_beside_writes(6, 1));
+    // Each leg gets each write; but who writes a block twice writes more.
+    assert!(!is_read_beside_writes(4, 2));
 }
 
 /// In an hour of random reads some come near the ends of streams that are long over.

@@ -137,7 +137,7 @@ pub(super) struct Choice<'a> {
     forecasts: &'a [Forecast],
     /// How many of the candidates have an arm.
     disks: usize,
-    /// Disks that are left to this read; streams have the others.
+    /// Legs that are left to this read; streams have the others.
     left: LegSet,
     /// What has decided.
     reason: Cell<&'static str>,
@@ -383,7 +383,7 @@ impl<'a> Choice<'a> {
             let is_less = forecast(at).in_flight <= forecast(&aside).in_flight;
             *at != aside && is_alone(at) && is_less && bytes(at) < self.filled_bytes(false)
         };
-        match well().filter(runs_dry).min_by_key(bytes) {
+        match well().filter(may).filter(runs_dry).min_by_key(bytes) {
             Some(at) => Some(self.by(ROOM, at)),
             None => Some(self.by(ASIDE, aside)),
         }
@@ -484,7 +484,7 @@ impl<'a> Choice<'a> {
     /// counts, and ends it before long. It has no more to do than the flash in any case.
     fn is_worth_its_wait(&self, at: usize, flash: usize) -> bool {
         // Of such reads, whatever the flash has to do besides.
-        let weight = self.weight(flash);
+        let weight = self.weight(flash).min(1.0);
         let (disk, flash) = (&self.forecasts[at], &self.forecasts[flash]);
         let each = flash.cost * weight / flash.in_flight.max(1) as f32;
         let in_flight = self.forecasts.iter().map(|one| one.in_flight);

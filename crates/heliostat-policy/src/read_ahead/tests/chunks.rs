@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_types::{Duration, LegId, LegSet};
+use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind};
 
-use super::{KIB, MIB, Rig};
-use crate::api::Layout;
+use super::{KIB, MIB, Rig, op};
+use crate::api::{Layout, OpView};
 use crate::read_ahead::StreamWay;
 
 const CHUNK: u64 = 512 * KIB;
@@ -25,6 +25,26 @@ impl Layout for Near {
         let (groups, chunk) = (self.legs / 2, offset / CHUNK);
         let holds = chunk % groups == leg.index() as u64 / 2;
         holds.then_some(chunk / groups * CHUNK + offset % CHUNK)
+    }
+}
+
+/// Two copies of each chunk, one behind the other over legs that may be odd.
+#[derive(Debug)]
+struct Odd {
+    legs: u64,
+}
+
+impl Layout for Odd {
+    fn chunk_bytes(&self) -> Option<u64> {
+        Some(CHUNK)
+    }
+
+    fn address_on(&self, leg: LegId, offset: u64) -> Option<u64> {
+        let copies = [0, 1].map(|copy| offset / CHUNK * 2 + copy);
+        let copy = copies
+            .iter()
+            .find(|copy| *copy % self.legs == leg.index() as u64)?;
+        Some(copy / self.legs * CHUNK + offset % CHUNK)
     }
 }
 
@@ -200,16 +220,45 @@ fn in_a_raid10_legs_of_each_group_are_left_to_random_reads_whatever_is_read_at_o
 
 #[test]
 fn in_a_raid10_random_reads_have_all_flash_that_streams_cannot_be_kept_from() {
-    let all_left = |rig: &mut Rig, streams: u64| {
-        play(rig, (241, 128 * KIB), streams, 4);
+    let all_left = |mut rig: Rig, streams: u64| {
+        play(&mut rig, (241, 128 * KIB), streams, 4);
         rig.ahead.left(rig.now).iter().count() == rig.legs.len()
     };
-    let far = || {
-        let mut rig = Rig::new(&[false; 4]);
-        rig.layout = Box::new(Far);
+    let with = |layout: Box<dyn Layout>, legs: usize| {
+        let mut rig = Rig::new(&vec![false; legs]);
+        rig.layout = layout;
         rig
     };
-    assert!(all_left(&mut far(), 1), "each leg is in two groups");
-    assert!(all_left(&mut near(&[false; 4]), 2), "as many as copies");
-    assert!(!all_left(&mut near(&[false; 4]), 1));
+    for legs in [3, 5] {
+        let odd = with(Box::new(Odd { legs }), usize::try_from(legs).unwrap());
+        assert!(all_left(odd, 1), "of {legs} each is in two groups");
+    }
+    assert!(all_left(with(Box::new(Far), 4), 1), "and here");
+    assert!(all_left(near(&[false; 4]), 2), "as many as copies");
+    assert!(!all_left(near(&[false; 4]), 1));
+}
+
+/// A read on a disk that has writes to do as well waits for several of them.
+#[test]
+fn in_a_raid10_streams_are_not_left_to_disks_that_are_written() {
+    for is_written in [false, true] {
+        let mut rig = near(&[true, false, true, false]);
+        for step in 0..241 {
+            play(&mut rig, (1, 0), 0, 4);
+            rig.read_on(step * 128 * KIB, 128 * KIB);
+            for number in 0..if is_written { 4 } else { 0 } {
+                let extent = Extent::new((9000 + (step + number) * 31 % 977) * MIB, 4 * KIB);
+                for leg in 0..4 {
+                    let write = OpView {
+                        kind: OpKind::Write,
+                        ..op(leg, extent)
+                    };
+                    rig.ahead.on_dispatch(rig.now, &write, None);
+                }
+            }
+        }
+        let has_home = matches!(rig.way(241 * 128 * KIB), StreamWay::Homes(_));
+        assert_eq!(has_home, !is_written);
+        assert_eq!(rig.ahead.left(rig.now).is_empty(), is_written);
+    }
 }
