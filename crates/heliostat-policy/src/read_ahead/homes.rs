@@ -129,6 +129,8 @@ impl ReadAhead {
         self.left = self.left.union(left);
     }
 
+    /// What random reads have of these legs, where they have what is in `was` of all: a disk of
+    /// several, and flash, but none beside disks that are all written, which streams need it for.
     fn left_of_group(
         &self,
         group: &Group,
@@ -164,8 +166,8 @@ impl ReadAhead {
     }
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
-    /// flash: the slower ones, and the others are left to random reads. But not if theirs are
-    /// written, and writes wait for reads there: who reads at random would wait for those.
+    /// flash: the slower ones, and the others are left to random reads. But not where writes wait
+    /// for reads on any of them: who reads at random would wait for those.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
         let flash = helpers.iter().filter(|helper| !helper.turns);
