@@ -10,8 +10,11 @@ use heliostat_types::{Duration, Instant};
 use crate::constants::constants;
 
 constants! { "health":
-    /// So many slow rounds one after the other are no accident.
+    /// So many slow rounds one after the other are no accident,
     ROUNDS_MIN: u32 = count(2);
+    /// or so many where flash writes: a read that meets a block that is being written waits for
+    /// that, which is one of twenty and takes four times as long.
+    ROUNDS_WRITTEN: u32 = count(4);
     /// A slow leg is tried again after twice the time of its slow answer, then after twice as long
     /// each time: what trying costs halves with each.
     PATIENCE_TIMES: u64 = count(2);
@@ -32,6 +35,8 @@ constants! { "health":
 pub(super) struct Health {
     /// Slow rounds one after the other.
     rounds: u32,
+    /// From so many on the leg is slow.
+    enough: u32,
     /// The least of how many times as long as predicted their answers took.
     factor: f32,
     /// Reads from before that do not count.
@@ -47,6 +52,7 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             rounds: 0,
+            enough: ROUNDS_MIN.get(),
             factor: 1.0,
             round_from: Instant::ZERO,
             patience: Duration::ZERO,
@@ -59,7 +65,7 @@ impl Default for Health {
 
 impl Health {
     pub(super) fn is_well(&self) -> bool {
-        self.rounds < ROUNDS_MIN.get()
+        self.rounds < self.enough
     }
 
     /// How many times as long as it is known for the leg takes.
@@ -100,14 +106,26 @@ impl Health {
         stall
     }
 
-    /// An answer to what began at `began` took `ratio` times as long as predicted.
-    pub(super) fn note_slow(&mut self, now: Instant, began: Instant, ratio: f32) {
+    /// An answer to what began at `began` took `ratio` times as long as predicted, which some do
+    /// that wait for what flash writes.
+    pub(super) fn note_slow(
+        &mut self,
+        now: Instant,
+        began: Instant,
+        ratio: f32,
+        is_written_flash: bool,
+    ) {
         if began < self.round_from {
             return;
         }
         let time_ns = now.saturating_since(began).as_ns();
         if self.rounds == 0 {
             self.slow_since = now;
+            self.enough = if is_written_flash {
+                ROUNDS_WRITTEN.get()
+            } else {
+                ROUNDS_MIN.get()
+            };
         }
         self.answers = self.answers.saturating_add(1);
         self.rounds = self.rounds.saturating_add(1);
@@ -119,7 +137,7 @@ impl Health {
         self.round_from = now;
         let limit = PATIENCE_MAX_TIMES.get().saturating_mul(time_ns);
         let limit = limit.max(PATIENCE_NS.get()).min(PATIENCE_MAX_NS.get());
-        let before = if self.rounds <= ROUNDS_MIN.get() {
+        let before = if self.rounds <= self.enough {
             time_ns
         } else {
             self.patience.as_ns()

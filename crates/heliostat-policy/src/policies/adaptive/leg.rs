@@ -617,8 +617,8 @@ impl Leg {
         let followed = *followed;
         self.last_answer_at = now;
         if !ok {
-            self.health
-                .note_slow(now, followed.began, FAILED_RATIO.get());
+            let ratio = FAILED_RATIO.get();
+            self.health.note_slow(now, followed.began, ratio, false);
             return;
         }
         let mut time_ns = ns(now.saturating_since(followed.began));
@@ -704,7 +704,8 @@ impl Leg {
             )
         };
         if ratio >= slow {
-            self.health.note_slow(now, began, ratio);
+            let is_written_flash = self.is_written() && !self.turns;
+            self.health.note_slow(now, began, ratio, is_written_flash);
             return;
         }
         if !self.health.is_well() && ratio > WELL.get() {

@@ -191,6 +191,31 @@ fn two_slow_rounds_are_slow_and_one_answer_in_time_is_well() {
     assert_eq!(rig.bench.pick(0), 0);
 }
 
+/// A read that meets a block that is being written waits for that, which is no slow leg.
+#[test]
+fn flash_that_writes_is_slow_after_four_slow_rounds() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 200]);
+    for number in 0..16 {
+        for leg in 0..2 {
+            rig.bench.dispatch(leg, OpKind::Write, number * MIB, 4096);
+            let written = op(leg, OpKind::Write, number * MIB, 4096);
+            let time = Duration::from_us(10);
+            rig.bench
+                .policy
+                .on_complete(rig.bench.now, &written, time, true);
+        }
+    }
+    for _ in 0..3 {
+        rig.serve(0, 0, 3_000);
+        assert_eq!(rig.bench.pick(0), 0);
+    }
+    rig.serve(0, 0, 3_000);
+    assert_eq!(rig.bench.pick(0), 1);
+    rig.serve(0, 0, 100);
+    assert_eq!(rig.bench.pick(0), 0);
+}
+
 #[test]
 fn a_pause_is_one_round_however_deep_the_queue() {
     let mut rig = Rig::new("adaptive", 2);
