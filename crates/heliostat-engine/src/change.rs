@@ -195,7 +195,7 @@ impl Engine {
     /// Begins a write whose bytes are in `buffer`.
     ///
     /// # Panics
-    /// Where the buffer was not handed out for this extent, or another write of it comes first.
+    /// Where the buffer was not handed out for this extent.
     pub(crate) fn begin_write(
         &mut self,
         turn: &mut Turn<'_>,
@@ -204,12 +204,7 @@ impl Engine {
         buffer: BufferId,
         fua: bool,
     ) {
-        let PlannedWrite {
-            extent: meant,
-            data,
-            scratch,
-        } = self.take_planned(buffer);
-        assert_eq!(meant, extent, "a write brings the buffer for its extent");
+        let PlannedWrite { data, scratch, .. } = self.take_planned(buffer, extent);
         let block = self.block_bytes();
         let aligned = extent.aligned_out(block);
         let mut edges = [None; 2];
@@ -228,18 +223,27 @@ impl Engine {
         self.begin_change(turn, change);
     }
 
-    /// The next write that a buffer was handed out for; each has a share in the buffer.
-    fn take_planned(&mut self, buffer: BufferId) -> PlannedWrite {
+    /// The write of this extent that a buffer was handed out for; each has a share in the buffer.
+    fn take_planned(&mut self, buffer: BufferId, extent: Extent) -> PlannedWrite {
         let place = self.unsubmitted.get_mut(buffer.0 as usize);
         let unsubmitted = place.and_then(Option::take);
-        let Unsubmitted { next, mut rest } =
-            unsubmitted.expect("a write brings a buffer from alloc_write");
-        if let Some(following) = rest.pop() {
+        let Unsubmitted {
+            next: mut meant,
+            mut rest,
+        } = unsubmitted.expect("a write brings a buffer from alloc_write");
+        // A scheduler in front of the array may have put another one of them first.
+        if let Some(other) = rest.iter_mut().find(|other| other.extent == extent) {
+            std::mem::swap(&mut meant, other);
+        }
+        assert_eq!(
+            meant.extent, extent,
+            "a write brings the buffer for its extent"
+        );
+        if let Some(next) = rest.pop() {
             self.buffers.retain(buffer);
-            let next = following;
             self.unsubmitted[buffer.0 as usize] = Some(Unsubmitted { next, rest });
         }
-        next
+        meant
     }
 
     /// Begins a write of zeros; `false` where there is no memory for it.

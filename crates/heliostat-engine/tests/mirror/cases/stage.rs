@@ -192,3 +192,17 @@ fn each_leg_that_is_there_now_is_given_its_part() {
     }
     world.settle();
 }
+
+#[test]
+fn writes_that_share_a_buffer_go_in_by_place_as_others_do() {
+    let mut world = world(1, "deadline");
+    let busy = world.write(block(20));
+    deliver_all(&mut world);
+    // What a client writes to a volume whose second extent lies in front of the first one.
+    let writes = world.writes(&[block(90), block(50)], false);
+    assert_eq!(order(&mut world, OpKind::Write), [20, 50, 90].map(block));
+    for request in [busy].into_iter().chain(writes) {
+        assert_eq!(answer(&world, request), DONE);
+    }
+    world.settle();
+}
