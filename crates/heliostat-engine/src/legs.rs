@@ -520,6 +520,11 @@ impl Engine {
             return;
         }
         if is_in_sync && !self.legs.expendable.contains(leg) {
+            if reason == FaultReason::Lost {
+                // As after a flush that it failed: no later one brings back what was answered.
+                self.note_flush_failed(leg, ErrorKind::Io);
+                self.never_clean();
+            }
             return self.keep_last(leg, reason);
         }
         self.legs.take_out(&self.config.map, leg);

@@ -47,7 +47,7 @@ pub enum LegOutcome {
     /// It moved fewer bytes than asked, or the leg became smaller: the leg is not to be trusted.
     Short,
     /// Not, and what the leg answered before may be gone, or it is not the leg any more that it
-    /// was: it is not to be trusted. Told once of a leg, or of each of those that were done as one;
-    /// what it is asked later only fails.
+    /// was: it is not to be trusted. Of an export told once, or of each of those that were done as
+    /// one; what it is asked later only fails.
     Lost,
 }

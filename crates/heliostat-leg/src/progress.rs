@@ -144,10 +144,7 @@ impl Progress {
                 return None;
             }
             Err(_) if !is_whole() => return Some(LegOutcome::Short),
-            Err(errno) => {
-                let kind = ErrorKind::from_errno(errno.raw_os_error());
-                return Some(LegOutcome::Failed(kind));
-            }
+            Err(errno) => return Some(self.failed(errno)),
         };
         match &self.stage {
             Stage::Transfer { .. } => self.on_transfer(moved_bytes, is_whole),
@@ -159,6 +156,18 @@ impl Progress {
             Stage::Sync if is_whole() => Some(LegOutcome::Done),
             Stage::Sync => Some(LegOutcome::Short),
         }
+    }
+
+    /// What it means that the kernel refuses a call. Zeros that were made and cannot be synced are
+    /// not just zeros that failed, to be made in another way: what was answered before them may be
+    /// gone, and the kernel says so once.
+    fn failed(&self, errno: Errno) -> LegOutcome {
+        let kind = ErrorKind::from_errno(errno.raw_os_error());
+        let is_sync = matches!(self.stage, Stage::Sync);
+        if is_sync && self.kind != OpKind::Flush && kind != ErrorKind::NotSupported {
+            return LegOutcome::Lost;
+        }
+        LegOutcome::Failed(kind)
     }
 
     fn on_transfer(
@@ -311,6 +320,26 @@ mod tests {
         };
         let write = Progress::new(&write, ABLE).unwrap();
         assert!(matches!(write.step(), Step::Write { durable: true, .. }));
+    }
+
+    #[test]
+    fn a_leg_that_cannot_sync_zeros_may_have_lost_more_than_these() {
+        let fua = LegIo {
+            fua: true,
+            ..io(OpKind::WriteZeroes)
+        };
+        let mut zeroes = Progress::new(&fua, ABLE).unwrap();
+        assert_eq!(zeroes.advance(Ok(0), || true), None);
+        let ended = zeroes.advance(Err(Errno::IO), || true);
+        assert_eq!(ended, Some(LegOutcome::Lost));
+        // Whoever asked for a flush knows what it means.
+        let mut flush = Progress::new(&io(OpKind::Flush), ABLE).unwrap();
+        let ended = flush.advance(Err(Errno::IO), || true);
+        assert_eq!(ended, Some(LegOutcome::Failed(ErrorKind::Io)));
+        // Zeros that were not made have cost nothing.
+        let mut zeroes = Progress::new(&fua, ABLE).unwrap();
+        let ended = zeroes.advance(Err(Errno::IO), || true);
+        assert_eq!(ended, Some(LegOutcome::Failed(ErrorKind::Io)));
     }
 
     #[test]

@@ -259,7 +259,7 @@ pub(crate) struct World {
     pub(crate) mutated: bool,
     /// Where somebody changed what a leg holds, behind the engine's back.
     pub(crate) corrupted: Vec<Extent>,
-    /// The last leg of some bytes failed a flush.
+    /// The last leg of some bytes failed a flush, or lost what it had answered.
     pub(crate) is_lost: bool,
     /// The sectors that were on no other leg than one that is out now.
     pub(crate) lost_with_legs: BTreeSet<u64>,

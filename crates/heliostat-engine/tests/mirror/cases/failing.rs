@@ -148,6 +148,26 @@ fn the_last_leg_is_kept() {
 }
 
 #[test]
+fn what_the_last_leg_has_lost_no_flush_brings_back() {
+    let mut world = world(2);
+    world.write(block(0));
+    world.pump();
+    for leg in [1, 0] {
+        world.fail_leg(LegId::new(leg), FaultReason::Lost);
+        world.pump();
+    }
+    assert_eq!(world.in_sync(), [0]);
+    for _ in 0..2 {
+        let flush = world.flush();
+        world.pump();
+        assert_eq!(answer(&world, flush), Some(&Err(ErrorKind::Io)));
+    }
+    world.advance(Duration::from_secs(5));
+    world.pump();
+    assert!(world.engine.record().dirty, "legs would be taken for equal");
+}
+
+#[test]
 fn a_silent_leg_is_taken_out_and_its_buffers_stay() {
     let mut world = rotating(2);
     let read = world.read(block(5));

@@ -415,6 +415,7 @@ impl World {
     pub(crate) fn fail_leg(&mut self, leg: LegId, reason: FaultReason) {
         self.say(|| format!("fail {leg} {reason:?}"));
         self.legs[leg.index()].told = true;
+        self.is_lost |= reason == FaultReason::Lost && self.is_last(leg);
         self.input(Input::FailLeg { leg, reason });
     }
 }
