@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 
 use heliostat_format::Uuid;
-use heliostat_types::FlowId;
+use heliostat_types::{FlowId, RequestId};
 use heliostat_volume::{ArrayId, Limits, Table};
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +179,17 @@ impl Volumes {
     /// A client that had entered leaves.
     pub(crate) fn leave(&mut self, place: Place) {
         self.live.leave(place);
+    }
+
+    /// A client that has not said what it uses asks for something of the array as a whole: it is
+    /// not cut before that is answered.
+    pub(crate) fn ask_whole(&mut self, id: RequestId) {
+        self.live.ask_whole(id);
+    }
+
+    /// A request of an export was answered.
+    pub(crate) fn answered(&mut self, id: RequestId) {
+        self.live.answered(id);
     }
 
     /// The volumes that are used and their maps.

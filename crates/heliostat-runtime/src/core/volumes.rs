@@ -68,6 +68,9 @@ impl Core {
             if !self.volumes.is_whole_open() {
                 return self.refuse(id, asked.kind, ErrorKind::InvalidInput);
             }
+            if peer.place == Place::Nowhere {
+                self.volumes.ask_whole(id);
+            }
             return self.hand_in(id, asked);
         };
         let Some(extent) = extent_of(kind).filter(|extent| !extent.is_empty()) else {
@@ -141,6 +144,7 @@ impl Core {
                 }
                 OWN => self.volumes.own.on_answer(result),
                 export => {
+                    self.volumes.answered(id);
                     return Some(Completion {
                         export: usize::try_from(export).expect("8 bits"),
                         tag,

@@ -1,6 +1,8 @@
 //! The volumes that clients can use now.
 
-use heliostat_types::FlowId;
+use std::collections::BTreeSet;
+
+use heliostat_types::{FlowId, RequestId};
 use heliostat_volume::{Limits, Volume, VolumeMap};
 
 use crate::flows::Flows;
@@ -50,6 +52,8 @@ pub(crate) struct LiveVolumes {
     volumes: Vec<Option<Live>>,
     /// How many connections use the array as a whole.
     whole_connections: usize,
+    /// What is under way in the array as a whole for clients that have not said what they use.
+    whole_requests: BTreeSet<RequestId>,
     /// The array is about to be cut into volumes.
     is_whole_closed: bool,
     /// Accounts whose limits are other than they were.
@@ -111,6 +115,23 @@ impl LiveVolumes {
 
     pub(super) const fn whole_connections(&self) -> usize {
         self.whole_connections
+    }
+
+    /// A client that has not said what it uses asks for something of the array as a whole.
+    pub(super) fn ask_whole(&mut self, id: RequestId) {
+        self.whole_requests.insert(id);
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&mut self, id: RequestId) {
+        if !self.whole_requests.is_empty() {
+            self.whole_requests.remove(&id);
+        }
+    }
+
+    /// How many of those requests are not answered.
+    pub(super) fn whole_requests(&self) -> usize {
+        self.whole_requests.len()
     }
 
     /// How many connections use this volume.

@@ -334,6 +334,13 @@ impl Volumes {
                  volumes when they have left"
             ));
         }
+        let requests = self.live.whole_requests();
+        if requests > 0 {
+            return Err(format!(
+                "the array is used as a whole, and {requests} requests are not answered yet; it is \
+                 cut into volumes when they are"
+            ));
+        }
         let array = self.array.expect("changes are frozen where there is none");
         let empty = Table::new(array, self.work.array_bytes);
         let empty = empty.map_err(|error| error.to_string())?;

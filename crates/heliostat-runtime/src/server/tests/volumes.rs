@@ -180,6 +180,29 @@ fn the_first_volume_takes_nobodys_data() {
 }
 
 #[test]
+fn an_array_is_not_cut_while_something_is_under_way_in_it_as_a_whole() {
+    let scratch = Scratch::new();
+    let made = array(&scratch);
+    // Slow enough for somebody to ask for a volume meanwhile.
+    let slow = |index| format!("model:net-ssd,slow=50,file={}", file(&scratch, index));
+    let legs = [slow(0), slow(1)];
+    let slow = ArrayOptions {
+        legs: options(&scratch, &[&legs[0], &legs[1]]).legs,
+        ..made
+    };
+    let rig = Rig::start(&slow).unwrap();
+    rig.ask(Job::Write(Extent::new(0, 4096), 1));
+    // The write was handed in before this is answered.
+    let beyond = Extent::new(1 << 40, 4096);
+    assert_eq!(rig.request(Job::Read(beyond)), Err(ErrorKind::InvalidInput));
+    assert!(refusal(&rig, create("a", 1)).contains("1 requests are not answered"));
+    assert_eq!(rig.outcome(), Ok(vec![]));
+    // From then on it is data like any other.
+    assert!(refusal(&rig, create("a", 1)).contains("something unknown"));
+    rig.stop();
+}
+
+#[test]
 fn raw_legs_have_no_volumes() {
     let scratch = Scratch::new();
     let rig = Rig::start(&crate::rig::memory_options(&scratch)).unwrap();
