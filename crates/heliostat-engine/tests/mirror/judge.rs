@@ -657,9 +657,11 @@ impl World {
                     && (failure.kind == OpKind::Flush || failure.extent.overlaps(blocks))
             })
         };
+        // One that came in sync since was sent it as well, and may have to stay by now.
+        let here = self.map.holders(part.offset()).intersection(self.good());
         holders.iter().all(has_failed)
             || self.is_last_failing(asked.start)
-            || holders.iter().any(fails_for_good)
+            || here.iter().any(fails_for_good)
     }
 
     fn has_failed(&self, leg: usize, asked: &Asked, extent: Extent) -> bool {
