@@ -153,6 +153,8 @@ struct Run {
     dice: RandomStream,
     /// Apart, so that runs are what they were before there were schedulers.
     scheduler_dice: RandomStream,
+    /// Which writes go to several places, and where these are.
+    buffers_dice: RandomStream,
     odds: Odds,
     size: Size,
     hot: Extent,
@@ -200,7 +202,34 @@ impl Run {
             large: size.large,
             dice,
             scheduler_dice,
+            buffers_dice: RandomStream::new(seed, "buffers", 0),
         }
+    }
+
+    /// Places of a write that is several ones: they meet at borders of blocks, in any order.
+    fn places(&mut self) -> Vec<Extent> {
+        let block = u64::from(self.world.setup.block_bytes);
+        let blocks = self.world.setup.size_bytes / block;
+        let count = 2 + self.buffers_dice.below(3);
+        let hot = self.hot;
+        let part = |dice: &mut RandomStream| {
+            let (from, end) = if dice.below(3) > 0 {
+                (hot.offset() / block, hot.end() / block)
+            } else {
+                (0, blocks)
+            };
+            let first = from + dice.below(end - from);
+            let len = 1 + dice.below((end - first).min(3));
+            Extent::new(first * block, len * block)
+        };
+        let mut places: Vec<Extent> = Vec::new();
+        for _ in 0..count {
+            let place = part(&mut self.buffers_dice);
+            if !places.iter().any(|other| other.overlaps(place)) {
+                places.push(place);
+            }
+        }
+        places
     }
 
     fn chance(&mut self, per_mille: u64) -> bool {
@@ -234,10 +263,15 @@ impl Run {
     fn ask(&mut self) {
         let extent = self.extent();
         let fua = self.dice.below(6) == 0;
+        let drawn = self.dice.below(100);
         let world = &mut self.world;
-        match self.dice.below(100) {
+        match drawn {
             0..40 => {
                 world.read(extent);
+            }
+            40..75 if self.buffers_dice.below(8) == 0 => {
+                let places = self.places();
+                self.world.try_writes(&places, fua);
             }
             40..75 => {
                 let Some(allocated) = world.alloc(extent) else {

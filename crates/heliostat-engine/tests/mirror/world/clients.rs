@@ -83,8 +83,16 @@ impl World {
 
     /// Several writes whose bytes lie in one buffer, which get their memory at once.
     pub(crate) fn writes(&mut self, extents: &[Extent], fua: bool) -> Vec<u64> {
-        let buffer = self.engine.alloc_writes(FlowId::default(), extents);
-        let buffer = buffer.expect("there is memory");
+        self.try_writes(extents, fua).expect("there is memory")
+    }
+
+    /// The same, or `None` where memory was refused.
+    pub(crate) fn try_writes(&mut self, extents: &[Extent], fua: bool) -> Option<Vec<u64>> {
+        let Some(buffer) = self.engine.alloc_writes(FlowId::default(), extents) else {
+            self.say(|| format!("no memory for {extents:?}"));
+            self.refused = true;
+            return None;
+        };
         let mut range = self.engine.buffers().resolve(buffer.data);
         self.judge_free_for_writing(&range, "memory for several writes");
         let mut sent = Vec::new();
@@ -99,7 +107,7 @@ impl World {
             sent.push(self.send(allocated, fua));
         }
         assert!(range.is_empty(), "a buffer has as many bytes as its writes");
-        sent
+        Some(sent)
     }
 
     pub(crate) fn write_fua(&mut self, extent: Extent) -> u64 {
