@@ -16,6 +16,9 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// How much is shown of what makes no sense.
 const SHOWN_MAX: usize = 300;
 
+/// How much is shown of a refusal. Of ours the longest name all policies, or the paths of 16 legs.
+const REFUSAL_SHOWN_MAX: usize = 4096;
+
 /// Asks the daemon whose control socket is at `path`.
 ///
 /// # Errors
@@ -44,11 +47,11 @@ pub fn ask(path: &Path, request: &ControlRequest) -> Result<ControlResponse, Run
         )));
     };
     match serde_json::from_slice(line) {
-        Ok(ControlResponse::Error(error)) => Err(RuntimeError(shown(&error))),
+        Ok(ControlResponse::Error(error)) => Err(RuntimeError(shown(&error, REFUSAL_SHOWN_MAX))),
         Ok(response) => Ok(response),
         Err(error) => Err(RuntimeError(format!(
             "{place} answered something else than expected: {}",
-            shown(&error.to_string())
+            shown(&error.to_string(), SHOWN_MAX)
         ))),
     }
 }
@@ -87,13 +90,19 @@ fn converse(path: &Path, request: &ControlRequest) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// A text of somebody else, for a terminal.
-fn shown(text: &str) -> String {
+/// A text of somebody else, for a terminal; no longer than that, and where it was, that is seen.
+fn shown(text: &str, letters_max: usize) -> String {
     let is_order = |letter: char| letter.is_control() && letter != '\n';
-    let letters = text.chars().take(SHOWN_MAX);
-    letters
+    let mut letters = text.chars();
+    let mut shown: String = letters
+        .by_ref()
+        .take(letters_max)
         .map(|letter| if is_order(letter) { '?' } else { letter })
-        .collect()
+        .collect();
+    if letters.next().is_some() {
+        shown.push_str("...");
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -140,6 +149,16 @@ mod tests {
         }
         let deep = [&b"{\"stats\":"[..], &[b'['; 1 << 20], b"\n"].concat();
         assert!(told(&deep).contains("something else than expected"));
+    }
+
+    #[test]
+    fn a_refusal_is_shown_to_its_end_and_one_that_is_cut_says_so() {
+        let refused = |error: &str| told(format!("{{\"error\":\"{error}\"}}\n").as_bytes());
+        let long = "policy ".repeat(200) + "devid";
+        assert_eq!(refused(&long), long);
+        let cut = refused(&"x".repeat(100_000));
+        assert_eq!(cut.len(), super::REFUSAL_SHOWN_MAX + 3);
+        assert!(cut.ends_with("x..."));
     }
 
     #[test]
