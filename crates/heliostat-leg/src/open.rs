@@ -228,7 +228,7 @@ impl Subject {
         } = found.alignment;
         let size_bytes = found.end_bytes - found.end_bytes % u64::from(block_bytes);
         if size_bytes == 0 {
-            return Err(self.unfit("it is empty", make_file(&self.path)));
+            return Err(self.unfit(&no_block(&found), make_file(&self.path)));
         }
         let medium = match found.medium {
             Medium::File => "file",
@@ -343,6 +343,17 @@ impl Subject {
             user: format!("{trace}, and cannot be seen from here"),
             way_out: format!("look for them as root with `lsblk {path}` and `fuser -v {path}`"),
         }
+    }
+}
+
+/// What is wrong with a leg that has not one block.
+fn no_block(found: &Found) -> String {
+    match found.end_bytes {
+        0 => "it is empty".to_owned(),
+        bytes => format!(
+            "its {bytes} bytes are less than a block, which has {}",
+            found.alignment.block_bytes
+        ),
     }
 }
 

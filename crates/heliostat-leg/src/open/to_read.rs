@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget, open, seek};
 use rustix::io::Errno;
 
-use super::{Alignment, BLOCK_MAX_BYTES, Found, Subject, file_alignment, takes_at_once};
+use super::{Alignment, BLOCK_MAX_BYTES, Found, Subject, file_alignment, no_block, takes_at_once};
 use crate::error::LegError;
 use crate::file::{LegFile, Medium};
 use crate::host::{DeviceNumber, Host};
@@ -55,7 +55,7 @@ pub(crate) fn open_path_to_read(
         return Err(subject.unfit("it is neither a file nor a block device", wanted()));
     };
     if found.end_bytes < u64::from(found.alignment.block_bytes) {
-        return Err(subject.unfit("it is empty", wanted()));
+        return Err(subject.unfit(&no_block(&found), wanted()));
     }
     let user = Identity::of(path).and_then(|what| {
         kernel_use(&subject.host, what).or_else(|| writer_use(&subject.host, what))

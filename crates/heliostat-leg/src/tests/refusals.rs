@@ -21,6 +21,7 @@ fn refusal(path: &Path) -> String {
 fn what_is_no_leg_is_told_with_the_way_out() {
     let scratch = Scratch::new();
     let empty = scratch.file("empty", 0);
+    let small = scratch.file("small", 100);
     let missing = scratch.path("missing");
     for (path, told) in [
         (
@@ -30,6 +31,10 @@ fn what_is_no_leg_is_told_with_the_way_out() {
         (
             empty.as_path(),
             "it is empty; make one with `truncate -s 10G ",
+        ),
+        (
+            small.as_path(),
+            "its 100 bytes are less than a block, which has ",
         ),
         (Path::new("/dev/null"), "it is a character device"),
         (
