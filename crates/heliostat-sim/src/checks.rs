@@ -3,7 +3,7 @@
 use heliostat_types::{Extent, LegId, LegSet, SECTOR_BYTES};
 
 use crate::result::LegResult;
-use crate::simulation::Simulation;
+use crate::simulation::{Simulation, UNANSWERED};
 
 /// What hedges and probes may cost, of the reads that clients need,
 const EXTRA_READS_PERCENT: u64 = 3;
@@ -36,7 +36,7 @@ impl Simulation {
 
     fn check_everything_ended(&mut self) -> Result<(), String> {
         if !self.requests.is_empty() {
-            return Err("a request was never answered".to_owned());
+            return Err(UNANSWERED.to_owned());
         }
         let in_sync = self.engine.in_sync();
         let mut ops = self.leg_ops.values();

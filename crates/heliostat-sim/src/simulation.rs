@@ -116,6 +116,17 @@ pub struct CheckFailure {
     pub events: String,
 }
 
+/// What a check says where a client still waits when everything should have ended.
+pub(crate) const UNANSWERED: &str = "a request was never answered";
+
+impl CheckFailure {
+    /// Whether it is that a client was never answered.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.text == UNANSWERED
+    }
+}
+
 impl fmt::Display for CheckFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.events)?;

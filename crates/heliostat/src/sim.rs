@@ -19,7 +19,9 @@ use heliostat_bench::report::{SimRun, check_directory, write_sim_report};
 use heliostat_bench::{Contender, ResultJson, Run, ScenarioFile, Shard, run_all};
 use heliostat_runtime::UsageError;
 use heliostat_scheduler::SCHEDULERS;
-use heliostat_sim::{Fidelity, JobBound, NONE_2014, RunError, RunResult, bound};
+use heliostat_sim::{
+    CheckFailure, Effect, Fault, Fidelity, JobBound, NONE_2014, RunError, RunResult, bound,
+};
 use heliostat_types::Instant;
 
 use self::table::ScenarioTable;
@@ -318,6 +320,21 @@ impl Screen<'_> {
     }
 }
 
+/// Who is to blame for a check that failed: the scenario, where it has a leg silent for ever and
+/// somebody waits, or we.
+fn cause_text(planned: &Planned, failure: &CheckFailure) -> String {
+    let is_silent =
+        |fault: &&Fault| fault.effect == Some(Effect::Stuck) && fault.until_ns == Fault::NEVER_NS;
+    let mut faults = planned.run.scenario.faults.iter();
+    match faults.find(is_silent).and_then(|fault| fault.leg) {
+        Some(leg) if failure.is_unanswered() => format!(
+            "Leg {leg} is stuck in this scenario and has no 'until': what waits for it is never \
+             answered where no other leg is left. Give the fault an 'until', or say dead = true"
+        ),
+        _ => "This is a bug in heliostat".to_owned(),
+    }
+}
+
 /// Why a run gave no result.
 fn failure_text(planned: &Planned, error: &RunError) -> String {
     let scenario = &planned.run.scenario.name;
@@ -325,10 +342,11 @@ fn failure_text(planned: &Planned, error: &RunError) -> String {
     match error {
         RunError::Check(failure) => format!(
             "a check failed in {scenario} under {policy}, seed {}, at {:.9} s of virtual time: {}. \
-             This is a bug in heliostat. The last events before it:\n{}",
+             {}. The last events before it:\n{}",
             failure.seed,
             (failure.at - Instant::ZERO).as_secs_f64(),
             failure.text,
+            cause_text(planned, failure),
             failure.events
         ),
         RunError::Scenario(_) | RunError::Policy(_) => {

@@ -293,3 +293,22 @@ fn examples_run() {
     }
     assert!(count >= 4);
 }
+
+#[test]
+fn legs_that_are_silent_for_ever_are_the_scenarios_own_doing() {
+    let scratch = Scratch::new("silent");
+    let faults = ["", "leg = 0\n", "leg = 1\n", "leg = 2\n"].join("[[fault]]\nstuck = true\n");
+    let path = scratch.file("silent.toml", &format!("{SMALL}{faults}"));
+    let output = sim()
+        .args(["--policies", "pid"])
+        .arg(path)
+        .output()
+        .unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("a request was never answered. Leg 0 is stuck"),
+        "{error}"
+    );
+    assert!(!error.contains("a bug in heliostat"), "{error}");
+}
