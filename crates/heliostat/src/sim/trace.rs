@@ -80,7 +80,10 @@ pub(super) fn run(runs: &[Planned], file: Option<&Path>, json: bool) -> anyhow::
         Some(error) => Err(error),
         None => sink.out.flush(),
     };
-    written.context("cannot write the trace")?;
+    written.with_context(|| match file {
+        Some(file) => format!("cannot write the trace to {}", file.display()),
+        None => "cannot write the trace".to_owned(),
+    })?;
     let result = result
         .transpose()
         .map_err(|error| anyhow::anyhow!(failure_text(planned, &error)))?;
