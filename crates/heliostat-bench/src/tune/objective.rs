@@ -154,8 +154,10 @@ impl FromStr for Objective {
         let figure = FIGURES.iter().find(|(known, _)| *known == name);
         let figure = figure.ok_or_else(|| {
             let names = FIGURES.map(|(name, _)| name);
-            let meant = stdx::suggest::closest(name, names)
-                .map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
+            let meant = stdx::suggest::closest(name, names).map_or_else(
+                || ".".to_owned(),
+                |meant| format!("; did you mean '{meant}'?"),
+            );
             let names = names.join(", ");
             format!(
                 "is no objective{meant} Valid are {names}, of reads, or of writes with 'write-' \

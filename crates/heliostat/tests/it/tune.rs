@@ -155,6 +155,10 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
             "--objective: 'p98' is no objective; did you mean",
         ),
         (
+            "mixed.toml --policy zfs --objective elephant",
+            "--objective: 'elephant' is no objective. Valid are iops,",
+        ),
+        (
             "mixed.toml --policy zfs --budget 9",
             "the default and one other point take 5 runs each",
         ),
