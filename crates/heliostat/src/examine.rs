@@ -6,7 +6,7 @@
 mod json;
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _, stderr, stdout};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::process::ExitCode;
@@ -139,11 +139,13 @@ fn open(leg: &str) -> anyhow::Result<(u64, Read)> {
             "{leg} cannot be examined: name a file, a block device or the export of an NBD server"
         );
     }
-    let mut file = File::open(leg).with_context(|| format!("cannot open {leg}"))?;
-    let kind = file.metadata()?.file_type();
+    // Looked at first: a pipe would be waited for until somebody writes to it.
+    let kind = fs::metadata(leg).with_context(|| format!("cannot open {leg}"))?;
+    let kind = kind.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         bail!("{leg} is neither a file nor a block device: name one of these");
     }
+    let mut file = File::open(leg).with_context(|| format!("cannot open {leg}"))?;
     let size = file.seek(SeekFrom::End(0));
     let device_bytes = size.with_context(|| format!("cannot find out how large {leg} is"))?;
     let read = move |offset: u64, len: usize| -> io::Result<Vec<u8>> {

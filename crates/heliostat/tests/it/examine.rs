@@ -239,3 +239,17 @@ fn an_older_superblock_is_mentioned() {
     let other = "both: an older superblock as well, of version 1.2 at sector 8, of the array efe5";
     assert!(told.contains(other), "{told}");
 }
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let scratch = Scratch::new("pipe");
+    let made = Command::new("mkfifo").arg(scratch.0.join("pipe")).status();
+    assert!(made.unwrap().success());
+    let output = examine(&scratch.0, &["pipe"]);
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("pipe is neither a file nor a block device"),
+        "{error}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
