@@ -66,7 +66,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     let limits = Duration::from_millis(100)..=Duration::from_secs(3600);
     match limits.contains(&interval) {
         true => Ok(interval),
-        false => Err("it has to be between 100ms and 1h".to_owned()),
+        false => Err("it has to be between 100ms and 3600s".to_owned()),
     }
 }
 
