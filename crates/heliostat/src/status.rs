@@ -1,19 +1,24 @@
 //! `heliostat status`, `fail`, `remove`, `add`, `replace`, `set` and `stop`: how an array is, and
 //! what is done to it by hand.
 
-use std::io::{Write as _, stdout};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{ErrorKind, Write as _, stderr, stdout};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use heliostat_runtime::{
-    ArrayStatus, BehindStatus, BitmapStatus, ControlRequest, ControlResponse, LegStatus, ScrubRun,
-    WorkStatus, registered_names,
+    ArrayStatus, BehindStatus, BitmapStatus, ControlRequest, ControlResponse, LegStatus, Places,
+    ScrubRun, WorkStatus, registered_names,
 };
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
 use crate::rate;
+use crate::top::served;
 use crate::wait::Waiting;
 
 /// What `heliostat status` is told.
@@ -145,14 +150,54 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let places = args.control.places()?;
-    for name in registered_names(&places) {
+    let names = known_names(&places)?;
+    if names.is_empty() {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(
+            stderr(),
+            "no array is known in {}; another place is named with --control-dir DIR",
+            places.control.display()
+        );
+    }
+    let mut silent = Vec::new();
+    for name in names {
         match ask(&args.control, &name) {
             Ok(status) => show(&mut out, args, &status)?,
+            Err(error) if has_listener(&places.socket(&name)) => silent.push(format!("{error:#}")),
             Err(_) if args.json => {}
             Err(_) => writeln!(out, "{name}: not served")?,
         }
     }
+    if !silent.is_empty() {
+        bail!("{}", silent.join("\n"));
+    }
     Ok(())
+}
+
+/// Whether somebody could answer there, or we may not see whether.
+fn has_listener(socket: &Path) -> bool {
+    let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    UnixStream::connect(socket).map_or_else(|error| !nobody.contains(&error.kind()), |_| true)
+}
+
+/// The arrays that are known here: those that something is remembered of, and those that have a
+/// control socket, as arrays of legs without metadata do while they are served.
+fn known_names(places: &Places) -> anyhow::Result<BTreeSet<String>> {
+    for directory in [&places.control, &places.state] {
+        match fs::read_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            entries => drop(entries.with_context(|| {
+                format!(
+                    "cannot look for arrays in {} (--control-dir DIR names another place)",
+                    directory.display()
+                )
+            })?),
+        }
+    }
+    Ok(registered_names(places)
+        .into_iter()
+        .chain(served(places))
+        .collect())
 }
 
 /// Asks how an array is.
@@ -398,7 +443,7 @@ pub(crate) fn add_by(
 
 /// A leg as the daemon can find it, which may run elsewhere in the file system.
 pub(crate) fn absolute(leg: &str) -> String {
-    let path = std::fs::canonicalize(leg).ok();
+    let path = fs::canonicalize(leg).ok();
     path.map_or_else(|| leg.to_owned(), |path| path.display().to_string())
 }
 

@@ -5,4 +5,6 @@ mod examine;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
+mod status;
+#[cfg(test)]
 mod tune;
