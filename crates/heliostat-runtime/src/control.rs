@@ -244,7 +244,8 @@ impl ControlServer {
     pub(crate) fn start(path: PathBuf, handle: Handle) -> Result<Self, RuntimeError> {
         let failed = |error: io::Error| {
             RuntimeError(format!(
-                "cannot listen on the control socket {}: {error}",
+                "cannot listen on the control socket {}: {error}; name another directory with \
+                 --control-dir DIR (the socket's path has 107 bytes at most)",
                 path.display()
             ))
         };

@@ -104,8 +104,7 @@ pub fn create(
     options.check()?;
     options.places.create()?;
     let name = &options.name;
-    let _lock = ArrayLock::take(options.places.lock(name), name)
-        .map_err(|error| RuntimeError(format!("{error}; choose another name")))?;
+    let _lock = ArrayLock::take(options.places.lock(name), name, "; choose another name")?;
     let members = open(options, progress)?;
     refuse_what_is_there(options, &members)?;
     warn_of_shared_disks(&members, progress);

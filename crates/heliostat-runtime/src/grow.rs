@@ -90,14 +90,12 @@ pub fn grow(
     let name = &options.name;
     check_name(name)?;
     options.places.create()?;
-    let lock = ArrayLock::take(options.places.lock(name), name);
-    let _lock = lock.map_err(|error| {
-        RuntimeError(format!(
-            "{error}. An array uses more of its legs only while it is not served: stop it first \
-             ('heliostat stop {name}{}'), and serve it again afterwards",
-            options.places.option()
-        ))
-    })?;
+    let way_out = format!(
+        ". An array uses more of its legs only while it is not served: stop it first ('heliostat \
+         stop {name}{}'), and serve it again afterwards",
+        options.places.option()
+    );
+    let _lock = ArrayLock::take(options.places.lock(name), name, &way_out)?;
     let known = Registered::load(&options.places, name)?;
     let legs = open(&known, progress)?;
     let growth = growth_of(&options.what);

@@ -257,7 +257,8 @@ impl Settings {
     fn load(&self) -> Result<SettingsFile, RuntimeError> {
         let path = &self.path;
         let bytes = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // What is wrong with the directory is said when files are made there.
+            Err(error) if is_absent(&error) => {
                 return Ok(SettingsFile {
                     version: VERSION,
                     ..SettingsFile::default()
@@ -273,6 +274,10 @@ impl Settings {
         }
         Ok(file)
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind())
 }
 
 fn unreadable(path: &Path, problem: &dyn std::fmt::Display) -> RuntimeError {
@@ -387,6 +392,15 @@ mod tests {
             assert!(error.to_string().contains("active now"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_no_broken_file_in_it() {
+        let scratch = Scratch::new();
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "precious").unwrap();
+        let settings = Settings::new(file.join("disk.settings"), true, Given::default());
+        assert_eq!(settings.kept_policy().unwrap(), None);
     }
 
     #[test]

@@ -105,12 +105,8 @@ pub(crate) fn mirror_of(legs: usize) -> String {
 /// Keeps others from serving the array.
 pub(crate) fn lock(options: &ArrayOptions) -> Result<ArrayLock, RuntimeError> {
     options.places.create()?;
-    let lock = ArrayLock::take(options.places.lock(&options.name), &options.name);
-    lock.map_err(|error| {
-        RuntimeError(format!(
-            "{error}; stop that one, or choose another name with --name NAME"
-        ))
-    })
+    let way_out = "; stop that one, or choose another name with --name NAME";
+    ArrayLock::take(options.places.lock(&options.name), &options.name, way_out)
 }
 
 /// Opens, checks, and where asked for copies. The options make sense: [`ArrayOptions::check`].
