@@ -99,7 +99,8 @@ impl Prepared {
 
 /// A mirror in words.
 pub(crate) fn mirror_of(legs: usize) -> String {
-    format!("a mirror of {legs} legs")
+    let s = if legs == 1 { "" } else { "s" };
+    format!("a mirror of {legs} leg{s}")
 }
 
 /// Keeps others from serving the array.
