@@ -126,6 +126,9 @@ fn data_offset(minor: Minor, sectors: u64, chunk_sectors: u32) -> u64 {
 }
 
 impl NewArray {
+    /// The field of a refusal of a leg that is too small; its value is the size of that leg.
+    pub const SIZE_OF_A_LEG: &str = "the size of a leg";
+
     /// Where things will lie, given the sizes of all legs in their order.
     ///
     /// # Errors
@@ -147,7 +150,7 @@ impl NewArray {
                     format_size(data_offset_sectors * SECTOR_BYTES)
                 );
                 let told = format_size(leg * SECTOR_BYTES);
-                Refusal::new("the size of a leg", told, why, "take a larger leg")
+                Refusal::new(Self::SIZE_OF_A_LEG, told, why, "take a larger leg")
             })?;
             size_sectors = size_sectors.min(size);
         }

@@ -114,7 +114,16 @@ pub fn create(
         .map(|member| member.leg.info().size_bytes)
         .collect();
     let refused = |refusal: &dyn std::fmt::Display| RuntimeError(refusal.to_string());
-    let plan = array.plan(&sizes).map_err(|refusal| refused(&refusal))?;
+    let plan = array.plan(&sizes).map_err(|refusal| {
+        let is_meant = |member: &&Member| {
+            refusal.field == NewArray::SIZE_OF_A_LEG
+                && refusal.value == format_size(member.leg.info().size_bytes)
+        };
+        match members.iter().find(is_meant) {
+            Some(member) => refused(&refusal.of(member.leg.name())),
+            None => refused(&refusal),
+        }
+    })?;
     let superblocks = superblocks(&plan, &members)?;
     let (map, _) = shape_of(&superblocks[0]).map_err(|error| refused(&error))?;
     let present: LegSet = members

@@ -490,3 +490,21 @@ fn a_drive_is_what_lies_on_it_and_no_leg_of_a_mirror() {
     let error = trusting(&mirror, Trust::Drive).check().unwrap_err();
     assert!(error.to_string().contains("2 were named"), "{error}");
 }
+
+#[test]
+fn a_leg_that_is_too_small_for_an_array_is_named() {
+    let scratch = Scratch::new();
+    let mut options = rig::new_array(&file_options(&scratch, 3));
+    let small = file(&scratch, 1);
+    File::create(&small).unwrap().set_len(1 << 20).unwrap();
+    options.legs[0].spec = None;
+    let error = crate::create(&options, &mut Notes::default()).unwrap_err();
+    let told = format!("{small}: the size of a leg is 1 MiB: behind what md keeps");
+    assert!(error.to_string().starts_with(&told), "{error}");
+}
+
+#[test]
+fn a_mirror_of_one_leg_is_no_mirror_of_legs() {
+    assert_eq!(super::mirror_of(1), "a mirror of 1 leg");
+    assert_eq!(super::mirror_of(2), "a mirror of 2 legs");
+}
