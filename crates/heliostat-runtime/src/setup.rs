@@ -609,10 +609,14 @@ impl Reconciliation<'_> {
             return Ok(());
         }
         let reasons = reasons.join(";\n  ");
+        // Whose copying was cut short are not equal, whatever anybody says.
+        let or = match unfinished_copy(found) {
+            Some(_) => "",
+            None => ", or with --assume-clean that all of them are equal",
+        };
         Err(RuntimeError(format!(
             "the legs cannot be served as they are:\n  {reasons}.\nSay which leg is right with \
-             --copy-from LEG (it is copied over the others), or with --assume-clean that all of \
-             them are equal."
+             --copy-from LEG (it is copied over the others){or}."
         )))
     }
 
@@ -696,9 +700,14 @@ fn flush(legs: &[OpenedLeg]) -> Result<(), LegError> {
     legs.iter().try_for_each(OpenedLeg::sync)
 }
 
+/// What was being copied over these legs, and did not come to its end.
+fn unfinished_copy(found: &[Found]) -> Option<String> {
+    found.iter().find_map(|found| found.file.unfinished_copy())
+}
+
 /// Refuses to take legs for equal that were just being made so.
 fn refuse_half_copied(found: &[Found]) -> Result<(), RuntimeError> {
-    match found.iter().find_map(|found| found.file.unfinished_copy()) {
+    match unfinished_copy(found) {
         None => Ok(()),
         Some(copy) => Err(RuntimeError(format!(
             "the legs are not equal, whatever --assume-clean says:\n  {copy}.\nCopy again, with \

@@ -182,6 +182,7 @@ fn a_copy_that_did_not_finish_is_remembered() {
         error.contains("did not finish") && error.contains("leg0"),
         "{error}"
     );
+    assert!(!error.contains("--assume-clean"), "{error}");
     let error = refusal(&trusting(&options, Trust::AssumeClean));
     assert!(
         error.contains("did not finish") && error.contains("--copy-from"),
