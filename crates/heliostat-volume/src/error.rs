@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::GRAIN_BYTES;
 use crate::table::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 
 /// Why bytes are no table that can be believed.
@@ -149,7 +150,9 @@ impl fmt::Display for ChangeError {
                 free_bytes,
             } => write!(
                 f,
-                "{wanted_bytes} bytes are wanted, and {free_bytes} bytes are free"
+                "{} MiB are wanted, and {} MiB are free",
+                wanted_bytes.div_ceil(GRAIN_BYTES),
+                free_bytes / GRAIN_BYTES
             ),
             Self::WouldShrink {
                 name,

@@ -475,10 +475,13 @@ impl Volumes {
     fn expect_unused(&self, name: &str, what: &str) -> Result<(), String> {
         match self.live.connections(name) {
             0 => Ok(()),
-            count => Err(format!(
-                "volume {name} is in use, by {count} connections; it can be {what} when they have \
-                 left"
-            )),
+            count => {
+                let s = if count == 1 { "" } else { "s" };
+                Err(format!(
+                    "volume {name} is in use, by {count} connection{s}; it can be {what} when \
+                     nobody is connected"
+                ))
+            }
         }
     }
 
