@@ -50,7 +50,7 @@ enum VolumeCommand {
 /// How much of the array a volume may have.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct LimitArgs {
-    /// Its share of the legs' time beside others (kept, but no scheduler goes by it yet).
+    /// Its share of the legs' time beside others, 1 to 100, under the scheduler fair.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     weight: Option<u32>,
     /// Requests per second at most; 0: as many as there are.
