@@ -117,3 +117,18 @@ fn the_program_asks_as_everybody_does() {
     );
     rig.stop();
 }
+
+#[test]
+fn a_file_in_the_place_of_the_socket_is_somebodys() {
+    let scratch = Scratch::new();
+    let options = memory_options(&scratch);
+    options.places.create().unwrap();
+    let path = options.places.socket("disk");
+    std::fs::write(&path, "precious").unwrap();
+    let error = Rig::start(&options).map(drop).unwrap_err().to_string();
+    assert!(
+        error.contains("no socket is in the way; name another"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
