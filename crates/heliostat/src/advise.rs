@@ -79,7 +79,7 @@ fn parse_length(text: &str) -> Result<Duration, String> {
     let is_sensible = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
     match is_sensible {
         true => Ok(time),
-        false => Err("is a length of time from 1s to 1440m, as in 10s or 2m".to_owned()),
+        false => Err("it has to be a length of time from 1s to 1440m, as in 10s or 2m".to_owned()),
     }
 }
 
