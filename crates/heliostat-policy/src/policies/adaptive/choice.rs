@@ -187,12 +187,26 @@ impl<'a> Choice<'a> {
         if !left.is_empty() && views.iter().any(|view| left.contains(view.leg)) {
             choice.left = left;
         }
+        if stream.is_none() && disks > 0 && disks < views.len() {
+            choice.expect_queues(size, forecasts);
+        }
         let may_wait = is_one_written || is_one_writing;
         if disks > 0 && (may_wait || !choice.left.is_empty()) {
             choice.prefer_others(forecasts);
         }
         choice.forecasts = forecasts;
         choice
+    }
+
+    /// Curves hope where nothing was seen. Beside flash that has stopped, that much hope would send
+    /// a disk in a moment what it then reads for seconds.
+    fn expect_queues(&self, size: Size, forecasts: &mut [Forecast]) {
+        let disks = forecasts.iter_mut().zip(self.views);
+        let busy = disks.filter(|(forecast, _)| forecast.turns && forecast.in_flight > 0);
+        for (forecast, view) in busy {
+            let least = self.legs[view.leg.index()].least_behind_ns(size);
+            forecast.cost = forecast.cost.max(least);
+        }
     }
 
     /// Disks cost more that writes wait for, or streams have.

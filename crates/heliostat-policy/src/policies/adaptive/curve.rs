@@ -122,6 +122,14 @@ impl Curve {
         usual.max(self.mean[deepest] * times)
     }
 
+    /// Whether a load is deeper than all that were seen, where [`Curve::at`] hopes.
+    pub(super) fn is_beyond(&self, load: f32) -> bool {
+        let (at, part) = place(load);
+        let first = if part > 0.0 { at + 1 } else { at };
+        let mut deeper = self.count[first..].iter();
+        deeper.all(|count| *count < SEEN_MIN.get())
+    }
+
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
         let seen = self.count.iter().position(|count| *count >= SEEN_MIN.get());

@@ -37,6 +37,8 @@ constants! { "leg":
     /// A read that begins so near behind the last one goes on with it: a drive reads ahead, and has
     /// no other way than to wait until the bytes in between have passed.
     NEAR_BYTES: u64 = bytes(1 << 20);
+    /// An arm that sorts what it has does no more than four times as many reads by that.
+    SORTED_TIMES: f32 = times(4.0);
     /// Of fewer reads the mean is chance.
     SLOWNESS_READS: f32 = number(32.0);
     /// Bytes in flight that count as one more read: flash moves 4 to 8 KiB in the time that a
@@ -476,6 +478,17 @@ impl Leg {
             is_free_disk: self.turns,
             is_written: self.is_written(),
             holds_up: false,
+        }
+    }
+
+    /// What a random read takes at least behind more others than there ever were before.
+    pub(super) fn least_behind_ns(&self, size: Size) -> f32 {
+        let load = self.load();
+        let is_beyond = |curve: &Curve| curve.is_beyond(load);
+        if self.curve(size.curve(false)).is_none_or(is_beyond) {
+            self.seek_ns() * load / SORTED_TIMES.get()
+        } else {
+            0.0
         }
     }
 

@@ -216,6 +216,24 @@ fn flash_that_writes_is_slow_after_four_slow_rounds() {
     assert_eq!(rig.bench.pick(0), 0);
 }
 
+/// A disk was never seen with more than one read, and would be sent all of them in hope.
+#[test]
+fn a_disk_beside_flash_that_has_stopped_gets_what_it_reads_meanwhile() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.bench.legs[0].rotational = true;
+    rig.teach(20, &[12_000, 100]);
+    for number in 0..10 {
+        rig.send(1, number * 777 * MIB);
+    }
+    rig.bench.now += Duration::from_ms(20);
+    for number in 0..100 {
+        let leg = rig.bench.pick(number * 999 * MIB);
+        rig.send(leg, number * 999 * MIB);
+    }
+    let on_disk = rig.bench.legs[0].reads_in_flight;
+    assert!((2..12).contains(&on_disk), "{on_disk}");
+}
+
 #[test]
 fn a_pause_is_one_round_however_deep_the_queue() {
     let mut rig = Rig::new("adaptive", 2);
