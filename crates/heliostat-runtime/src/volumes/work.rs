@@ -336,9 +336,10 @@ impl Volumes {
         }
         let requests = self.live.whole_requests();
         if requests > 0 {
+            let s = if requests == 1 { "" } else { "s" };
             return Err(format!(
-                "the array is used as a whole, and {requests} requests are not answered yet; it is \
-                 cut into volumes when they are"
+                "the array is used as a whole, by {requests} request{s} without an answer yet; it \
+                 is cut into volumes when nothing is under way"
             ));
         }
         let array = self.array.expect("changes are frozen where there is none");

@@ -195,7 +195,7 @@ fn an_array_is_not_cut_while_something_is_under_way_in_it_as_a_whole() {
     // The write was handed in before this is answered.
     let beyond = Extent::new(1 << 40, 4096);
     assert_eq!(rig.request(Job::Read(beyond)), Err(ErrorKind::InvalidInput));
-    assert!(refusal(&rig, create("a", 1)).contains("1 requests are not answered"));
+    assert!(refusal(&rig, create("a", 1)).contains("by 1 request without an answer"));
     assert_eq!(rig.outcome(), Ok(vec![]));
     // From then on it is data like any other.
     assert!(refusal(&rig, create("a", 1)).contains("something unknown"));
