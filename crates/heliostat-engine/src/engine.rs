@@ -448,6 +448,13 @@ impl Engine {
         self.record.is_durable()
     }
 
+    /// Whether a start that found the legs as they are now may have to take them for different.
+    /// They are clean only when that is durable.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        self.record.newest().dirty || !self.record.is_durable()
+    }
+
     /// Whether the record will become clean by itself when nothing changes any more.
     #[must_use]
     pub fn may_become_clean(&self) -> bool {

@@ -74,7 +74,7 @@ pub struct ArrayStats {
     pub memory_bytes: u64,
     /// How much of it is in use.
     pub memory_used_bytes: u64,
-    /// Whether the legs may differ right now.
+    /// Whether a start that found the legs as they are now may have to take them for different.
     pub dirty: bool,
     /// Whether anything is counted.
     pub accounting: bool,

@@ -50,7 +50,7 @@ impl Server {
             backend: self.backend().to_owned(),
             memory_bytes: self.memory_bytes,
             memory_used_bytes: engine.buffers().used_bytes() as u64,
-            dirty: engine.record().dirty,
+            dirty: engine.is_active(),
             hedges: engine.hedge_figures(),
             read_ahead: engine.prefetch_figures(),
             clients: here.chain(gone).collect(),

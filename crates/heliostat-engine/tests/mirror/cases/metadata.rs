@@ -352,6 +352,24 @@ fn the_last_leg_that_fails_a_commit_fails_the_write_and_nothing_else() {
 }
 
 #[test]
+fn an_array_is_active_until_its_legs_say_that_it_is_clean() {
+    let mut world = world(2);
+    world.pump();
+    assert!(!world.engine.is_active());
+    world.write(chunk(5));
+    assert!(world.engine.is_active());
+    world.pump();
+    world.advance(Duration::from_secs(1));
+    for leg in 0..2 {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    assert!(!world.engine.record().dirty && world.engine.is_active());
+    world.pump();
+    assert!(!world.engine.is_active());
+    world.settle();
+}
+
+#[test]
 fn what_a_full_leg_could_not_be_told_it_is_told_when_it_has_room() {
     let mut world = world(2);
     world.write(chunk(5));
