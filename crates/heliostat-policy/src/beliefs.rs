@@ -75,6 +75,8 @@ pub struct CurveBelief {
     pub bytes_max: Option<u64>,
     /// Reads that go on with a stream, rather than any others.
     pub streams: bool,
+    /// Parts of reads that were cut.
+    pub parts: bool,
     /// How many reads what is believed is worth, about: few new ones correct what is old.
     pub weight: f32,
     /// By rising load.

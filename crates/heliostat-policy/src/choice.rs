@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use heliostat_types::LEGS_MAX;
+use heliostat_types::{LEGS_MAX, LegId};
 
-use crate::api::LegView;
+use crate::api::{LegView, Piece, Pieces, ReadPlan};
 
 /// How far apart, in bytes, reads lie that ZFS gives to different legs of equal load: 2 MiB, its
 /// `vdev_mirror_shift` of 21, so that neighbouring reads stay on one leg and merge.
@@ -50,4 +50,32 @@ pub(crate) fn lowest_in_turn<K: Ord>(
         count += 1;
     }
     &legs[places[modulo(number, count)]]
+}
+
+/// What pieces are multiples of: the largest block that disks have, so that no piece makes two
+/// legs read the same block.
+const PIECE_ALIGN_BYTES: u64 = 4096;
+
+/// A read of `len_bytes` cut among these legs, of which there is one at least: a piece of each, as
+/// long as any other, though the last ones may have less, or nothing.
+pub(crate) fn in_pieces(len_bytes: u64, legs: impl Iterator<Item = LegId> + Clone) -> ReadPlan {
+    let count = u64::try_from(legs.clone().count()).expect("a count of legs");
+    // The length may be anything up to 2^64, where rounding up would overflow.
+    let slice = len_bytes
+        .div_ceil(count)
+        .checked_next_multiple_of(PIECE_ALIGN_BYTES)
+        .unwrap_or(len_bytes);
+    let mut pieces = Pieces::new();
+    let mut left = len_bytes;
+    for leg in legs {
+        let len_bytes = left.min(slice);
+        if len_bytes > 0 {
+            pieces.push(Piece { leg, len_bytes });
+            left -= len_bytes;
+        }
+    }
+    match pieces.as_slice() {
+        [piece] => ReadPlan::Leg(piece.leg),
+        _ => ReadPlan::Split(pieces),
+    }
 }

@@ -52,8 +52,15 @@ impl Bench {
 
     /// The pieces of a read of `len_bytes` at `offset_bytes`: legs and lengths.
     pub(crate) fn split(&mut self, offset_bytes: u64, len_bytes: u64) -> Vec<(usize, u64)> {
+        let pieces = self.pieces(offset_bytes, len_bytes);
+        assert!(pieces.len() > 1, "the read was not split: {pieces:?}");
+        pieces
+    }
+
+    /// The same, or the one leg that has all of it.
+    pub(crate) fn pieces(&mut self, offset_bytes: u64, len_bytes: u64) -> Vec<(usize, u64)> {
         match self.plan(0, Extent::new(offset_bytes, len_bytes)) {
-            ReadPlan::Leg(leg) => panic!("the read was not split: {leg}"),
+            ReadPlan::Leg(leg) => vec![(leg.index(), len_bytes)],
             ReadPlan::Split(pieces) => pieces
                 .as_slice()
                 .iter()

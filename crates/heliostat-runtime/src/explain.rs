@@ -82,6 +82,8 @@ pub struct CurveFigures {
     pub bytes_max: Option<u64>,
     /// Reads that go on with a stream, rather than any others.
     pub streams: bool,
+    /// Parts of reads that were cut.
+    pub parts: bool,
     /// How many reads what is believed is worth, about.
     pub weight_reads: u64,
     /// By rising load.
@@ -455,6 +457,7 @@ impl LegExplained {
         let curves = beliefs.curves.iter().map(|curve| CurveFigures {
             bytes_max: curve.bytes_max,
             streams: curve.streams,
+            parts: curve.parts,
             weight_reads: whole(curve.weight),
             points: (curve.points.iter())
                 .map(|point| CurvePointFigures {

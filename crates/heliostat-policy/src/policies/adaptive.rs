@@ -12,19 +12,21 @@ mod health;
 mod hedge;
 mod late;
 mod leg;
+mod split;
 mod streams;
 mod tries;
 
 #[cfg(test)]
 mod tests;
 
-use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet, OpKind, Prng};
+use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind, Prng};
 
 use crate::api::{
     Belief, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy,
     ReadRequest,
 };
 use crate::beliefs::LegBeliefs;
+use crate::choice::in_pieces;
 use crate::constants::ConstantInfo;
 use crate::read_ahead::{ReadAhead, StreamWay};
 use crate::registry::{BareValue, PolicyInfo};
@@ -33,6 +35,7 @@ use crate::tunable::{Tunable, TunableKind};
 use choice::Choice;
 use hedge::Hedges;
 use leg::{Forecast, Leg};
+use split::Splits;
 use streams::{Stream, Streams};
 
 /// Without it a slow leg is left only as fast as its curve is learned.
@@ -59,6 +62,14 @@ const LOCALITY: Tunable = Tunable {
     unit: "",
     description: "whether arms and streams count: the nearest arm, and streams that stay",
 };
+/// Without it each read is of one leg.
+const SPLIT: Tunable = Tunable {
+    name: "split",
+    kind: TunableKind::Flag,
+    default: 1,
+    unit: "",
+    description: "whether a large read is cut among equal flash where that was seen to be quicker",
+};
 /// Without it a stream is as fast as one leg.
 const STREAMS: Tunable = Tunable {
     name: "streams",
@@ -82,12 +93,12 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "the leg that is predicted to end the read first, as it has learned from answers",
     bare_value: BareValue::Refused,
-    tunables: &[HEALTH, HEDGE, LOCALITY, STREAMS, SPILL_TIMES],
+    tunables: &[HEALTH, HEDGE, LOCALITY, SPLIT, STREAMS, SPILL_TIMES],
     build: |spec| Box::new(Adaptive::new(Settings::new(spec))),
 };
 
 /// What people cannot set, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 9] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 10] = [
     arm::CONSTANTS,
     choice::CONSTANTS,
     curve::CONSTANTS,
@@ -95,6 +106,7 @@ pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 9] = [
     hedge::CONSTANTS,
     late::CONSTANTS,
     leg::CONSTANTS,
+    split::CONSTANTS,
     streams::CONSTANTS,
     tries::CONSTANTS,
 ];
@@ -105,6 +117,7 @@ struct Settings {
     health: bool,
     hedge: bool,
     locality: bool,
+    split: bool,
     streams: bool,
     spill_times: f32,
 }
@@ -115,6 +128,7 @@ impl Settings {
             health: spec.value(&HEALTH) == 1,
             hedge: spec.value(&HEDGE) == 1,
             locality: spec.value(&LOCALITY) == 1,
+            split: spec.value(&SPLIT) == 1,
             streams: spec.value(&STREAMS) == 1,
             spill_times: spec.value(&SPILL_TIMES) as f32,
         }
@@ -129,8 +143,11 @@ struct Adaptive {
     /// Room for what is predicted of a read.
     forecasts: [Forecast; LEGS_MAX],
     ahead: ReadAhead,
+    splits: Splits,
     /// The read that was planned last, until it is handed to its leg.
     planned: Option<Planned>,
+    /// The same, where it was cut: until the next plan.
+    cut: Option<Extent>,
     /// What has decided on that read.
     reason: &'static str,
     hedges: Hedges,
@@ -174,7 +191,9 @@ impl Adaptive {
             streams: Streams::default(),
             forecasts: [Forecast::default(); LEGS_MAX],
             ahead: ReadAhead::new(),
+            splits: Splits::new(),
             planned: None,
+            cut: None,
             reason: choice::LEAST,
             hedges: Hedges::default(),
         }
@@ -230,6 +249,26 @@ impl ReadPolicy for Adaptive {
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
         let view = &legs[place];
+        let mut plan = ReadPlan::Leg(view.leg);
+        self.cut = None;
+        if self.settings.split && stream_way == StreamWay::None && split::may_be(extent.len()) {
+            let alike = choice.alike(place);
+            if alike.are_several() {
+                let in_flight = |at: usize| legs[at].read_bytes_in_flight;
+                let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
+                let way = self.splits.way(extent.len(), in_flight);
+                self.splits.sent(now, extent, way);
+                if way.is_cut {
+                    self.reason = choice::CUT;
+                    let others = alike.iter().filter(|at| *at != place);
+                    let places = std::iter::once(place).chain(others);
+                    let chosen = places.map(|at| legs[at].leg);
+                    let parts = split::parts(extent.len());
+                    plan = in_pieces(extent.len(), chosen.take(parts));
+                    self.cut = Some(extent);
+                }
+            }
+        }
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
@@ -241,7 +280,7 @@ impl ReadPolicy for Adaptive {
         } else {
             self.streams.note_end(extent, view.leg, view.address);
         }
-        ReadPlan::Leg(view.leg)
+        plan
     }
 
     fn belief(&self, place: usize) -> Option<Belief> {
@@ -313,7 +352,9 @@ impl ReadPolicy for Adaptive {
         let leg = &mut self.legs[op.leg.index()];
         let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
-            leg.read_dispatched(now, op.extent, way);
+            let is_part =
+                |cut: Extent| cut.offset() <= op.array_offset && op.array_offset < cut.end();
+            leg.read_dispatched(now, op.extent, way, self.cut.is_some_and(is_part));
         }
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }
@@ -327,6 +368,10 @@ impl ReadPolicy for Adaptive {
             leg.read_completed(now, op.extent, ok);
         }
         leg.completed(now, op.extent);
+        if op.kind == OpKind::Read && ok {
+            let extent = Extent::new(op.array_offset, op.extent.len());
+            self.splits.answered(now, extent);
+        }
     }
 
     fn reset(&mut self, leg: Option<LegId>) {

@@ -2,8 +2,8 @@
 
 use heliostat_types::{Instant, Prng};
 
-use crate::api::{LegView, Piece, Pieces, ReadPlan, ReadPolicy, ReadRequest};
-use crate::choice::at_modulo;
+use crate::api::{LegView, ReadPlan, ReadPolicy, ReadRequest};
+use crate::choice::{at_modulo, in_pieces};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::Tunable;
@@ -16,10 +16,6 @@ const SLICE: Tunable = Tunable::number(
     "bytes",
     "up to which size a read stays whole",
 );
-
-/// What pieces are multiples of: the largest block that disks have, so that no piece makes two
-/// legs read the same block. The original takes the sector, 512 bytes on most disks.
-const PIECE_ALIGN_BYTES: u64 = 4096;
 
 pub(crate) static INFO: PolicyInfo = PolicyInfo {
     name: "gmirror-split",
@@ -63,28 +59,7 @@ impl ReadPolicy for GmirrorSplit {
             self.turn = self.turn.wrapping_add(1);
             return ReadPlan::Leg(chosen.leg);
         }
-        let count = u64::try_from(legs.len()).expect("a count of legs");
-        // The length may be anything up to 2^64, where rounding up would overflow.
-        let slice = len_bytes
-            .div_ceil(count)
-            .checked_next_multiple_of(PIECE_ALIGN_BYTES)
-            .unwrap_or(len_bytes);
-        let mut pieces = Pieces::new();
-        let mut left = len_bytes;
-        for view in legs {
-            let len_bytes = left.min(slice);
-            if len_bytes > 0 {
-                pieces.push(Piece {
-                    leg: view.leg,
-                    len_bytes,
-                });
-                left -= len_bytes;
-            }
-        }
-        match pieces.as_slice() {
-            [piece] => ReadPlan::Leg(piece.leg),
-            _ => ReadPlan::Split(pieces),
-        }
+        in_pieces(len_bytes, legs.iter().map(|view| view.leg))
     }
 }
 

@@ -240,7 +240,11 @@ fn curves(explanation: &Explanation, width: usize) -> Option<String> {
 }
 
 fn kind(curve: &CurveFigures) -> String {
-    let kind = if curve.streams { "streams " } else { "" };
+    let kind = match (curve.streams, curve.parts) {
+        (true, _) => "streams ",
+        (_, true) => "parts ",
+        _ => "",
+    };
     match curve.bytes_max {
         Some(bytes) => format!("{kind}to {}", format_size(bytes)),
         None => format!("{kind}longer"),

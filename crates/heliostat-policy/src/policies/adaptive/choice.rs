@@ -83,10 +83,15 @@ constants! { "choice":
     OWN_TIMES: f32 = times(4.0);
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
+
+    /// A read is cut among legs where it takes no more than a fourth longer, and 2 us.
+    CUT_TIMES: f32 = times(1.25);
+    CUT_NS: f32 = ns(2_000.0);
 }
 
 /// What decided, in the words of docs/explain.md.
 const HOME: &str = "home of the stream";
+pub(super) const CUT: &str = "cut among equal legs";
 const ROOM: &str = "room beside random reads";
 const ASIDE: &str = "waits aside of random reads";
 const TRIED_AGAIN: &str = "slow, tried again";
@@ -104,18 +109,18 @@ const DISKS_IN_TURNS: &str = "disks take turns";
 /// Some of the places, by rising place, so that what they have in common is asked once. Each is a
 /// bit.
 #[derive(Clone, Copy)]
-struct Places(u32);
+pub(super) struct Places(u32);
 
 impl Places {
     fn of(places: impl Iterator<Item = usize>) -> Self {
         Self(places.fold(0, |all, place| all | 1 << place))
     }
 
-    const fn are_several(self) -> bool {
+    pub(super) const fn are_several(self) -> bool {
         self.0.count_ones() > 1
     }
 
-    fn iter(self) -> impl Iterator<Item = usize> {
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> + Clone {
         let mut left = self.0;
         std::iter::from_fn(move || {
             let first = left.trailing_zeros();
@@ -439,6 +444,32 @@ impl<'a> Choice<'a> {
         let eighths = eighths * FILLED_BYTES.get() / FILLED_BYTES.get().max(len);
         let turn = self.extent.offset() / len % 8;
         ((eighths + turn) / 8).max(2) * len
+    }
+
+    /// The flash that does a part of a random read about as soon as the leg at `best` does all of
+    /// it: none of them slow, and none that stalls, which would hold up every read. None where it
+    /// is saturated: one command more is one too many there.
+    pub(super) fn alike(&self, best: usize) -> Places {
+        let forecast = &self.forecasts[best];
+        if self.stream.is_some() || forecast.turns || forecast.is_saturated(self.weight(best)) {
+            return Places(0);
+        }
+        let size = Size::of(self.extent.len() / 2);
+        let part_cost = |at: usize| self.leg(at).part_cost(self.now, size);
+        let limit = |least: f32| least * CUT_TIMES.get() + CUT_NS.get();
+        let most = limit(self.forecasts[self.lowest()].cost);
+        let least_part = self.places().filter_map(part_cost).reduce(f32::min);
+        let is_alike = |at: &usize| {
+            let other = &self.forecasts[*at];
+            let is_known = other.is_well && !other.is_tried && !other.is_trial;
+            let is_calm = is_known && !self.leg(*at).stalls(self.now);
+            let parts = part_cost(*at).zip(least_part);
+            let is_quick = parts.is_none_or(|(part, least)| part <= limit(least));
+            other.cost <= most && !other.turns && is_calm && is_quick
+        };
+        let alike = Places::of(self.places().filter(is_alike));
+        // A leg that is read to see what it does by now says so alone.
+        if is_alike(&best) { alike } else { Places(0) }
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm

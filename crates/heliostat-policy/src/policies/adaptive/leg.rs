@@ -28,6 +28,9 @@ const QUEUED: usize = 32;
 
 const SIZES_BELOW: [Constant<u64>; 3] = [SMALL_BYTES, MIDDLE_BYTES, LARGE_BYTES];
 const SIZES: usize = SIZES_BELOW.len() + 1;
+/// Where those of parts begin.
+const PARTS: usize = 2 * SIZES;
+const CURVES: usize = 3 * SIZES;
 constants! { "leg":
     /// Sizes of reads that have curves of their own, in bytes up to which; one more for all above.
     /// Factors of four to eight, so that one curve's reads differ by no more than what chance does.
@@ -88,8 +91,13 @@ constants! { "leg":
     /// a tenth of its time, for 20 s: enough to prefer the calm one of two equal legs.
     STALL_READS: f32 = number(512.0);
     STALL_SHARE_MAX: f32 = number(0.1);
+    /// More than a hundredth is no chance: no read waits for several such legs.
+    STALL_SHARE_SEEN: f32 = number(0.01);
     STALL_RATIO_MIN: f32 = times(12.0);
     STALL_NS: f32 = ns(2e10);
+
+    /// For so long a leg has no part of a read whose parts took longer: it may do better by then.
+    PARTS_FOR: Duration = time(Duration::from_ms(2_000));
 
     /// Between two tries of a slow leg lie so many reads of others: one in 64 at most is a try.
     FORGIVEN_READS: u32 = count(64);
@@ -131,10 +139,13 @@ struct Followed {
 
 #[derive(Clone, Debug)]
 pub(super) struct Leg {
-    /// By size, first of reads that continue nothing, then of those that do.
-    curves: [Curve; 2 * SIZES],
+    /// By size, first of reads that continue nothing, then of those that do, then of parts of reads
+    /// that were cut.
+    curves: [Curve; CURVES],
     /// For each the index of the curve to go by: itself once it is known.
-    like: [u8; 2 * SIZES],
+    like: [u8; CURVES],
+    /// When it was handed the last part of a read.
+    part_at: Instant,
     health: Health,
     late: Late,
     arm: Arm,
@@ -163,8 +174,9 @@ pub(super) struct Leg {
 impl Default for Leg {
     fn default() -> Self {
         Self {
-            curves: [Curve::default(); 2 * SIZES],
-            like: [NONE; 2 * SIZES],
+            curves: [Curve::default(); CURVES],
+            like: [NONE; CURVES],
+            part_at: Instant::ZERO,
             health: Health::default(),
             late: Late::default(),
             arm: Arm::default(),
@@ -204,6 +216,10 @@ impl Size {
 
     const fn curve(self, continues: bool) -> usize {
         self.0 + if continues { SIZES } else { 0 }
+    }
+
+    const fn part(self) -> usize {
+        PARTS + self.0
     }
 }
 
@@ -375,7 +391,9 @@ impl Leg {
                 let sizes = (other % SIZES).abs_diff(index % SIZES);
                 (is_other_kind, sizes)
             };
-            let known = (0..self.curves.len()).filter(|other| self.curves[*other].is_known());
+            // Parts are shorter than reads are, and say nothing of these.
+            let end = if index < PARTS { PARTS } else { CURVES };
+            let known = (0..end).filter(|other| self.curves[*other].is_known());
             let best = known.min_by_key(unlike);
             *like = best.map_or(NONE, |best| u8::try_from(best).expect("a few curves"));
         }
@@ -403,6 +421,14 @@ impl Leg {
     pub(super) fn least_cost(&self, size: Size) -> f32 {
         let random = self.curve(size.curve(false));
         random.map_or_else(|| self.unknown_ns(), Curve::least)
+    }
+
+    /// What a part of a read takes that is as long as that and sent now, as far as it was seen of
+    /// late.
+    pub(super) fn part_cost(&self, now: Instant, size: Size) -> Option<f32> {
+        let curve = &self.curves[size.part()];
+        let is_recent = now.saturating_since(self.part_at) < PARTS_FOR.get();
+        (curve.is_known() && is_recent).then(|| curve.at(self.load()))
     }
 
     /// What becomes of a read of this size that is sent now. `continues`: the arm is there.
@@ -498,6 +524,12 @@ impl Leg {
         self.stall_ns * (1.0 - age).max(0.0)
     }
 
+    /// Whether it stalls so often that it shows.
+    pub(super) fn stalls(&self, now: Instant) -> bool {
+        let read_ns = self.curve(0).map_or(0.0, Curve::idle);
+        self.stall_ns > 0.0 && self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
+    }
+
     /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
     pub(super) fn is_slow(&self) -> bool {
         !self.health.is_well()
@@ -535,8 +567,19 @@ impl Leg {
     }
 
     /// A read is handed to the leg; [`Leg::dispatched`] follows.
-    pub(super) fn read_dispatched(&mut self, now: Instant, extent: Extent, way: Way) {
-        let index = curve_index(extent.len(), way == Way::None);
+    pub(super) fn read_dispatched(
+        &mut self,
+        now: Instant,
+        extent: Extent,
+        way: Way,
+        is_part: bool,
+    ) {
+        let index = if is_part {
+            self.part_at = now;
+            Size::of(extent.len()).part()
+        } else {
+            curve_index(extent.len(), way == Way::None)
+        };
         let load = self.load();
         let meets_idle = self.in_flight == 0 && way == Way::Any;
         let address = extent.offset();

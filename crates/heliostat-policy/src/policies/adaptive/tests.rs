@@ -9,6 +9,7 @@ mod late;
 mod learned;
 mod near;
 mod reasons;
+mod split;
 mod tries;
 mod wait;
 

@@ -35,6 +35,7 @@ fn curve(bytes_max: Option<u64>, streams: bool, ns: u64) -> CurveFigures {
     CurveFigures {
         bytes_max,
         streams,
+        parts: false,
         weight_reads: 812,
         points: (0..12).map(point).collect(),
     }

@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Instant};
 
-use super::{Leg, SIZES, SIZES_BELOW};
+use super::{Leg, PARTS, SIZES, SIZES_BELOW};
 use crate::beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs};
 use crate::constants::Constant;
 
@@ -56,7 +56,8 @@ impl Leg {
             };
             CurveBelief {
                 bytes_max: SIZES_BELOW.get(index % SIZES).map(Constant::get),
-                streams: index >= SIZES,
+                streams: (SIZES..PARTS).contains(&index),
+                parts: index >= PARTS,
                 weight: curve.reads(),
                 points: curve.points().map(point).collect(),
             }
