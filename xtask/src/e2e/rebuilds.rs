@@ -160,7 +160,7 @@ fn spares(room: &Room) -> Result<()> {
     let said = server.control(&["add", NAME, &spares[1]])?;
     ensure!(said.contains("is a spare now"), "{said}");
     ensure!(examined(room, &spares[1], "Device Role")? == "spare");
-    let rewriting = ["--rw=randwrite", "--bs=4k", "--loops=20"];
+    let rewriting = ["--rw=randwrite", "--bs=4k", "--loops=8"];
     fio::verify(room, &server.uri(), &rewriting)?;
     let said = wait_for_status(&server, &format!("leg 1: {}, in-sync", spares[0]))?;
     ensure!(!said.contains(&format!("spare: {}", spares[0])), "{said}");
