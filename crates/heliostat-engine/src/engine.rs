@@ -748,6 +748,7 @@ const fn read_asked(request: &Admitted) -> Option<ReadRequest> {
         client: request.client,
         stream: request.stream,
         extent,
+        may_split: true,
     })
 }
 

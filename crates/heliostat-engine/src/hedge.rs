@@ -424,5 +424,6 @@ pub(crate) const fn request_of(piece: &Piece) -> ReadRequest {
         client: piece.client,
         stream: piece.stream,
         extent: piece.extent,
+        may_split: false,
     }
 }

@@ -7,7 +7,7 @@
 //! After silence it does not: the operation may still write into them, so a client's read begins
 //! anew in another buffer, an edge in other scratch, and a repair is given up.
 
-use heliostat_policy::{Piece as PlanPiece, ReadPlan};
+use heliostat_policy::{Piece as PlanPiece, ReadPlan, ReadRequest};
 use heliostat_types::{ClientId, ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, StreamId};
 
 use crate::api::{Answer, Event, Output};
@@ -219,7 +219,7 @@ impl Engine {
         };
         if self.is_free(&piece) {
             let candidates = self.legs.readable(piece.holders, LegSet::EMPTY);
-            let plan = self.ask_policy(turn, &piece, candidates);
+            let plan = self.ask_policy(turn, &piece, candidates, true);
             if let ReadPlan::Split(pieces) = &plan {
                 return self.send_split(turn, index, piece, pieces.as_slice());
             }
@@ -402,11 +402,11 @@ impl Engine {
         }
         match pin {
             Pin::None => {
-                let plan = self.ask_policy(turn, &piece, candidates);
+                let plan = self.ask_policy(turn, &piece, candidates, false);
                 self.send_piece(turn, index, first_leg(&plan));
             }
             Pin::Open => {
-                let plan = self.ask_policy(turn, &piece, candidates);
+                let plan = self.ask_policy(turn, &piece, candidates, false);
                 self.send_pinned(turn, index, first_leg(&plan));
             }
             Pin::Leg(leg) if self.legs.in_sync.contains(leg) && !out.contains(leg) => {
@@ -499,8 +499,17 @@ impl Engine {
 
     /// Asks the policy. A plan that names a leg which may not serve is a bug of the policy; it must
     /// not become wrong bytes, so the first candidate takes its place.
-    fn ask_policy(&mut self, turn: &mut Turn<'_>, piece: &Piece, candidates: LegSet) -> ReadPlan {
-        let request = request_of(piece);
+    fn ask_policy(
+        &mut self,
+        turn: &mut Turn<'_>,
+        piece: &Piece,
+        candidates: LegSet,
+        may_split: bool,
+    ) -> ReadPlan {
+        let request = ReadRequest {
+            may_split,
+            ..request_of(piece)
+        };
         let views = &mut self.legs.views;
         if self.config.map.is_mirror() {
             for view in views.iter_mut() {

@@ -280,6 +280,7 @@ impl Driver {
         }
         let request = ReadRequest {
             client: ClientId((extent.offset() >> 12) & 3),
+            may_split: true,
             stream: StreamId(0),
             extent,
         };

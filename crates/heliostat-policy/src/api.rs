@@ -18,6 +18,9 @@ pub struct ReadRequest {
     pub stream: StreamId,
     /// Which bytes of the array.
     pub extent: Extent,
+    /// Whether several legs may serve it. Otherwise one does, whatever the plan: of pieces that of
+    /// the first one.
+    pub may_split: bool,
 }
 
 /// What a policy sees of one leg that could serve the read.

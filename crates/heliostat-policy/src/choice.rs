@@ -56,15 +56,20 @@ pub(crate) fn lowest_in_turn<K: Ord>(
 /// legs read the same block.
 const PIECE_ALIGN_BYTES: u64 = 4096;
 
-/// A read of `len_bytes` cut among these legs, of which there is one at least: a piece of each, as
-/// long as any other, though the last ones may have less, or nothing.
-pub(crate) fn in_pieces(len_bytes: u64, legs: impl Iterator<Item = LegId> + Clone) -> ReadPlan {
-    let count = u64::try_from(legs.clone().count()).expect("a count of legs");
+/// How long the pieces are of a read of `len_bytes` that is cut into so many, but for the last ones,
+/// which may have less, or nothing.
+pub(crate) fn piece_bytes(len_bytes: u64, count: usize) -> u64 {
+    let count = u64::try_from(count).expect("a count of legs");
     // The length may be anything up to 2^64, where rounding up would overflow.
-    let slice = len_bytes
+    len_bytes
         .div_ceil(count)
         .checked_next_multiple_of(PIECE_ALIGN_BYTES)
-        .unwrap_or(len_bytes);
+        .unwrap_or(len_bytes)
+}
+
+/// A read of `len_bytes` cut among these legs, of which there is one at least, in their order.
+pub(crate) fn in_pieces(len_bytes: u64, legs: impl Iterator<Item = LegId> + Clone) -> ReadPlan {
+    let slice = piece_bytes(len_bytes, legs.clone().count());
     let mut pieces = Pieces::new();
     let mut left = len_bytes;
     for leg in legs {

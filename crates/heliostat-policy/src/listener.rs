@@ -268,6 +268,7 @@ mod tests {
                 client: ClientId(0),
                 stream: StreamId(0),
                 extent,
+                may_split: true,
             };
             legs.iter_mut()
                 .for_each(|view| view.address = extent.offset());

@@ -14,6 +14,8 @@ pub(crate) struct Bench {
     pub(crate) policy: Box<dyn ReadPolicy>,
     pub(crate) legs: Vec<LegView>,
     pub(crate) now: Instant,
+    /// Whether several legs may serve a read.
+    pub(crate) may_split: bool,
     prng: RandomStream,
 }
 
@@ -25,6 +27,7 @@ impl Bench {
             policy: PolicySpec::parse(spec).unwrap().build(&array).unwrap(),
             legs: (0..leg_count).map(idle_view).collect(),
             now: Instant::from_ns(1_000_000_000),
+            may_split: true,
             prng: RandomStream::new(1, "policy", 0),
         }
     }
@@ -77,6 +80,7 @@ impl Bench {
             client: ClientId(client),
             stream: StreamId(client),
             extent,
+            may_split: self.may_split,
         };
         self.policy
             .plan_read(self.now, &request, &self.legs, &mut self.prng)

@@ -200,6 +200,12 @@ impl Adaptive {
     }
 }
 
+/// Whether an operation is a part of a read that was cut.
+fn is_part(op: &OpView, cut: Extent) -> bool {
+    let is_within = cut.offset() <= op.array_offset && op.array_offset < cut.end();
+    is_within && op.extent.len() < cut.len()
+}
+
 impl ReadPolicy for Adaptive {
     fn name(&self) -> &'static str {
         INFO.name
@@ -251,20 +257,23 @@ impl ReadPolicy for Adaptive {
         let view = &legs[place];
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
-        if self.settings.split && stream_way == StreamWay::None && split::may_be(extent.len()) {
+        let len_bytes = extent.len();
+        let is_random = stream_way == StreamWay::None && stream.is_none();
+        let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
+        if may_be_cut && is_random {
             let alike = choice.alike(place);
-            if alike.are_several() {
+            let parts = split::parts(len_bytes, alike.count());
+            if parts > 1 {
                 let in_flight = |at: usize| legs[at].read_bytes_in_flight;
                 let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
-                let way = self.splits.way(extent.len(), in_flight);
+                let way = self.splits.way(len_bytes, in_flight);
                 self.splits.sent(now, extent, way);
                 if way.is_cut {
                     self.reason = choice::CUT;
-                    let others = alike.iter().filter(|at| *at != place);
-                    let places = std::iter::once(place).chain(others);
-                    let chosen = places.map(|at| legs[at].leg);
-                    let parts = split::parts(extent.len());
-                    plan = in_pieces(extent.len(), chosen.take(parts));
+                    // Round and round, so that where there are more legs than parts none has more.
+                    let places = alike.iter().filter(|at| *at >= place);
+                    let places = places.chain(alike.iter().filter(|at| *at < place));
+                    plan = in_pieces(len_bytes, places.map(|at| legs[at].leg).take(parts));
                     self.cut = Some(extent);
                 }
             }
@@ -352,9 +361,8 @@ impl ReadPolicy for Adaptive {
         let leg = &mut self.legs[op.leg.index()];
         let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
-            let is_part =
-                |cut: Extent| cut.offset() <= op.array_offset && op.array_offset < cut.end();
-            leg.read_dispatched(now, op.extent, way, self.cut.is_some_and(is_part));
+            let is_part = self.cut.is_some_and(|cut| is_part(op, cut));
+            leg.read_dispatched(now, op.extent, way, is_part);
         }
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }
@@ -379,6 +387,8 @@ impl ReadPolicy for Adaptive {
             Some(leg) => {
                 self.legs[leg.index()] = Leg::default();
                 self.ahead.forget(leg);
+                // Another one may be in its place.
+                self.splits = Splits::new();
             }
             None => *self = Self::new(self.settings),
         }

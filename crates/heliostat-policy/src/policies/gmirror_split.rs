@@ -54,7 +54,7 @@ impl ReadPolicy for GmirrorSplit {
         _prng: &mut dyn Prng,
     ) -> ReadPlan {
         let len_bytes = request.extent.len();
-        if len_bytes <= self.slice_bytes {
+        if len_bytes <= self.slice_bytes || !request.may_split {
             let chosen = at_modulo(legs, self.turn);
             self.turn = self.turn.wrapping_add(1);
             return ReadPlan::Leg(chosen.leg);

@@ -305,6 +305,7 @@ mod tests {
             client: heliostat_types::ClientId(0),
             stream: heliostat_types::StreamId(0),
             extent: heliostat_types::Extent::new(0, 4096),
+            may_split: true,
         };
         for (view, address) in bench.legs.iter_mut().zip([70, 10, 30]) {
             view.address = address * MIB;

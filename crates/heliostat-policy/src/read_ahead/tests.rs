@@ -47,6 +47,7 @@ impl Rig {
             client: ClientId(0),
             stream: StreamId(0),
             extent,
+            may_split: true,
         });
         let mut planned: Vec<Prefetch> = Vec::new();
         let (request, legs) = (request.as_ref(), &self.legs);

@@ -170,6 +170,7 @@ fn run(spec: &PolicySpec, events: &[Event]) -> Result<Vec<ReadPlan>, TestCaseErr
                     client: ClientId(*client),
                     stream: StreamId(*client),
                     extent: *extent,
+                    may_split: true,
                 };
                 let weights: Vec<Option<Weight>> =
                     legs.iter().map(|view| policy.weight(view)).collect();

@@ -44,6 +44,7 @@ fn told(at_ns: u64, plan: &ReadPlan) -> (String, String) {
             client: ClientId(3),
             stream: StreamId(0),
             extent: Extent::new(4096, 4096),
+            may_split: true,
         },
         legs: &legs,
         beliefs: &[None, Some(belief)],

@@ -6,9 +6,10 @@ use heliostat_types::{Extent, Instant, LEGS_MAX, LegSet};
 
 use super::Settings;
 use super::leg::{Forecast, Leg, Size};
+use super::split;
 use super::streams::{RUN_BYTES_MIN, Stream, Streams};
 use crate::api::LegView;
-use crate::choice::{STRIPE_BYTES, modulo};
+use crate::choice::{STRIPE_BYTES, modulo, piece_bytes};
 use crate::constants::constants;
 use crate::read_ahead::ReadAhead;
 
@@ -116,8 +117,21 @@ impl Places {
         Self(places.fold(0, |all, place| all | 1 << place))
     }
 
-    pub(super) const fn are_several(self) -> bool {
-        self.0.count_ones() > 1
+    pub(super) const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    const fn are_several(self) -> bool {
+        self.count() > 1
+    }
+
+    /// All of them if this one is among them, else none.
+    const fn having(self, place: usize) -> Self {
+        if self.0 & 1 << place == 0 {
+            Self(0)
+        } else {
+            self
+        }
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = usize> + Clone {
@@ -446,30 +460,32 @@ impl<'a> Choice<'a> {
         ((eighths + turn) / 8).max(2) * len
     }
 
-    /// The flash that does a part of a random read about as soon as the leg at `best` does all of
-    /// it: none of them slow, and none that stalls, which would hold up every read. None where it
-    /// is saturated: one command more is one too many there.
+    /// The flash that does a part of this read about as soon as the leg at `best` does all of it: none
+    /// that is slow, or saturated, where one command more is one too many, or stalls, which would
+    /// hold up every read.
     pub(super) fn alike(&self, best: usize) -> Places {
-        let forecast = &self.forecasts[best];
-        if self.stream.is_some() || forecast.turns || forecast.is_saturated(self.weight(best)) {
+        let is_ready = |at: &usize| {
+            let forecast = &self.forecasts[*at];
+            let is_known = forecast.is_well && !forecast.is_tried && !forecast.is_trial;
+            let is_ready = is_known && !forecast.turns && !forecast.is_saturated(self.weight(*at));
+            is_ready && !self.leg(*at).stalls(self.now)
+        };
+        // A leg that is read to see what it does by now says so alone.
+        if !is_ready(&best) {
             return Places(0);
         }
-        let size = Size::of(self.extent.len() / 2);
-        let part_cost = |at: usize| self.leg(at).part_cost(self.now, size);
         let limit = |least: f32| least * CUT_TIMES.get() + CUT_NS.get();
         let most = limit(self.forecasts[self.lowest()].cost);
-        let least_part = self.places().filter_map(part_cost).reduce(f32::min);
-        let is_alike = |at: &usize| {
-            let other = &self.forecasts[*at];
-            let is_known = other.is_well && !other.is_tried && !other.is_trial;
-            let is_calm = is_known && !self.leg(*at).stalls(self.now);
-            let parts = part_cost(*at).zip(least_part);
-            let is_quick = parts.is_none_or(|(part, least)| part <= limit(least));
-            other.cost <= most && !other.turns && is_calm && is_quick
-        };
+        let is_alike = |at: &usize| is_ready(at) && self.forecasts[*at].cost <= most;
         let alike = Places::of(self.places().filter(is_alike));
-        // A leg that is read to see what it does by now says so alone.
-        if is_alike(&best) { alike } else { Places(0) }
+        let parts = split::parts(self.extent.len(), alike.count().max(1));
+        let size = Size::of(piece_bytes(self.extent.len(), parts));
+        let cost = |at: usize| self.leg(at).part_cost(self.now, size);
+        let Some(least) = alike.iter().filter_map(cost).reduce(f32::min) else {
+            return alike.having(best);
+        };
+        let is_quick = |at: &usize| cost(*at).is_none_or(|cost| cost <= limit(least));
+        Places::of(alike.iter().filter(is_quick)).having(best)
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm

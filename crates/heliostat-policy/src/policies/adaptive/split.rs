@@ -7,6 +7,7 @@
 
 use heliostat_types::{Extent, Instant};
 
+use crate::choice::piece_bytes;
 use crate::constants::constants;
 
 constants! { "split":
@@ -23,7 +24,8 @@ constants! { "split":
     GAIN: f32 = times(0.99);
     ERRORS: f32 = number(2.0);
     /// Between two tries lie 4,096 reads, then four times as many each time that nothing changed,
-    /// up to 65,536: less than one read of 1,000 is tried.
+    /// up to 65,536: less than one read of 1,000 is tried where one round tells, and one of 100
+    /// where chance hides it.
     WAIT_READS: u32 = count(1 << 12);
     WAIT_TIMES: u32 = count(4);
     WAIT_READS_MAX: u32 = count(1 << 16);
@@ -42,10 +44,17 @@ pub(super) fn may_be(len_bytes: u64) -> bool {
     len_bytes >= BYTES_MIN.get()
 }
 
-/// Into how many parts a read is cut at most.
-pub(super) fn parts(len_bytes: u64) -> usize {
-    let parts = len_bytes / PART_BYTES_MIN.get().max(1);
-    usize::try_from(parts).unwrap_or(usize::MAX).max(1)
+/// Into how many parts a read is cut at most, where there are so many legs.
+pub(super) fn parts(len_bytes: u64, legs: usize) -> usize {
+    let rest = |parts: usize| {
+        let others = piece_bytes(len_bytes, parts).saturating_mul(parts as u64 - 1);
+        len_bytes.saturating_sub(others)
+    };
+    let mut parts = legs;
+    while parts > 1 && rest(parts) < PART_BYTES_MIN.get() {
+        parts -= 1;
+    }
+    parts
 }
 
 /// The sum of times, and of their squares.
@@ -166,6 +175,7 @@ impl Splits {
             let wanted = (3 * READS.get() * (kind.rounds + 1)) as f32;
             if compared >= wanted || at >= 3 * phase + ANSWERS.get() {
                 kind.end_round();
+                self.followed.retain(|one| one.kind != (size, load));
             }
         }
         Way {

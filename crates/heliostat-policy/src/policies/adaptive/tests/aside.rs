@@ -15,6 +15,7 @@ impl Rig {
             client: ClientId(0),
             stream: StreamId(0),
             extent: Extent::new(offset, len),
+            may_split: true,
         };
         let mut ahead = Vec::new();
         let (now, legs) = (self.bench.now, &self.bench.legs);

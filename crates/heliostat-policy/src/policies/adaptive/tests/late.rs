@@ -45,6 +45,7 @@ fn request(offset: u64) -> ReadRequest {
         client: ClientId(0),
         stream: StreamId(0),
         extent: Extent::new(offset, 4096),
+        may_split: true,
     }
 }
 

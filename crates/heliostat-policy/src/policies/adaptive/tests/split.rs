@@ -1,6 +1,10 @@
 //! Reads that are cut among flash.
 
+use heliostat_types::{Duration, OpKind};
+
+use super::reasons::fact;
 use super::{KIB, MIB, Rig};
+use crate::testing::op;
 
 /// How long a leg takes for so many bytes, in us: 50, and one for each KiB.
 fn by_length(_: usize, len: u64) -> u64 {
@@ -166,20 +170,109 @@ fn a_read_that_is_never_answered_ends_no_try() {
 #[test]
 fn a_saturated_leg_has_no_room_for_parts() {
     let mut rig = Rig::new("adaptive", 2);
-    rig.reads(0..1_000, 64 * KIB, by_length);
-    // Rounds of eight on each leg, which reads one after the other.
-    for round in 0..400 {
-        for number in 0..16 {
-            let offset = (round * 16 + number) * 7_919 % 100_000 * MIB;
-            rig.send_of(usize::from(number >= 8), offset, 64 * KIB);
-        }
-        for number in 0..16 {
-            rig.answer(number % 2, by_length(0, 64 * KIB) / 2);
-        }
-    }
+    // Both legs have eight all the time, and read one after the other. A part ends at once, so that
+    // all would be cut.
     for number in 0..16 {
         rig.send_of(number % 2, number as u64 * 999 * MIB, 64 * KIB);
     }
-    assert_eq!(rig.bench.pieces(77 * MIB, 64 * KIB).len(), 1);
-    assert_eq!(rig.bench.pieces(99 * MIB, MIB).len(), 1);
+    let mut cut = 0;
+    for round in 0..2_000u64 {
+        let offset = round * 7_919 % 100_000 * MIB;
+        let pieces = rig.bench.pieces(offset, 64 * KIB);
+        if let [(leg, len)] = pieces[..] {
+            rig.send_of(leg, offset, len);
+            rig.answer(leg, 57);
+        } else {
+            cut += 1;
+            let mut at = offset;
+            for (leg, len) in pieces {
+                rig.bench.dispatch(leg, OpKind::Read, at, len);
+                let op = op(leg, OpKind::Read, at, len);
+                let (now, time) = (rig.bench.now, Duration::from_us(1));
+                rig.bench.policy.on_complete(now, &op, time, true);
+                at += len;
+            }
+        }
+    }
+    assert!(cut < 10, "{cut} before it was known how long they wait");
+}
+
+#[test]
+fn of_more_legs_than_parts_none_has_more() {
+    let mut rig = Rig::new("adaptive", 4);
+    rig.reads(0..200, 16 * KIB, by_length);
+    let mut parts = [0; 4];
+    for number in 0..1_000 {
+        for (leg, _) in rig.read(number, 16 * KIB, by_length) {
+            parts[leg] += 1;
+        }
+    }
+    assert!(
+        parts.iter().all(|parts| (400..600).contains(parts)),
+        "{parts:?}"
+    );
+}
+
+#[test]
+fn no_part_is_too_short_and_no_block_is_read_twice() {
+    let mut rig = Rig::new("adaptive", 8);
+    for len in [16, 17, 20, 28, 36, 52, 100, 260] {
+        rig.reads(0..300, len * KIB, by_length);
+        for number in 0..10 {
+            let pieces = rig.read(number, len * KIB, by_length);
+            assert_eq!(pieces.iter().map(|piece| piece.1).sum::<u64>(), len * KIB);
+            let (last, others) = pieces.split_last().unwrap();
+            assert!(last.1 >= 8 * KIB, "{pieces:?}");
+            let is_aligned = |piece: &(usize, u64)| piece.1.is_multiple_of(4 * KIB);
+            assert!(others.iter().all(is_aligned), "{pieces:?}");
+        }
+    }
+}
+
+#[test]
+fn a_leg_whose_parts_take_longer_has_none_for_a_while() {
+    let mut rig = Rig::new("adaptive", 4);
+    let by_leg = |leg, len| by_length(leg, len) + if leg == 1 && len < 256 * KIB { 100 } else { 0 };
+    rig.reads(0..1_000, 256 * KIB, by_length);
+    rig.reads(0..200, 256 * KIB, by_leg);
+    let has_part =
+        |pieces: &[(usize, u64)]| pieces.len() > 1 && pieces.iter().any(|one| one.0 == 1);
+    let mut parts = 0;
+    for number in 0..1_000 {
+        parts += usize::from(has_part(&rig.read(number, 256 * KIB, by_leg)));
+    }
+    assert!(parts < 10, "{parts}");
+    rig.bench.now += Duration::from_secs(3);
+    assert!((0..4).any(|number| has_part(&rig.read(number, 256 * KIB, by_length))));
+}
+
+#[test]
+fn what_one_leg_has_to_read_is_not_cut_and_its_time_is_that_of_a_read() {
+    let mut rig = Rig::new("adaptive", 3);
+    rig.reads(0..1_000, 512 * KIB, by_length);
+    rig.bench.may_split = false;
+    assert_eq!(rig.reads(0..1_000, 512 * KIB, by_length), 0);
+    rig.bench.may_split = true;
+    // A part that a leg has failed is read by another one, as are all parts where the engine knows
+    // better: as long as all of it, and nobody is slow by that.
+    for number in 0..100 {
+        let offset = number * 999 * MIB;
+        let pieces = rig.bench.pieces(offset, 512 * KIB);
+        let leg = pieces[0].0;
+        rig.send_of(leg, offset, 512 * KIB);
+        rig.answer(leg, by_length(leg, 512 * KIB));
+    }
+    for leg in 0..3 {
+        assert_eq!(fact(&rig.beliefs(leg), "slow_times"), None);
+    }
+    assert_eq!(rig.read(7, 512 * KIB, by_length).len(), 3);
+}
+
+#[test]
+fn what_was_found_of_a_leg_goes_with_it() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.reads(0..1_000, 64 * KIB, by_length);
+    rig.bench.come_back(1);
+    let cut = rig.reads(0..20, 64 * KIB, by_length);
+    assert!(cut < 12, "{cut}: it is tried anew");
 }
