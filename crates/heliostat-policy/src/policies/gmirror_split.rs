@@ -75,6 +75,14 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_one_leg_take_turns_as_well() {
+        let mut bench = Bench::new("gmirror-split", 3);
+        bench.may_split = false;
+        let picks: Vec<usize> = (0..4).map(|_| bench.pick_of(0, 65_536)).collect();
+        assert_eq!(picks, [0, 1, 2, 0]);
+    }
+
+    #[test]
     fn large_reads_are_cut_evenly() {
         let mut bench = Bench::new("gmirror-split", 3);
         assert_eq!(
