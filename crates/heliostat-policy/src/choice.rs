@@ -56,8 +56,8 @@ pub(crate) fn lowest_in_turn<K: Ord>(
 /// legs read the same block.
 const PIECE_ALIGN_BYTES: u64 = 4096;
 
-/// How long the pieces are of a read of `len_bytes` that is cut into so many, but for the last ones,
-/// which may have less, or nothing.
+/// How long the pieces are of a read of `len_bytes` that is cut into so many, but for the last
+/// ones, which may have less, or nothing.
 pub(crate) fn piece_bytes(len_bytes: u64, count: usize) -> u64 {
     let count = u64::try_from(count).expect("a count of legs");
     // The length may be anything up to 2^64, where rounding up would overflow.

@@ -460,9 +460,9 @@ impl<'a> Choice<'a> {
         ((eighths + turn) / 8).max(2) * len
     }
 
-    /// The flash that does a part of this read about as soon as the leg at `best` does all of it: none
-    /// that is slow, or saturated, where one command more is one too many, or stalls, which would
-    /// hold up every read.
+    /// The flash that does a part of this read about as soon as the leg at `best` does all of it:
+    /// none that is slow, or saturated, where one command more is one too many, or stalls, which
+    /// would hold up every read.
     pub(super) fn alike(&self, best: usize) -> Places {
         let is_ready = |at: &usize| {
             let forecast = &self.forecasts[*at];
