@@ -170,9 +170,9 @@ impl Default for Pieces {
 pub enum ReadPlan {
     /// All of it to one leg.
     Leg(LegId),
-    /// Cut into pieces that run at once. The engine may still send a piece elsewhere (a pin, a
-    /// leg that failed), and cuts at block borders: a piece whose end is not a multiple of the
-    /// array's block size is rounded up to one.
+    /// Cut into pieces that run at once, where [`ReadRequest::may_split`] says so. The engine may
+    /// still send a piece elsewhere (a pin, a leg that failed), and cuts at block borders: a piece
+    /// whose end is not a multiple of the array's block size is rounded up to one.
     Split(Pieces),
 }
 

@@ -4,7 +4,7 @@ use heliostat_engine::{FaultReason, LegConfig, LegState, RequestKind};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use crate::fill::Fill;
-use crate::policies::{First, Last, Rotate, Split};
+use crate::policies::{First, Halves, Last, Rotate, Split};
 use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 mod accounting;
@@ -149,6 +149,22 @@ fn reads_beside_a_write_go_to_one_leg() {
     let mut legs = legs_with(&world, OpKind::Read);
     legs.sort_unstable();
     assert_eq!(legs, [0, 1, 2], "the write is over");
+    world.settle();
+}
+
+#[test]
+fn a_policy_is_told_where_one_leg_has_to_serve_a_read() {
+    let mut world = World::new(Setup::legs(3), Box::new(Halves));
+    world.read(blocks(0, 8));
+    assert_eq!(legs_with(&world, OpKind::Read), [0, 2]);
+    // What a leg has failed another one reads alone: of all others the last.
+    end(&mut world, 2, OpKind::Read, Outcome::Bad(ErrorKind::Io));
+    assert_eq!(legs_with(&world, OpKind::Read), [0, 1]);
+    world.pump();
+    // And so it is beside a write.
+    write_under_way(&mut world, blocks(0, 8));
+    world.read(blocks(0, 8));
+    assert_eq!(legs_with(&world, OpKind::Read), [2]);
     world.settle();
 }
 

@@ -291,6 +291,36 @@ impl ReadPolicy for Split {
     }
 }
 
+/// A half of each read to the first leg and to the last one, or all of it to the last one where the
+/// engine says that one leg has to serve it.
+#[derive(Debug)]
+pub(crate) struct Halves;
+
+impl ReadPolicy for Halves {
+    fn name(&self) -> &'static str {
+        "halves"
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        let (first, last) = (legs[0].leg, legs[legs.len() - 1].leg);
+        if !request.may_split {
+            return ReadPlan::Leg(last);
+        }
+        let half = request.extent.len() / 2;
+        let mut pieces = Pieces::new();
+        for (leg, len_bytes) in [(first, half), (last, request.extent.len() - half)] {
+            pieces.push(Piece { leg, len_bytes });
+        }
+        ReadPlan::Split(pieces)
+    }
+}
+
 /// The first leg, and after a while the last of the others as well.
 #[derive(Debug)]
 pub(crate) struct Hedging {

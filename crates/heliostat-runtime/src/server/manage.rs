@@ -212,17 +212,14 @@ impl Server {
         let engine = self.core.engine();
         let legs = self.legs_by_role().map(|leg| self.leg_status(leg));
         let replacement = engine.replacing().map(|(_, by)| self.leg_status(by));
+        let is_active = engine.is_active();
+        let state = if is_active { "active" } else { "clean" };
         ArrayStatus {
             name: self.name.clone(),
             uuid: self.uuid.clone(),
             shape: self.shape(),
             size_bytes: self.core.info.size_bytes,
-            state: if engine.is_active() {
-                "active"
-            } else {
-                "clean"
-            }
-            .to_owned(),
+            state: state.to_owned(),
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: engine.map().legs(),
             scheduler: self.scheduler.to_string(),

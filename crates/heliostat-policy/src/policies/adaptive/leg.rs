@@ -527,7 +527,7 @@ impl Leg {
     /// Whether it stalls so often that it shows.
     pub(super) fn stalls(&self, now: Instant) -> bool {
         let read_ns = self.curve(0).map_or(0.0, Curve::idle);
-        self.stall_ns > 0.0 && self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
+        self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
     }
 
     /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
