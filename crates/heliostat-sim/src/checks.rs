@@ -102,37 +102,55 @@ impl Simulation {
     }
 
     /// Whether `legs` hold the same, but for what an injected fault has damaged, for what is known
-    /// to differ, and for what is known to be bad. Each sector that a leg was written is compared
+    /// to differ, and for what is known to be bad. Each page that a leg was written is compared
     /// with the next leg that holds it, and so around.
     pub(crate) fn check_equal(&self, legs: LegSet) -> Result<(), String> {
         let map = self.engine.map();
         let divergent: Vec<Extent> = self.engine.divergent().map(|(extent, _)| extent).collect();
         for leg in legs {
             let mine = &self.legs[leg.index()];
-            for sector in mine.store.written() {
-                let extent = sector_extent(sector);
-                let holders = map.holders(extent.offset()).intersection(legs);
+            for page in mine.store.written_pages() {
+                let holders = map.holders(page.start * SECTOR_BYTES).intersection(legs);
                 let next = holders.iter().find(|next| *next > leg);
                 let next = next.or_else(|| holders.lowest());
                 let next = next.expect("the leg itself holds it");
                 let theirs = &self.legs[next.index()];
-                let (here, there) = (mine.store.place_of(sector), theirs.store.place_of(sector));
-                let is_bad = |leg: LegId| {
-                    let on_leg = map.on_leg(leg, extent);
-                    let sectors = on_leg.offset() / SECTOR_BYTES..on_leg.end() / SECTOR_BYTES;
-                    self.engine.bad_blocks(leg).overlaps(&sectors)
-                };
-                let is_excused = mine.is_damaged(here)
-                    || theirs.is_damaged(there)
-                    || is_bad(leg)
-                    || is_bad(next)
-                    || divergent.iter().any(|known| known.overlaps(extent));
-                if !is_excused && !mine.store.is_equal(here, &theirs.store, there) {
-                    return Err(format!("{leg} and {next} differ in sector {sector}"));
+                if mine.store.is_page_equal(&theirs.store, page.start) {
+                    continue;
+                }
+                for sector in page {
+                    self.check_equal_sector(sector, leg, next, &divergent)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn check_equal_sector(
+        &self,
+        sector: u64,
+        leg: LegId,
+        next: LegId,
+        divergent: &[Extent],
+    ) -> Result<(), String> {
+        let (map, extent) = (self.engine.map(), sector_extent(sector));
+        let (mine, theirs) = (&self.legs[leg.index()], &self.legs[next.index()]);
+        let (here, there) = (mine.store.place_of(sector), theirs.store.place_of(sector));
+        let is_bad = |leg: LegId| {
+            let on_leg = map.on_leg(leg, extent);
+            let sectors = on_leg.offset() / SECTOR_BYTES..on_leg.end() / SECTOR_BYTES;
+            self.engine.bad_blocks(leg).overlaps(&sectors)
+        };
+        let is_excused = mine.is_damaged(here)
+            || theirs.is_damaged(there)
+            || is_bad(leg)
+            || is_bad(next)
+            || divergent.iter().any(|known| known.overlaps(extent));
+        if is_excused || mine.store.is_equal(here, &theirs.store, there) {
+            Ok(())
+        } else {
+            Err(format!("{leg} and {next} differ in sector {sector}"))
+        }
     }
 
     fn check_no_write_is_lost(&mut self) -> Result<(), String> {

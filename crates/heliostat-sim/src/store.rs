@@ -336,16 +336,34 @@ impl Store {
         self.data_sector + self.map.on_leg(self.leg, extent).offset() / SECTOR_BYTES
     }
 
-    /// The sectors of the array on pages of this leg that were written.
-    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
-        let pages = self.pages.keys();
-        let sectors =
-            pages.flat_map(|page| page * PAGE_SECTORS as u64..(page + 1) * PAGE_SECTORS as u64);
-        sectors.filter_map(|sector| {
+    /// Whether the page that begins with a sector of the array, which both legs hold, is of the same
+    /// write on both.
+    pub(crate) fn is_page_equal(&self, other: &Self, sector: u64) -> bool {
+        let mine = self.version_of_whole(self.place_of(sector));
+        mine.is_some() && mine == other.version_of_whole(other.place_of(sector))
+    }
+
+    /// The pages of this leg that were written, each as sectors of the array: chunks are of whole
+    /// pages, so that what is a page here is one on every leg.
+    pub(crate) fn written_pages(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let address = |sector: u64| {
             let in_data = sector - self.data_sector;
             let address = self.map.array_address(self.leg, in_data * SECTOR_BYTES);
             address.map(|address| address / SECTOR_BYTES)
+        };
+        self.pages.keys().filter_map(move |page| {
+            let first = page * PAGE_SECTORS as u64;
+            let start = address(first)?;
+            let last = (first..first + PAGE_SECTORS as u64)
+                .rev()
+                .find_map(address)?;
+            Some(start..last + 1)
         })
+    }
+
+    /// The sectors of the array on pages of this leg that were written.
+    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        self.written_pages().flatten()
     }
 
     /// Changes the kept bytes of a page, and keeps it as small as it can be.
@@ -502,6 +520,22 @@ mod tests {
         assert!(is_small(&store));
         let other = mirrored(1 << 20, Fidelity::Bytes);
         assert!(store.is_equal(16, &other, 16) && !store.is_equal(15, &other, 15));
+        assert!(store.is_page_equal(&other, 16) && !store.is_page_equal(&other, 8));
+    }
+
+    /// The last page of an array may be less than one, and a page in bytes is compared by sectors.
+    #[test]
+    fn pages_are_compared_where_they_are_of_one_write() {
+        let store_of = |sectors: std::ops::Range<u64>| {
+            let mut store = mirrored(13 * 512, Fidelity::Bytes);
+            let (extent, bytes) = written(sectors, 4);
+            store.write(extent, &bytes, |_| true);
+            store
+        };
+        let (store, same) = (store_of(9..13), store_of(9..13));
+        assert!(store.written_pages().eq([8..13]), "of what there is");
+        assert!(!store.is_page_equal(&same, 8) && store.is_equal(9, &same, 9));
+        assert!(store_of(0..8).is_page_equal(&store_of(0..8), 0));
     }
 
     /// Below the data every byte is kept whatever is kept of the data, and pages of the data are
