@@ -42,8 +42,11 @@ constants! { "read_ahead":
     OVER_AFTER: Duration = time(Duration::from_ms(500));
     /// Requests that are sent at once may come in any order, as far apart as this.
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
-    /// One operation.
+    /// One operation,
     RUN_BYTES: u64 = bytes(1 << 20);
+    /// and one of flash that nobody writes, where more of them cost nothing: who waits for the
+    /// first bytes waits for all of it.
+    RUN_BYTES_FLASH: u64 = bytes(256 << 10);
     /// Whoever reads at random reads less at a time, mostly.
     LONG_BYTES: u64 = bytes(64 << 10);
     /// Some windows of a reader and what is read ahead of it.
@@ -309,9 +312,14 @@ impl Pace {
         }
     }
 
+    /// Whether something was written to it of late.
+    fn was_written(&self, now: Instant) -> bool {
+        self.writes > 0.0 && is_of_late(now, self.written)
+    }
+
     /// Whether it has to write as well.
     fn is_written(&self, now: Instant) -> bool {
-        self.writes > WRITTEN_SHARE.get() && is_of_late(now, self.written)
+        self.writes > WRITTEN_SHARE.get() && self.was_written(now)
     }
 
     /// It has answered a write.
@@ -761,6 +769,7 @@ impl ReadAhead {
                 has_begun: pace.end > pace.sought && pace.end <= pace.sent,
                 is_idle: pace.in_flight == 0,
                 turns: view.rotational,
+                was_written: pace.was_written(now),
                 is_written: pace.is_written(now),
                 writes_wait: pace.is_written(now) && pace.writes_wait(random_ns, are_apart),
                 asked_bytes: view.read_bytes_in_flight,

@@ -5,8 +5,8 @@ use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, Prefetch};
 
 use super::{
-    ASKED_BYTES, RUN_BYTES, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch,
-    WINDOW, whole,
+    ASKED_BYTES, RUN_BYTES, RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES,
+    Stream, Stretch, WINDOW, whole,
 };
 
 /// A leg that can read ahead of a stream.
@@ -30,8 +30,11 @@ pub(super) struct Helper {
     pub(super) has_begun: bool,
     pub(super) is_idle: bool,
     pub(super) turns: bool,
+    /// Something was written to it of late,
+    pub(super) was_written: bool,
+    /// and a share of what it does is that,
     pub(super) is_written: bool,
-    /// It is, and writes wait for what is being read.
+    /// and writes wait for what is being read.
     pub(super) writes_wait: bool,
     pub(super) asked_bytes: u64,
     /// What it has to do before a new stretch.
@@ -103,6 +106,15 @@ fn best_of<'a>(helpers: impl Iterator<Item = &'a Helper>) -> f32 {
 impl Helper {
     fn is_too_slow(&self, best: f32) -> bool {
         self.rate * SLOWER_TIMES.get() < best
+    }
+
+    /// How much it is asked for in one operation: each of them may wait for a write.
+    fn operation_bytes(&self) -> u64 {
+        if self.turns || self.was_written {
+            RUN_BYTES.get()
+        } else {
+            RUN_BYTES_FLASH.get()
+        }
     }
 
     /// How much it reads at one place.
@@ -401,7 +413,7 @@ impl Plan<'_> {
             let mut begins = stretch.begins;
             let mut address = stretch.address + (from - stretch.extent.offset());
             while from < end && helper.may_have(address, is_first, begins) {
-                let len = RUN_BYTES.get().min(end - from);
+                let len = helper.operation_bytes().min(end - from);
                 if len > *free_bytes {
                     break;
                 }

@@ -34,7 +34,7 @@ fn legs_beside(rig: &mut Rig, streams: u64, random: u64, time: Duration) -> Vec<
             };
             let stream = usize::try_from(extent.offset() / FAR).unwrap();
             legs[stream].insert(rig.legs[leg].leg);
-            rig.answer(leg, Duration::from_ms(2));
+            rig.answer_mib(leg, Duration::from_ms(2));
         }
         rig.pass(random, time);
     }
