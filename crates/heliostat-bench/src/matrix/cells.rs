@@ -47,6 +47,7 @@ const ALL: &[&str] = &[
     "1stream+mix70-d8",
     "mix70-d1",
     "mix70-d16",
+    "mix70-64k-d1",
     "rw-1m-d4",
 ];
 

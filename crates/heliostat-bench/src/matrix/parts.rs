@@ -266,6 +266,8 @@ pub(super) const LOADS: &[Load] = &[
         "[[job]]\nname = 'mix'\nrw = 'randrw'\nrwmixread = 70\niodepth = 1\n"),
     load!("mix70-d16", "70/30 random 4K, depth 16", Mixed, 16,
         "[[job]]\nname = 'mix'\nrw = 'randrw'\nrwmixread = 70\niodepth = 16\n"),
+    load!("mix70-64k-d1", "70/30 random 64K, depth 1", Mixed, 1,
+        "[[job]]\nname = 'mix'\nrw = 'randrw'\nrwmixread = 70\nbs = '64k'\niodepth = 1\n"),
     load!("rw-1m-d4", "sequential 50/50 of 1M, depth 4", Mixed, 4,
         "[[job]]\nname = 'mix'\nrw = 'rw'\nbs = '1m'\niodepth = 4\n"),
 ];

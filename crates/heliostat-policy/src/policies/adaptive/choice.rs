@@ -85,8 +85,10 @@ constants! { "choice":
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
 
-    /// A read is cut among legs where it takes no more than a fourth longer, and 2 us.
-    CUT_TIMES: f32 = times(1.25);
+    /// A read may be cut among legs where it takes no more than 1.6 times as long, and 2 us; four
+    /// times where flash is written, of which what is known is what was written meanwhile.
+    CUT_TIMES: f32 = times(1.6);
+    CUT_TIMES_WRITTEN: f32 = times(4.0);
     CUT_NS: f32 = ns(2_000.0);
 }
 
@@ -464,17 +466,27 @@ impl<'a> Choice<'a> {
     /// none that is slow, or saturated, where one command more is one too many, or stalls, which
     /// would hold up every read.
     pub(super) fn alike(&self, best: usize) -> Places {
+        let are_written = self.forecasts.iter().any(|forecast| forecast.is_written);
+        if are_written && self.stream.is_some() {
+            return Places(0);
+        }
         let is_ready = |at: &usize| {
             let forecast = &self.forecasts[*at];
             let is_known = forecast.is_well && !forecast.is_tried && !forecast.is_trial;
             let is_ready = is_known && !forecast.turns && !forecast.is_saturated(self.weight(*at));
-            is_ready && !self.leg(*at).stalls(self.now)
+            // That a read waits for a block that is being written is no stall.
+            is_ready && (forecast.is_written || !self.leg(*at).stalls(self.now))
         };
         // A leg that is read to see what it does by now says so alone.
         if !is_ready(&best) {
             return Places(0);
         }
-        let limit = |least: f32| least * CUT_TIMES.get() + CUT_NS.get();
+        let times = if are_written {
+            CUT_TIMES_WRITTEN.get()
+        } else {
+            CUT_TIMES.get()
+        };
+        let limit = |least: f32| least * times + CUT_NS.get();
         let most = limit(self.forecasts[self.lowest()].cost);
         let is_alike = |at: &usize| is_ready(at) && self.forecasts[*at].cost <= most;
         let alike = Places::of(self.places().filter(is_alike));
@@ -580,7 +592,13 @@ impl<'a> Choice<'a> {
         let limit = self.forecasts[best].cost * BAND.get() + BAND_NS.get();
         let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
         let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
-        let most = least.saturating_add(least / TIE_READS.get());
+        let is_saturated = || self.forecasts[best].is_saturated(self.weight(best));
+        let more = if self.stream.is_none() && is_saturated() {
+            0
+        } else {
+            least / TIE_READS.get()
+        };
+        let most = least.saturating_add(more);
         let may = |at: &usize| {
             let forecast = &self.forecasts[*at];
             forecast.cost <= limit && forecast.in_flight <= most

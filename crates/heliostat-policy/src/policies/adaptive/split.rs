@@ -17,9 +17,13 @@ constants! { "split":
     PART_BYTES_MIN: u64 = bytes(8 << 10);
 
     /// So many reads are compared in each way, and as many again as long as chance may be all that
-    /// there is to see, sixteen times at most.
+    /// there is to see, sixteen times at most; 128 times where the other way looks quicker by 3 %.
     READS: u32 = count(8);
-    ROUNDS_MAX: u32 = count(16);
+    ROUNDS: u32 = count(16);
+    ROUNDS_MAX: u32 = count(128);
+    PROMISE: f32 = times(0.97);
+    /// What is found of a load is waited for if an eighth of the reads have it.
+    OFTEN: f32 = number(0.125);
     /// One way has to be quicker by 1 %, and by two standard errors of the difference.
     GAIN: f32 = times(0.99);
     ERRORS: f32 = number(2.0);
@@ -88,15 +92,45 @@ impl Times {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     is_cut: bool,
+    /// How long those of this try took as always, and in the other way.
+    usual: Times,
+    other: Times,
+}
+
+/// What there is to be said of the other way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Quicker,
+    NotQuicker,
+    /// Chance is all that there is to see.
+    Unknown,
+}
+
+/// Reads of one size. All of them go the other way at once, whatever the load: those in flight
+/// together are alike then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    kinds: [Kind; LOADS],
     /// Reads until the next try, and how many there were until this one.
     wait: u32,
     waited: u32,
-    /// Reads of this try so far, and rounds.
-    reads: u32,
+    /// Of this try: rounds so far, the phase of this one, the reads of this phase so far,
     rounds: u32,
-    /// How long they took as always, and in the other way.
-    usual: Times,
-    other: Times,
+    phase: Phase,
+    reads: u32,
+    /// and how many of these find others in flight that went the other way.
+    skipped: u32,
+}
+
+/// What reads of a try are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Before,
+    Other,
+    After,
+    /// To wait for the answers.
+    Over,
 }
 
 /// A read of a try that is under way.
@@ -128,26 +162,26 @@ impl Way {
     };
 }
 
-/// What was found for each size and load.
+/// What was found for each size and load, of random reads and of those of streams.
 #[derive(Clone, Debug)]
 pub(super) struct Splits {
-    kinds: [[Kind; LOADS]; SIZES],
+    tried: [Tried; 2 * SIZES],
     followed: Vec<Followed>,
 }
 
 impl Splits {
     pub(super) fn new() -> Self {
         Self {
-            kinds: [[Kind::default(); LOADS]; SIZES],
+            tried: [Tried::default(); 2 * SIZES],
             followed: Vec::with_capacity(FOLLOWED),
         }
     }
 
-    /// Whether a read of so many bytes is cut, where so many are in flight on the legs that would
-    /// serve it. It counts as one that goes this way.
-    pub(super) fn way(&mut self, len_bytes: u64, bytes_in_flight: u64) -> Way {
+    /// Whether a read of so many bytes, perhaps of a stream, is cut, where so many are in flight on
+    /// the legs that would serve it. It counts as one that goes this way.
+    pub(super) fn way(&mut self, len_bytes: u64, bytes_in_flight: u64, is_of_stream: bool) -> Way {
         let size = (len_bytes / BYTES_MIN.get().max(1)).max(1).ilog2() as usize;
-        let size = size.min(SIZES - 1);
+        let size = size.min(SIZES - 1) + SIZES * usize::from(is_of_stream);
         // Of a read that was cut there may be a part of its bytes left.
         let quarters = bytes_in_flight.saturating_mul(4) / len_bytes.max(1);
         let reads = quarters.div_ceil(4);
@@ -155,31 +189,22 @@ impl Splits {
         if load >= LOADS {
             return Way::WHOLE;
         }
-        let kind = &mut self.kinds[size][load];
-        if kind.wait > 0 {
-            kind.wait -= 1;
+        let tried = &mut self.tried[size];
+        let is_cut = tried.kinds[load].is_cut;
+        if tried.wait > 0 {
+            tried.wait -= 1;
             return Way {
-                is_cut: kind.is_cut,
+                is_cut,
                 ..Way::WHOLE
             };
         }
-        // Those that find others in flight which went the other way are not compared.
-        let skipped = (1u32 << load) - 1;
-        let phase = skipped + READS.get();
-        let at = kind.reads;
-        kind.reads += 1;
-        let is_try = (phase..2 * phase).contains(&at);
-        let is_compared = at < 3 * phase && at % phase >= skipped;
-        if at >= 3 * phase {
-            let compared = kind.usual.count + kind.other.count;
-            let wanted = (3 * READS.get() * (kind.rounds + 1)) as f32;
-            if compared >= wanted || at >= 3 * phase + ANSWERS.get() {
-                kind.end_round();
-                self.followed.retain(|one| one.kind != (size, load));
-            }
+        let is_try = tried.phase == Phase::Other;
+        let is_compared = tried.next_of_try(u32::try_from(reads).unwrap_or(u32::MAX));
+        if tried.is_round_over() && tried.end_round() {
+            self.followed.retain(|one| one.kind.0 != size);
         }
         Way {
-            is_cut: kind.is_cut != is_try,
+            is_cut: is_cut != is_try,
             is_try,
             kind: is_compared.then_some((size, load)),
         }
@@ -222,8 +247,9 @@ impl Splits {
         let followed = self.followed.remove(at);
         let time_ns = now.saturating_since(followed.began).as_ns() as f32;
         let (size, load) = followed.kind;
-        let kind = &mut self.kinds[size][load];
-        if kind.wait == 0 {
+        let tried = &mut self.tried[size];
+        if tried.wait == 0 {
+            let kind = &mut tried.kinds[load];
             let times = if followed.is_try {
                 &mut kind.other
             } else {
@@ -234,31 +260,98 @@ impl Splits {
     }
 }
 
-impl Kind {
-    /// All of a round was asked for, and answered as far as it will be.
-    fn end_round(&mut self) {
-        self.rounds += 1;
-        self.reads = 0;
-        let (usual, other) = (self.usual.mean(), self.other.mean());
-        let error = (self.usual.error_squared() + self.other.error_squared()).sqrt();
-        let chance = ERRORS.get() * error;
-        let is_known = self.usual.count > 0.0 && self.other.count > 0.0;
-        let is_quicker = is_known && other < usual * GAIN.get() && other + chance < usual;
-        let is_slower = is_known && other - chance > usual * GAIN.get();
-        if !is_quicker && !is_slower && self.rounds < ROUNDS_MAX.get() {
-            return;
+impl Tried {
+    /// A read of a try, which finds so many in flight; whether it is one to compare.
+    fn next_of_try(&mut self, in_flight: u32) -> bool {
+        if self.reads == 0 {
+            let is_change = matches!(self.phase, Phase::Other | Phase::After);
+            self.skipped = if is_change { in_flight } else { 0 };
         }
-        let waited = if is_quicker {
+        self.reads += 1;
+        if self.phase == Phase::Over {
+            return false;
+        }
+        let is_compared = self.reads > self.skipped;
+        if self.reads >= self.skipped.saturating_add(READS.get()) {
+            self.phase = match self.phase {
+                Phase::Before => Phase::Other,
+                Phase::Other => Phase::After,
+                Phase::After | Phase::Over => Phase::Over,
+            };
+            self.reads = 0;
+        }
+        is_compared
+    }
+
+    fn compared(&self) -> f32 {
+        let count = |kind: &Kind| kind.usual.count + kind.other.count;
+        self.kinds.iter().map(count).sum()
+    }
+
+    /// Whether all of a round was asked for, and answered as far as it will be.
+    fn is_round_over(&self) -> bool {
+        let wanted = 3 * READS.get() * (self.rounds + 1);
+        let is_answered = self.compared() >= wanted as f32 || self.reads >= ANSWERS.get();
+        self.phase == Phase::Over && self.reads > 0 && is_answered
+    }
+
+    /// Ends a round; whether that was the last.
+    fn end_round(&mut self) -> bool {
+        self.rounds += 1;
+        (self.phase, self.reads) = (Phase::Before, 0);
+        // Loads that are rare are not waited for.
+        let often = self.compared() * OFTEN.get();
+        let rounds_max = |kind: &Kind| {
+            if kind.usual.count + kind.other.count <= often || kind.verdict() != Verdict::Unknown {
+                0
+            } else if kind.other.mean() < kind.usual.mean() * PROMISE.get() {
+                ROUNDS_MAX.get()
+            } else {
+                ROUNDS.get()
+            }
+        };
+        let rounds_max = self.kinds.iter().map(rounds_max).max();
+        if rounds_max.is_some_and(|rounds_max| self.rounds < rounds_max) {
+            return false;
+        }
+        let mut has_changed = false;
+        for kind in &mut self.kinds {
+            let is_quicker = kind.verdict() == Verdict::Quicker;
+            has_changed |= is_quicker;
+            *kind = Kind {
+                is_cut: kind.is_cut != is_quicker,
+                ..Kind::default()
+            };
+        }
+        let waited = if has_changed {
             WAIT_READS.get()
         } else {
             let longer = self.waited.saturating_mul(WAIT_TIMES.get());
             longer.clamp(WAIT_READS.get(), WAIT_READS_MAX.get())
         };
         *self = Self {
-            is_cut: self.is_cut != is_quicker,
+            kinds: self.kinds,
             wait: waited,
             waited,
             ..Self::default()
         };
+        true
+    }
+}
+
+impl Kind {
+    fn verdict(&self) -> Verdict {
+        let (usual, other) = (self.usual.mean(), self.other.mean());
+        let error = (self.usual.error_squared() + self.other.error_squared()).sqrt();
+        let chance = ERRORS.get() * error;
+        if self.usual.count.min(self.other.count) < READS.get() as f32 {
+            Verdict::Unknown
+        } else if other < usual * GAIN.get() && other + chance < usual {
+            Verdict::Quicker
+        } else if other - chance > usual * GAIN.get() {
+            Verdict::NotQuicker
+        } else {
+            Verdict::Unknown
+        }
     }
 }

@@ -51,7 +51,7 @@ impl Rig {
 /// Which legs have the next read of each of 12 streams, where so many random reads came with each
 /// one before, and the last leg has so many of these to answer.
 fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
-    let mut rig = Rig::new("adaptive:health=off", times_us.len());
+    let mut rig = Rig::new("adaptive:health=off,split=off", times_us.len());
     rig.teach_queues(times_us);
     let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
     for step in 0..60 {
@@ -108,7 +108,7 @@ fn where_as_many_streams_wait_aside_the_fast_leg_has_one_more() {
 
 #[test]
 fn a_stream_is_read_apart_from_random_reads() {
-    let mut rig = Rig::new("adaptive:health=off", 2);
+    let mut rig = Rig::new("adaptive:health=off,split=off", 2);
     rig.teach_queues(&[1_000, 1_000]);
     let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
     for step in 0..60 {
@@ -137,7 +137,7 @@ fn a_leg_that_reads_next_to_nothing_of_streams_is_left_to_random_reads() {
 #[test]
 fn a_leg_that_only_had_short_reads_gets_streams_like_its_equal() {
     let times_us = [100, 100];
-    let mut rig = Rig::new("adaptive:health=off", 2);
+    let mut rig = Rig::new("adaptive:health=off,split=off", 2);
     for number in 0..20_000 {
         rig.serve(1, number * 7919 % 4001 * MIB, 100);
     }
@@ -168,7 +168,7 @@ fn however_many_reads_are_random_streams_fill_the_fast_leg() {
 
 /// How many of the last 20 reads of a stream are on the second leg, which is its own.
 fn of_one_stream(times_us: &[u64; 2]) -> usize {
-    let mut rig = Rig::new("adaptive:health=off", 2);
+    let mut rig = Rig::new("adaptive:health=off,split=off", 2);
     rig.teach_queues(times_us);
     let mut legs = Vec::new();
     for step in 0..120 {
@@ -190,7 +190,7 @@ fn one_stream_has_flash_for_itself_unless_it_loses_too_much_by_that() {
 /// Where the next eight reads of the only stream go, of 128 KiB, which take so long on each leg,
 /// and random reads so long.
 fn deep_stream_beside(times_us: [u64; 2], random_us: [u64; 2]) -> Vec<usize> {
-    let mut rig = Rig::new("adaptive:health=off", 2);
+    let mut rig = Rig::new("adaptive:health=off,split=off", 2);
     rig.teach_queues(&times_us);
     let time = |(leg, _, len): (usize, u64, u64)| {
         if len > 4 * KIB {
@@ -238,7 +238,7 @@ const fn step_of(stream: u64, step: u64) -> u64 {
 fn beside_random(disks: usize, streams: u64, waiting: u64) -> Rig {
     let mut rig = Rig::disks(disks);
     // One leg answers after the other here, which looks slow.
-    rig.bench.set("adaptive:health=off");
+    rig.bench.set("adaptive:health=off,split=off");
     for step in 0..1_000 {
         for stream in 0..streams {
             rig.ask(step_of(stream, step), 128 * KIB);

@@ -4,6 +4,7 @@ use heliostat_types::{Duration, OpKind};
 
 use super::reasons::fact;
 use super::{KIB, MIB, Rig};
+use crate::policies::adaptive::split::Splits;
 use crate::testing::op;
 
 /// How long a leg takes for so many bytes, in us: 50, and one for each KiB.
@@ -19,7 +20,16 @@ impl Rig {
         len: u64,
         time_us: impl Fn(usize, u64) -> u64,
     ) -> Vec<(usize, u64)> {
-        let offset = number * 7_919 % 100_000 * MIB;
+        self.read_at(number * 7_919 % 100_000 * MIB, len, time_us)
+    }
+
+    /// The same for a read that begins there.
+    fn read_at(
+        &mut self,
+        offset: u64,
+        len: u64,
+        time_us: impl Fn(usize, u64) -> u64,
+    ) -> Vec<(usize, u64)> {
         let pieces = self.bench.pieces(offset, len);
         let mut at = offset;
         for (leg, len) in &pieces {
@@ -231,10 +241,10 @@ fn no_part_is_too_short_and_no_block_is_read_twice() {
 
 #[test]
 fn a_leg_whose_parts_take_longer_has_none_for_a_while() {
-    let mut rig = Rig::new("adaptive", 4);
-    let by_leg = |leg, len| by_length(leg, len) + if leg == 1 && len < 256 * KIB { 100 } else { 0 };
+    let mut rig = Rig::new("adaptive", 8);
+    let by_leg = |leg, len| by_length(leg, len) + if leg == 1 && len < 256 * KIB { 75 } else { 0 };
     rig.reads(0..1_000, 256 * KIB, by_length);
-    rig.reads(0..200, 256 * KIB, by_leg);
+    rig.reads(0..600, 256 * KIB, by_leg);
     let has_part =
         |pieces: &[(usize, u64)]| pieces.len() > 1 && pieces.iter().any(|one| one.0 == 1);
     let mut parts = 0;
@@ -243,7 +253,7 @@ fn a_leg_whose_parts_take_longer_has_none_for_a_while() {
     }
     assert!(parts < 10, "{parts}");
     rig.bench.now += Duration::from_secs(3);
-    assert!((0..4).any(|number| has_part(&rig.read(number, 256 * KIB, by_length))));
+    assert!((0..8).any(|number| has_part(&rig.read(number, 256 * KIB, by_length))));
 }
 
 #[test]
@@ -275,4 +285,88 @@ fn what_was_found_of_a_leg_goes_with_it() {
     rig.bench.come_back(1);
     let cut = rig.reads(0..20, 64 * KIB, by_length);
     assert!(cut < 12, "{cut}: it is tried anew");
+}
+
+/// Of two streams, which have no legs of their own, and not where a read waits for writes.
+#[test]
+fn reads_of_streams_are_cut_as_well() {
+    let mut rig = Rig::new("adaptive", 2);
+    let cut_of = |rig: &mut Rig, steps: std::ops::Range<u64>, writes: bool| {
+        let mut cut = 0;
+        for step in steps {
+            for stream in [0, 500_000 * MIB] {
+                let pieces = rig.read_at(stream + step * 128 * KIB, 128 * KIB, by_length);
+                cut += usize::from(pieces.len() > 1);
+            }
+            for leg in 0..if writes { 2 } else { 0 } {
+                rig.bench.dispatch(leg, OpKind::Write, step * MIB, 4 * KIB);
+                rig.bench.complete_write(leg, 20);
+            }
+        }
+        cut
+    };
+    cut_of(&mut rig, 0..200, false);
+    assert_eq!(cut_of(&mut rig, 200..300, false), 200);
+    cut_of(&mut rig, 300..400, true);
+    assert_eq!(cut_of(&mut rig, 400..500, true), 0);
+}
+
+/// What is known of a leg that is written is what was written meanwhile.
+#[test]
+fn legs_that_are_written_need_not_look_alike() {
+    for (is_written, expected) in [(false, 0), (true, 100)] {
+        let mut rig = Rig::new("adaptive", 2);
+        let mut cut = 0;
+        for number in 0..6_000 {
+            for leg in 0..if is_written { 2 } else { 0 } {
+                rig.bench
+                    .dispatch(leg, OpKind::Write, number * MIB, 4 * KIB);
+                rig.bench.complete_write(leg, 20);
+            }
+            // The second leg was read while it wrote, at first.
+            let met = |leg, len| by_length(leg, len) * if leg == 1 { 2 } else { 1 };
+            let pieces = if number < 100 {
+                rig.read(number, 64 * KIB, met)
+            } else {
+                rig.read(number, 64 * KIB, by_length)
+            };
+            cut += usize::from(number >= 5_900 && pieces.len() > 1);
+        }
+        assert_eq!(cut, expected, "{is_written}");
+    }
+}
+
+#[test]
+fn a_gain_is_found_behind_chance() {
+    let mut rig = Rig::new("adaptive", 2);
+    let (count, half) = (std::cell::Cell::new(1u64), std::cell::Cell::new(None));
+    // From 100 to 1,000 us, and a tenth less where it is cut, of both parts.
+    let by_chance = |_, len| {
+        if let Some(time) = half.take() {
+            return time;
+        }
+        let next = count.get().wrapping_mul(6_364_136_223_846_793_005) + 1;
+        count.set(next);
+        let time = 100 + (next >> 33) % 900;
+        if len == 64 * KIB {
+            return time;
+        }
+        half.set(Some(time * 9 / 10));
+        time * 9 / 10
+    };
+    rig.reads(0..20_000, 64 * KIB, by_chance);
+    let cut = rig.reads(0..1_000, 64 * KIB, by_chance);
+    assert_eq!(cut, 1_000);
+}
+
+/// Reads in flight together are alike, of whatever load each of them is.
+#[test]
+fn reads_of_all_loads_go_the_other_way_at_once() {
+    let mut splits = Splits::new();
+    let in_flight = |read: u64| [0, 1, 4, 2][usize::try_from(read % 4).unwrap()] * 64 * KIB;
+    let ways = (0..60).map(|read| splits.way(64 * KIB, in_flight(read), false).is_cut);
+    let ways: Vec<bool> = ways.collect();
+    let changes = ways.windows(2).filter(|two| two[0] != two[1]).count();
+    assert_eq!(changes, 2, "{ways:?}");
+    assert!(!ways[0] && !ways[59]);
 }

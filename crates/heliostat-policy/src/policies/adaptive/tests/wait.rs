@@ -1,4 +1,4 @@
-//! Disks beside flash that is saturated.
+//! Legs that are saturated, and disks beside them.
 
 use super::{KIB, MIB, Rig};
 
@@ -101,4 +101,24 @@ fn flash_that_has_long_reads_has_room_for_short_ones() {
     // One more takes 0.24 ms on leg 0, where each only waits longer by it, and 0.3 ms on leg 1.
     assert_eq!(picks(15), 1);
     assert_eq!(picks(3), 0, "that is not saturated");
+}
+
+#[test]
+fn where_equals_are_saturated_none_has_more_than_another() {
+    let mut rig = Rig::new("adaptive:split=off", 2);
+    for number in 0..100 {
+        for leg in 0..2 {
+            rig.rounds(leg, number, 1, 64 * KIB, 240);
+            rig.rounds(leg, number, 16, 64 * KIB, 120);
+        }
+    }
+    let offset = |read: u64| (read * 29 % 1_000 * 99 + read % 7) * MIB;
+    for read in 0..16 {
+        rig.ask(offset(read), 64 * KIB);
+    }
+    for read in 0..500u64 {
+        let ended = usize::from(read * 7 % 11 < 5);
+        rig.answer(ended, 60);
+        assert_eq!(rig.ask(offset(read), 64 * KIB), ended, "it has seven");
+    }
 }
