@@ -258,16 +258,16 @@ impl ReadPolicy for Adaptive {
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
         let len_bytes = extent.len();
-        let is_stream = stream.is_some() || stream_way != StreamWay::None;
+        let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
         let is_free = matches!(stream_way, StreamWay::None | StreamWay::Any);
         let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
         if may_be_cut && is_free {
-            let alike = choice.alike(place);
+            let alike = choice.alike(place, is_of_stream);
             let parts = split::parts(len_bytes, alike.count());
             if parts > 1 {
                 let in_flight = |at: usize| legs[at].read_bytes_in_flight;
                 let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
-                let way = self.splits.way(len_bytes, in_flight, is_stream);
+                let way = self.splits.way(len_bytes, in_flight, is_of_stream);
                 self.splits.sent(now, extent, way);
                 if way.is_cut {
                     self.reason = choice::CUT;

@@ -465,9 +465,10 @@ impl<'a> Choice<'a> {
     /// The flash that does a part of this read about as soon as the leg at `best` does all of it:
     /// none that is slow, or saturated, where one command more is one too many, or stalls, which
     /// would hold up every read.
-    pub(super) fn alike(&self, best: usize) -> Places {
-        let are_written = self.forecasts.iter().any(|forecast| forecast.is_written);
-        if are_written && self.stream.is_some() {
+    pub(super) fn alike(&self, best: usize, is_of_stream: bool) -> Places {
+        // By the leg that is read most: of one that is hardly read all operations are writes.
+        let are_written = self.forecasts[best].is_written;
+        if are_written && is_of_stream {
             return Places(0);
         }
         let is_ready = |at: &usize| {
@@ -592,12 +593,9 @@ impl<'a> Choice<'a> {
         let limit = self.forecasts[best].cost * BAND.get() + BAND_NS.get();
         let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
         let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
-        let is_saturated = || self.forecasts[best].is_saturated(self.weight(best));
-        let more = if self.stream.is_none() && is_saturated() {
-            0
-        } else {
-            least / TIE_READS.get()
-        };
+        let is_saturated = self.forecasts[best].is_saturated(self.weight(best));
+        let is_even = is_saturated && self.stream.is_none();
+        let more = if is_even { 0 } else { least / TIE_READS.get() };
         let most = least.saturating_add(more);
         let may = |at: &usize| {
             let forecast = &self.forecasts[*at];

@@ -28,8 +28,9 @@ constants! { "split":
     GAIN: f32 = times(0.99);
     ERRORS: f32 = number(2.0);
     /// Between two tries lie 4,096 reads, then four times as many each time that nothing changed,
-    /// up to 65,536: less than one read of 1,000 is tried where one round tells, and one of 100
-    /// where chance hides it.
+    /// up to 65,536, but no more than 4,096 of loads that are new: in the end less than one read of
+    /// 1,000 is tried where one round tells, one of 100 where chance hides it, and some of 100
+    /// where that promises something.
     WAIT_READS: u32 = count(1 << 12);
     WAIT_TIMES: u32 = count(4);
     WAIT_READS_MAX: u32 = count(1 << 16);
@@ -92,6 +93,8 @@ impl Times {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     is_cut: bool,
+    /// A try has told which way is quicker.
+    is_judged: bool,
     /// How long those of this try took as always, and in the other way.
     usual: Times,
     other: Times,
@@ -114,12 +117,16 @@ struct Tried {
     /// Reads until the next try, and how many there were until this one.
     wait: u32,
     waited: u32,
+    /// How many there were since the last one of loads that no try has told of.
+    unjudged: u32,
     /// Of this try: rounds so far, the phase of this one, the reads of this phase so far,
     rounds: u32,
     phase: Phase,
     reads: u32,
-    /// and how many of these find others in flight that went the other way.
-    skipped: u32,
+    /// how many of these find others in flight that went the other way,
+    skipped: u64,
+    /// and the answers of this round.
+    answers: u32,
 }
 
 /// What reads of a try are for.
@@ -154,6 +161,12 @@ pub(super) struct Way {
 }
 
 impl Way {
+    /// Whether how long it takes is compared.
+    #[cfg(test)]
+    pub(super) const fn is_compared(&self) -> bool {
+        self.kind.is_some()
+    }
+
     /// Nothing that is known speaks for cutting it.
     pub(super) const WHOLE: Self = Self {
         is_cut: false,
@@ -190,17 +203,24 @@ impl Splits {
             return Way::WHOLE;
         }
         let tried = &mut self.tried[size];
-        let is_cut = tried.kinds[load].is_cut;
+        let Kind {
+            is_cut, is_judged, ..
+        } = tried.kinds[load];
         if tried.wait > 0 {
             tried.wait -= 1;
+            tried.unjudged += u32::from(!is_judged);
+            if tried.unjudged >= WAIT_READS.get() {
+                tried.wait = 0;
+            }
             return Way {
                 is_cut,
                 ..Way::WHOLE
             };
         }
         let is_try = tried.phase == Phase::Other;
-        let is_compared = tried.next_of_try(u32::try_from(reads).unwrap_or(u32::MAX));
-        if tried.is_round_over() && tried.end_round() {
+        let is_compared = tried.next_of_try(reads);
+        if tried.is_round_over() {
+            tried.end_round();
             self.followed.retain(|one| one.kind.0 != size);
         }
         Way {
@@ -248,21 +268,20 @@ impl Splits {
         let time_ns = now.saturating_since(followed.began).as_ns() as f32;
         let (size, load) = followed.kind;
         let tried = &mut self.tried[size];
-        if tried.wait == 0 {
-            let kind = &mut tried.kinds[load];
-            let times = if followed.is_try {
-                &mut kind.other
-            } else {
-                &mut kind.usual
-            };
-            times.add(time_ns);
-        }
+        tried.answers += 1;
+        let kind = &mut tried.kinds[load];
+        let times = if followed.is_try {
+            &mut kind.other
+        } else {
+            &mut kind.usual
+        };
+        times.add(time_ns);
     }
 }
 
 impl Tried {
     /// A read of a try, which finds so many in flight; whether it is one to compare.
-    fn next_of_try(&mut self, in_flight: u32) -> bool {
+    fn next_of_try(&mut self, in_flight: u64) -> bool {
         if self.reads == 0 {
             let is_change = matches!(self.phase, Phase::Other | Phase::After);
             self.skipped = if is_change { in_flight } else { 0 };
@@ -271,8 +290,8 @@ impl Tried {
         if self.phase == Phase::Over {
             return false;
         }
-        let is_compared = self.reads > self.skipped;
-        if self.reads >= self.skipped.saturating_add(READS.get()) {
+        let is_compared = u64::from(self.reads) > self.skipped;
+        if u64::from(self.reads) >= self.skipped + u64::from(READS.get()) {
             self.phase = match self.phase {
                 Phase::Before => Phase::Other,
                 Phase::Other => Phase::After,
@@ -283,43 +302,35 @@ impl Tried {
         is_compared
     }
 
-    fn compared(&self) -> f32 {
-        let count = |kind: &Kind| kind.usual.count + kind.other.count;
-        self.kinds.iter().map(count).sum()
-    }
-
     /// Whether all of a round was asked for, and answered as far as it will be.
     fn is_round_over(&self) -> bool {
-        let wanted = 3 * READS.get() * (self.rounds + 1);
-        let is_answered = self.compared() >= wanted as f32 || self.reads >= ANSWERS.get();
+        let is_answered = self.answers >= 3 * READS.get() || self.reads >= ANSWERS.get();
         self.phase == Phase::Over && self.reads > 0 && is_answered
     }
 
-    /// Ends a round; whether that was the last.
-    fn end_round(&mut self) -> bool {
+    /// Ends a round, and perhaps the try.
+    fn end_round(&mut self) {
         self.rounds += 1;
-        (self.phase, self.reads) = (Phase::Before, 0);
-        // Loads that are rare are not waited for.
-        let often = self.compared() * OFTEN.get();
-        let rounds_max = |kind: &Kind| {
-            if kind.usual.count + kind.other.count <= often || kind.verdict() != Verdict::Unknown {
-                0
-            } else if kind.other.mean() < kind.usual.mean() * PROMISE.get() {
-                ROUNDS_MAX.get()
-            } else {
-                ROUNDS.get()
-            }
+        (self.phase, self.reads, self.answers) = (Phase::Before, 0, 0);
+        let counts = self.kinds.iter().map(Kind::count);
+        let often = counts.sum::<f32>() * OFTEN.get();
+        let may_go_on = |kind: &Kind| {
+            let is_often = kind.count() > often;
+            is_often && self.rounds < kind.rounds_max()
         };
-        let rounds_max = self.kinds.iter().map(rounds_max).max();
-        if rounds_max.is_some_and(|rounds_max| self.rounds < rounds_max) {
-            return false;
+        if self.kinds.iter().any(may_go_on) {
+            return;
         }
         let mut has_changed = false;
         for kind in &mut self.kinds {
-            let is_quicker = kind.verdict() == Verdict::Quicker;
+            let verdict = kind.verdict();
+            let is_quicker = verdict == Verdict::Quicker;
             has_changed |= is_quicker;
+            // Of a load that was seen as often as that more is not told by trying again at once.
+            let is_told = verdict != Verdict::Unknown || kind.count() > often;
             *kind = Kind {
                 is_cut: kind.is_cut != is_quicker,
+                is_judged: kind.is_judged || is_told,
                 ..Kind::default()
             };
         }
@@ -335,11 +346,27 @@ impl Tried {
             waited,
             ..Self::default()
         };
-        true
     }
 }
 
 impl Kind {
+    /// How many answers there are.
+    fn count(&self) -> f32 {
+        self.usual.count + self.other.count
+    }
+
+    /// How many rounds are made for it.
+    fn rounds_max(&self) -> u32 {
+        let is_known = self.other.count >= READS.get() as f32;
+        if self.verdict() != Verdict::Unknown {
+            0
+        } else if is_known && self.other.mean() < self.usual.mean() * PROMISE.get() {
+            ROUNDS_MAX.get()
+        } else {
+            ROUNDS.get()
+        }
+    }
+
     fn verdict(&self) -> Verdict {
         let (usual, other) = (self.usual.mean(), self.other.mean());
         let error = (self.usual.error_squared() + self.other.error_squared()).sqrt();

@@ -1,11 +1,12 @@
 //! Reads that are cut among flash.
 
-use heliostat_types::{Duration, OpKind};
+use heliostat_types::{ClientId, Duration, Extent, Instant, OpKind, StreamId};
 
 use super::reasons::fact;
 use super::{KIB, MIB, Rig};
+use crate::api::ReadRequest;
 use crate::policies::adaptive::split::Splits;
-use crate::testing::op;
+use crate::testing::{Mirror, op};
 
 /// How long a leg takes for so many bytes, in us: 50, and one for each KiB.
 fn by_length(_: usize, len: u64) -> u64 {
@@ -47,6 +48,21 @@ impl Rig {
             self.answer(leg, end - passed);
             passed = end;
         }
+        pieces
+    }
+
+    /// The same where the policy may read ahead, and all but that is answered.
+    fn read_ahead(&mut self, offset: u64, len: u64) -> Vec<(usize, u64)> {
+        let pieces = self.read_at(offset, len, by_length);
+        let request = ReadRequest {
+            client: ClientId(0),
+            stream: StreamId(0),
+            extent: Extent::new(offset, len),
+            may_split: true,
+        };
+        let (now, legs) = (self.bench.now, &self.bench.legs);
+        let policy = &mut self.bench.policy;
+        policy.prefetch(now, Some(&request), legs, &Mirror, 0, &mut Vec::new());
         pieces
     }
 
@@ -359,14 +375,61 @@ fn a_gain_is_found_behind_chance() {
     assert_eq!(cut, 1_000);
 }
 
-/// Reads in flight together are alike, of whatever load each of them is.
+/// Reads in flight together are alike, of whatever load each of them is, and those that meet others
+/// are not compared.
 #[test]
 fn reads_of_all_loads_go_the_other_way_at_once() {
     let mut splits = Splits::new();
-    let in_flight = |read: u64| [0, 1, 4, 2][usize::try_from(read % 4).unwrap()] * 64 * KIB;
-    let ways = (0..60).map(|read| splits.way(64 * KIB, in_flight(read), false).is_cut);
-    let ways: Vec<bool> = ways.collect();
-    let changes = ways.windows(2).filter(|two| two[0] != two[1]).count();
-    assert_eq!(changes, 2, "{ways:?}");
-    assert!(!ways[0] && !ways[59]);
+    let in_flight = |read: u64| [4, 0, 1, 2][usize::try_from(read % 4).unwrap()] * 64 * KIB;
+    let ways = (0..60).map(|read| splits.way(64 * KIB, in_flight(read), false));
+    let ways: Vec<_> = ways.collect();
+    let cut = ways.iter().map(|way| way.is_cut);
+    let expected = (0..60).map(|read| (8..8 + 4 + 8).contains(&read));
+    assert!(cut.eq(expected), "{ways:?}");
+    let skipped = (0..28 + 4).filter(|read| !ways[*read].is_compared());
+    assert!(skipped.eq([8, 9, 10, 11, 20, 21, 22, 23]), "{ways:?}");
+}
+
+#[test]
+fn a_load_that_is_new_is_not_waited_with() {
+    let mut splits = Splits::new();
+    let mut now = Instant::from_ns(0);
+    // How many of so many reads are cut that find so many in flight, of which a part takes half.
+    let mut reads = |count: u64, in_flight: u64| {
+        let mut cut = 0;
+        for number in 0..count {
+            let extent = Extent::new(number * MIB, 64 * KIB);
+            let way = splits.way(64 * KIB, in_flight * 64 * KIB, false);
+            splits.sent(now, extent, way);
+            now += Duration::from_us(if way.is_cut { 50 } else { 100 });
+            splits.answered(now, extent);
+            cut += u64::from(way.is_cut);
+        }
+        cut
+    };
+    reads(200_000, 0);
+    assert_eq!(reads(100, 0), 100);
+    reads(5_000, 8);
+    assert!(reads(100, 8) >= 92);
+}
+
+/// A stream that has a leg for itself beside random reads is read from there.
+#[test]
+fn reads_of_a_stream_that_has_legs_of_its_own_are_not_cut() {
+    let mut rig = Rig::new("adaptive", 2);
+    let at = |step: u64| 700_000 * MIB + step * 128 * KIB;
+    // Nothing is known of streams where nothing is read ahead: it is cut.
+    for step in 0..400 {
+        rig.read_at(at(step), 128 * KIB, by_length);
+    }
+    assert_eq!(rig.read_at(at(400), 128 * KIB, by_length).len(), 2);
+    let mut pieces = Vec::new();
+    for step in 401..1_000 {
+        pieces = rig.read_ahead(at(step), 128 * KIB);
+        for number in 0..4 {
+            rig.read(step * 4 + number, 4 * KIB, |_, _| 200);
+        }
+    }
+    assert_eq!(rig.bench.reason(), "predicted least");
+    assert_eq!(pieces.len(), 1, "{pieces:?}");
 }
