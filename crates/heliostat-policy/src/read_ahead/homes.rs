@@ -109,7 +109,8 @@ impl ReadAhead {
     }
 
     /// The same in a RAID10, for each of these groups. Streams have no flash that is in several
-    /// ones, and none where they are as many as copies.
+    /// ones, and none where they are as many as copies. Where a group has no flash random reads
+    /// wait for that one, and need none of what others have.
     pub(super) fn share_out_groups(
         &mut self,
         groups: &[Group],
@@ -119,10 +120,13 @@ impl ReadAhead {
     ) {
         let was = self.left;
         let mut left = LegSet::EMPTY;
+        let holders_of = |group: &Group| helpers.holding(layout, group.offset);
+        let turn = |group: &Group| holders_of(group).iter().all(|helper| helper.turns);
+        let is_one_of_disks = groups.iter().any(turn);
         for group in groups {
             self.left = self.left.difference(group.legs);
-            if self.is_beside_random() {
-                let holders = helpers.holding(layout, group.offset);
+            if self.is_beside_random() && (!is_one_of_disks || turn(group)) {
+                let holders = holders_of(group);
                 left = left.union(self.left_of_group(group, &holders, streams, was));
             }
         }
