@@ -108,15 +108,6 @@ impl Helper {
         self.rate * SLOWER_TIMES.get() < best
     }
 
-    /// How much it is asked for in one operation: each of them may wait for a write.
-    fn operation_bytes(&self) -> u64 {
-        if self.turns || self.was_written {
-            RUN_BYTES.get()
-        } else {
-            RUN_BYTES_FLASH.get()
-        }
-    }
-
     /// How much it reads at one place.
     fn stretch_bytes(&self, stretch_ns: f32) -> u64 {
         let bytes = whole(stretch_ns * self.rate);
@@ -392,6 +383,15 @@ impl Plan<'_> {
         let (layout, all) = (self.layout, self.helpers);
         let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
         let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
+        // Who reads disks waits for these, and each of more reads may wait for a write.
+        let are_quick = all
+            .iter()
+            .all(|helper| !helper.turns && !helper.was_written);
+        let operation_bytes = if are_quick {
+            RUN_BYTES_FLASH.get()
+        } else {
+            RUN_BYTES.get()
+        };
         self.stream.stretches.retain_mut(|stretch| {
             let end = stretch.extent.end();
             let mut from = stretch.extent.offset().max(next.min(end));
@@ -413,7 +413,7 @@ impl Plan<'_> {
             let mut begins = stretch.begins;
             let mut address = stretch.address + (from - stretch.extent.offset());
             while from < end && helper.may_have(address, is_first, begins) {
-                let len = helper.operation_bytes().min(end - from);
+                let len = operation_bytes.min(end - from);
                 if len > *free_bytes {
                     break;
                 }
