@@ -44,8 +44,8 @@ constants! { "read_ahead":
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
     /// One operation,
     RUN_BYTES: u64 = bytes(1 << 20);
-    /// and one of flash that nobody writes, where more of them cost nothing: who waits for the
-    /// first bytes waits for all of it. With less than `SEQUENTIAL_BYTES` nothing is learned.
+    /// and one where all is flash that nobody writes, and more of them cost nothing: who waits for
+    /// the first bytes waits for all of it. With less than `SEQUENTIAL_BYTES` nothing is learned.
     RUN_BYTES_FLASH: u64 = bytes(256 << 10);
     /// Whoever reads at random reads less at a time, mostly.
     LONG_BYTES: u64 = bytes(64 << 10);

@@ -122,10 +122,11 @@ impl ReadAhead {
         let mut left = LegSet::EMPTY;
         let holders_of = |group: &Group| helpers.holding(layout, group.offset);
         let turn = |group: &Group| holders_of(group).iter().all(|helper| helper.turns);
-        let is_one_of_disks = groups.iter().any(turn);
+        let is_beside_random = self.is_beside_random();
+        let is_one_of_disks = is_beside_random && groups.iter().any(turn);
         for group in groups {
             self.left = self.left.difference(group.legs);
-            if self.is_beside_random() && (!is_one_of_disks || turn(group)) {
+            if is_beside_random && (!is_one_of_disks || turn(group)) {
                 let holders = holders_of(group);
                 left = left.union(self.left_of_group(group, &holders, streams, was));
             }

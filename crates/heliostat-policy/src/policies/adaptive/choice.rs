@@ -593,8 +593,8 @@ impl<'a> Choice<'a> {
         let limit = self.forecasts[best].cost * BAND.get() + BAND_NS.get();
         let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
         let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
-        let is_saturated = self.forecasts[best].is_saturated(self.weight(best));
-        let is_even = is_saturated && self.stream.is_none();
+        let is_saturated = || self.forecasts[best].is_saturated(self.weight(best));
+        let is_even = self.stream.is_none() && is_saturated();
         let more = if is_even { 0 } else { least / TIE_READS.get() };
         let most = least.saturating_add(more);
         let may = |at: &usize| {
