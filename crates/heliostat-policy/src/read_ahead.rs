@@ -78,8 +78,10 @@ constants! { "read_ahead":
     /// writes at random comes by once.
     CHANGED_SHARE: u64 = count(8);
     CHANGED_BYTES: u64 = bytes(128 << 10);
-    /// A leg is written where that is one of eight operations, of some dozens.
+    /// A leg is written where that is one of eight operations, of some dozens,
     WRITTEN_SHARE: f32 = number(0.125);
+    /// until it is one of 32: a stream that is read ahead is few operations, or many.
+    WRITTEN_SHARE_LEFT: f32 = number(1.0 / 32.0);
     WRITTEN_WEIGHT: f32 = number(1.0 / 64.0);
     /// Writes wait for reads where one takes more than a fourth of what a random read does: a drive
     /// that takes them by the way answers them before it could have read anything.
@@ -239,6 +241,8 @@ struct Pace {
     ended: Instant,
     /// Of the operations of late, which share changed something,
     writes: f32,
+    /// whether that was much, and has not become little since,
+    is_written: bool,
     /// when it was handed the last of these,
     written: Instant,
     /// and what one takes, in ns; 0: not known.
@@ -307,6 +311,12 @@ impl Pace {
     fn note_kind(&mut self, now: Instant, is_write: bool) {
         let share = f32::from(u8::from(is_write));
         self.writes += WRITTEN_WEIGHT.get() * (share - self.writes);
+        let enough = if self.is_written {
+            WRITTEN_SHARE_LEFT.get()
+        } else {
+            WRITTEN_SHARE.get()
+        };
+        self.is_written = self.writes > enough;
         if is_write {
             self.written = now;
         }
@@ -319,7 +329,7 @@ impl Pace {
 
     /// Whether it has to write as well.
     fn is_written(&self, now: Instant) -> bool {
-        self.writes > WRITTEN_SHARE.get() && self.was_written(now)
+        self.is_written && self.was_written(now)
     }
 
     /// It has answered a write.

@@ -259,10 +259,10 @@ impl ReadPolicy for Adaptive {
         self.cut = None;
         let len_bytes = extent.len();
         let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
-        let is_free = matches!(stream_way, StreamWay::None | StreamWay::Any);
+        let is_free = !matches!(stream_way, StreamWay::Homes(_));
         let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
         if may_be_cut && is_free {
-            let alike = choice.alike(place, is_of_stream);
+            let alike = choice.alike(place);
             let parts = split::parts(len_bytes, alike.count());
             if parts > 1 {
                 let in_flight = |at: usize| legs[at].read_bytes_in_flight;

@@ -1,15 +1,16 @@
 //! The rule: which of the candidates serves this read.
 
+mod alike;
+
 use std::cell::Cell;
 
 use heliostat_types::{Extent, Instant, LEGS_MAX, LegSet};
 
 use super::Settings;
 use super::leg::{Forecast, Leg, Size};
-use super::split;
 use super::streams::{RUN_BYTES_MIN, Stream, Streams};
 use crate::api::LegView;
-use crate::choice::{STRIPE_BYTES, modulo, piece_bytes};
+use crate::choice::{STRIPE_BYTES, modulo};
 use crate::constants::constants;
 use crate::read_ahead::ReadAhead;
 
@@ -460,45 +461,6 @@ impl<'a> Choice<'a> {
         let eighths = eighths * FILLED_BYTES.get() / FILLED_BYTES.get().max(len);
         let turn = self.extent.offset() / len % 8;
         ((eighths + turn) / 8).max(2) * len
-    }
-
-    /// The flash that does a part of this read about as soon as the leg at `best` does all of it:
-    /// none that is slow, or saturated, where one command more is one too many, or stalls, which
-    /// would hold up every read.
-    pub(super) fn alike(&self, best: usize, is_of_stream: bool) -> Places {
-        // By the leg that is read most: of one that is hardly read all operations are writes.
-        let are_written = self.forecasts[best].is_written;
-        if are_written && is_of_stream {
-            return Places(0);
-        }
-        let is_ready = |at: &usize| {
-            let forecast = &self.forecasts[*at];
-            let is_known = forecast.is_well && !forecast.is_tried && !forecast.is_trial;
-            let is_ready = is_known && !forecast.turns && !forecast.is_saturated(self.weight(*at));
-            // That a read waits for a block that is being written is no stall.
-            is_ready && (forecast.is_written || !self.leg(*at).stalls(self.now))
-        };
-        // A leg that is read to see what it does by now says so alone.
-        if !is_ready(&best) {
-            return Places(0);
-        }
-        let times = if are_written {
-            CUT_TIMES_WRITTEN.get()
-        } else {
-            CUT_TIMES.get()
-        };
-        let limit = |least: f32| least * times + CUT_NS.get();
-        let most = limit(self.forecasts[self.lowest()].cost);
-        let is_alike = |at: &usize| is_ready(at) && self.forecasts[*at].cost <= most;
-        let alike = Places::of(self.places().filter(is_alike));
-        let parts = split::parts(self.extent.len(), alike.count().max(1));
-        let size = Size::of(piece_bytes(self.extent.len(), parts));
-        let cost = |at: usize| self.leg(at).part_cost(self.now, size);
-        let Some(least) = alike.iter().filter_map(cost).reduce(f32::min) else {
-            return alike.having(best);
-        };
-        let is_quick = |at: &usize| cost(*at).is_none_or(|cost| cost <= limit(least));
-        Places::of(alike.iter().filter(is_quick)).having(best)
     }
 
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm

@@ -322,8 +322,13 @@ impl Tried {
             return;
         }
         let mut has_changed = false;
+        let of_all = [false, true].map(|is_cut| Compared::of(&self.kinds, is_cut).verdict());
         for kind in &mut self.kinds {
-            let verdict = kind.verdict();
+            // What chance hides of one load, all together may tell.
+            let mut verdict = kind.compared().verdict();
+            if verdict == Verdict::Unknown {
+                verdict = of_all[usize::from(kind.is_cut)];
+            }
             let is_quicker = verdict == Verdict::Quicker;
             has_changed |= is_quicker;
             // Of a load that was seen as often as that more is not told by trying again at once.
@@ -357,21 +362,63 @@ impl Kind {
 
     /// How many rounds are made for it.
     fn rounds_max(&self) -> u32 {
-        let is_known = self.other.count >= READS.get() as f32;
-        if self.verdict() != Verdict::Unknown {
+        let compared = self.compared();
+        if compared.verdict() != Verdict::Unknown {
             0
-        } else if is_known && self.other.mean() < self.usual.mean() * PROMISE.get() {
+        } else if compared.other < compared.usual * PROMISE.get() {
             ROUNDS_MAX.get()
         } else {
             ROUNDS.get()
         }
     }
 
+    fn compared(&self) -> Compared {
+        let (usual, other) = (&self.usual, &self.other);
+        if usual.count.min(other.count) < READS.get() as f32 {
+            return Compared::default();
+        }
+        Compared {
+            count: self.count(),
+            usual: usual.mean(),
+            other: other.mean(),
+            error_squared: usual.error_squared() + other.error_squared(),
+        }
+    }
+}
+
+/// Mean times in both ways.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compared {
+    /// Answers, 0 where these are too few.
+    count: f32,
+    usual: f32,
+    other: f32,
+    /// The square of the difference's standard error.
+    error_squared: f32,
+}
+
+impl Compared {
+    /// Of all loads whose reads are cut now, or are not: as if each had as many answers in both
+    /// ways.
+    fn of(kinds: &[Kind], is_cut: bool) -> Self {
+        let kinds = kinds.iter().filter(|kind| kind.is_cut == is_cut);
+        let all = kinds.map(Kind::compared);
+        let count: f32 = all.clone().map(|one| one.count).sum();
+        all.fold(Self::default(), |sum, one| {
+            let share = one.count / count.max(1.0);
+            Self {
+                count,
+                usual: sum.usual + share * one.usual,
+                other: sum.other + share * one.other,
+                error_squared: sum.error_squared + share * share * one.error_squared,
+            }
+        })
+    }
+
     fn verdict(&self) -> Verdict {
-        let (usual, other) = (self.usual.mean(), self.other.mean());
-        let error = (self.usual.error_squared() + self.other.error_squared()).sqrt();
-        let chance = ERRORS.get() * error;
-        if self.usual.count.min(self.other.count) < READS.get() as f32 {
+        let (usual, other) = (self.usual, self.other);
+        let chance = ERRORS.get() * self.error_squared.sqrt();
+        if self.count == 0.0 {
             Verdict::Unknown
         } else if other < usual * GAIN.get() && other + chance < usual {
             Verdict::Quicker

@@ -1,10 +1,10 @@
 //! Which legs have which streams, where these are fewer.
 
-use heliostat_types::{Duration, Extent, LegSet, OpKind};
+use heliostat_types::{Duration, Extent, Instant, LegSet, OpKind};
 
 use super::{KIB, MIB, Rig, op};
 use crate::api::OpView;
-use crate::read_ahead::StreamWay;
+use crate::read_ahead::{Pace, StreamWay};
 
 /// From one stream to the next.
 const FAR: u64 = 100_000 * MIB;
@@ -156,6 +156,24 @@ fn a_stream_is_not_left_to_legs_that_are_written() {
             }
         }
     }
+}
+
+/// A stream that is read ahead is fewer operations on one leg, and one that is not is more: what is
+/// written would be so only every other moment.
+#[test]
+fn a_leg_is_written_until_writes_are_few() {
+    let mut pace = Pace::default();
+    let now = Instant::from_ns(1);
+    let is_written_after = |pace: &mut Pace, reads_to_a_write: u64| {
+        for number in 0..2_000 {
+            pace.note_kind(now, number % (reads_to_a_write + 1) == 0);
+        }
+        pace.is_written(now)
+    };
+    assert!(!is_written_after(&mut pace, 15));
+    assert!(is_written_after(&mut pace, 5));
+    assert!(is_written_after(&mut pace, 15));
+    assert!(!is_written_after(&mut pace, 63));
 }
 
 /// Whether a stream has a leg for itself where writes take so long on each, and random reads 20 ms.

@@ -303,7 +303,7 @@ fn what_was_found_of_a_leg_goes_with_it() {
     assert!(cut < 12, "{cut}: it is tried anew");
 }
 
-/// Of two streams, which have no legs of their own, and not where a read waits for writes.
+/// Of two streams, which have no legs of their own, beside writes or not.
 #[test]
 fn reads_of_streams_are_cut_as_well() {
     let mut rig = Rig::new("adaptive", 2);
@@ -324,7 +324,23 @@ fn reads_of_streams_are_cut_as_well() {
     cut_of(&mut rig, 0..200, false);
     assert_eq!(cut_of(&mut rig, 200..300, false), 200);
     cut_of(&mut rig, 300..400, true);
-    assert_eq!(cut_of(&mut rig, 400..500, true), 0);
+    assert_eq!(cut_of(&mut rig, 400..500, true), 200);
+}
+
+/// Where reads are cut it is hardly seen any more what a leg would take for all of one.
+#[test]
+fn legs_are_alike_whose_parts_are() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.reads(0..1_000, 64 * KIB, by_length);
+    rig.bench.may_split = false;
+    for number in 0..50 {
+        let offset = number * 999 * MIB;
+        rig.bench.pieces(offset, 64 * KIB);
+        rig.send_of(1, offset, 64 * KIB);
+        rig.answer(1, 2 * by_length(1, 64 * KIB));
+    }
+    rig.bench.may_split = true;
+    assert_eq!(rig.reads(0..100, 64 * KIB, by_length), 100);
 }
 
 /// What is known of a leg that is written is what was written meanwhile.
@@ -373,6 +389,27 @@ fn a_gain_is_found_behind_chance() {
     rig.reads(0..20_000, 64 * KIB, by_chance);
     let cut = rig.reads(0..1_000, 64 * KIB, by_chance);
     assert_eq!(cut, 1_000);
+}
+
+/// Each load is seen too seldom to tell.
+#[test]
+fn all_loads_together_tell_what_chance_hides_of_each() {
+    let mut splits = Splits::new();
+    let mut now = Instant::from_ns(0);
+    let mut chance = 1u64;
+    let mut cut = 0;
+    for number in 0..8_000 {
+        let extent = Extent::new(number * MIB, 64 * KIB);
+        let in_flight = [0, 1, 2, 4, 8][usize::try_from(number % 5).unwrap()];
+        let way = splits.way(64 * KIB, in_flight * 64 * KIB, false);
+        splits.sent(now, extent, way);
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        let time = 100 + (chance >> 33) % 900;
+        now += Duration::from_us(if way.is_cut { time * 23 / 25 } else { time });
+        splits.answered(now, extent);
+        cut += u64::from(number >= 7_000 && way.is_cut);
+    }
+    assert!(cut > 800, "{cut}");
 }
 
 /// Reads in flight together are alike, of whatever load each of them is, and those that meet others
