@@ -15,7 +15,9 @@
 
 mod at_random;
 mod homes;
+mod pace;
 mod plan;
+mod worth;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -27,7 +29,9 @@ use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 use homes::Group;
+use pace::Pace;
 use plan::{Helper, Helpers, Lane, Plan};
+use worth::Worth;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
 const STREAMS_MAX: usize = INDEXED_MAX;
@@ -54,8 +58,10 @@ constants! { "read_ahead":
     /// What a leg had in flight before is little of that.
     BEST_BYTES: u64 = bytes(64 << 20);
     /// What a leg is asked for at a time: it has always something to go on with, and who else wants
-    /// it does not wait for long.
+    /// it does not wait for long;
     ASKED_BYTES: u64 = bytes(4 << 20);
+    /// and less where all is flash that nobody writes, which is done with it sooner.
+    ASKED_BYTES_FLASH: u64 = bytes(2 << 20);
     /// A stretch takes this many times as long as to get there: a leg spends a thirteenth of its
     /// time on the way.
     STRETCH_TIMES: f32 = number(12.0);
@@ -93,7 +99,7 @@ constants! { "read_ahead":
     /// Reads that are shorter say nothing of how fast a leg reads in sequence.
     SEQUENTIAL_BYTES: u64 = bytes(256 << 10);
     /// Nor do those that are read while there are fewer bytes in flight: the leg could do more,
-    LOADED_BYTES: u64 = bytes(2 << 20);
+    LOADED_BYTES: u64 = bytes(3 << 19);
     /// and what it could do is not known any more after so long,
     KNOWN_FOR: Duration = time(Duration::from_secs(1));
     /// or after so many times what it took to find out: to ask a leg that is too slow to help again
@@ -102,12 +108,18 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 3] =
-    [CONSTANTS, at_random::CONSTANTS, homes::CONSTANTS];
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 4] = [
+    CONSTANTS,
+    at_random::CONSTANTS,
+    homes::CONSTANTS,
+    worth::CONSTANTS,
+];
 
 /// One stream.
 #[derive(Clone, Debug)]
 struct Stream {
+    /// How many there were before.
+    number: u64,
     /// Where it goes on.
     next: u64,
     /// How far it has been read.
@@ -209,182 +221,6 @@ fn is_of_late(now: Instant, at: Instant) -> bool {
     now.saturating_since(at) < OVER_AFTER.get()
 }
 
-/// How fast a leg reads in sequence.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    /// In bytes per ns, the ways between stretches included; 0: not known.
-    rate: f32,
-    known_at: Instant,
-    /// Bytes of reads in flight that may be of streams.
-    long_bytes: u64,
-    /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
-    best_rate: f32,
-    /// and what it has since, in which time of its own.
-    bytes: u64,
-    busy_ns: u64,
-    answered: Instant,
-    /// What it takes to get to a stretch, in ns; 0: not known.
-    way_ns: f32,
-    /// What a byte takes right behind another one, in ns.
-    onward_ns: f32,
-    /// Bytes of long reads in flight.
-    in_flight: u64,
-    /// Since when it has had much to read, and how much it has read since.
-    loaded: Option<(Instant, u64)>,
-    /// Where the last read that it was handed ends,
-    sent: u64,
-    /// where the last one begins that began elsewhere,
-    sought: u64,
-    /// where the last one ends that it has ended,
-    end: u64,
-    /// and when that was.
-    ended: Instant,
-    /// Of the operations of late, which share changed something,
-    writes: f32,
-    /// whether that was much, and has not become little since,
-    is_written: bool,
-    /// when it was handed the last of these,
-    written: Instant,
-    /// and what one takes, in ns; 0: not known.
-    write_ns: f32,
-}
-
-impl Pace {
-    fn on_dispatch(&mut self, now: Instant, extent: Extent) {
-        if self.sent != extent.offset() {
-            self.sought = extent.offset();
-        }
-        self.sent = extent.end();
-        self.in_flight = self.in_flight.saturating_add(extent.len());
-        if self.in_flight >= LOADED_BYTES.get() && self.loaded.is_none() {
-            self.loaded = Some((now, 0));
-        }
-    }
-
-    fn on_complete(&mut self, now: Instant, extent: Extent, service_time: Duration) {
-        self.in_flight = self.in_flight.saturating_sub(extent.len());
-        if let Some((since, before)) = self.loaded {
-            let bytes = before.saturating_add(extent.len());
-            self.loaded = (self.in_flight >= RUN_BYTES.get()).then_some((since, bytes));
-            if bytes >= ASKED_BYTES.get() {
-                let ns = now.saturating_since(since).as_ns().max(1);
-                if !self.is_known(now) {
-                    self.rate = 0.0;
-                }
-                learn(&mut self.rate, bytes as f32 / ns as f32);
-                self.known_at = now;
-                self.loaded = self.loaded.map(|_| (now, 0));
-            }
-        }
-        let own = service_time.min(now.saturating_since(self.ended));
-        let own_ns = own.as_ns() as f32;
-        if self.end == extent.offset() {
-            learn(&mut self.onward_ns, own_ns / extent.len() as f32);
-        } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
-            let ns = own_ns - self.onward_ns * extent.len() as f32;
-            learn(&mut self.way_ns, ns.max(1.0));
-        }
-        self.end = extent.end();
-        self.ended = now;
-    }
-
-    /// Whether it was seen of late how fast the leg reads.
-    fn is_known(&self, now: Instant) -> bool {
-        let found_ns = ASKED_BYTES.get() as f32 / self.rate;
-        let known_ns = f32::max(KNOWN_TIMES.get() * found_ns, KNOWN_FOR.get().as_ns() as f32);
-        self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
-    }
-
-    /// How fast the leg is believed to read, where the fastest is as fast as `best`: what is not
-    /// known any more may be as good as it can be, and is seen when it has something to read.
-    fn believed_rate(&self, now: Instant, turns: bool, best: f32) -> f32 {
-        if self.is_known(now) {
-            self.rate
-        } else if turns {
-            self.rate.max(RATE_TURNING.get())
-        } else {
-            best.max(RATE_FLASH.get())
-        }
-    }
-
-    /// It is handed an operation of any kind.
-    fn note_kind(&mut self, now: Instant, is_write: bool) {
-        let share = f32::from(u8::from(is_write));
-        self.writes += WRITTEN_WEIGHT.get() * (share - self.writes);
-        let enough = if self.is_written {
-            WRITTEN_SHARE_LEFT.get()
-        } else {
-            WRITTEN_SHARE.get()
-        };
-        self.is_written = self.writes > enough;
-        if is_write {
-            self.written = now;
-        }
-    }
-
-    /// Whether something was written to it of late.
-    fn was_written(&self, now: Instant) -> bool {
-        self.writes > 0.0 && is_of_late(now, self.written)
-    }
-
-    /// Whether it has to write as well.
-    fn is_written(&self, now: Instant) -> bool {
-        self.is_written && self.was_written(now)
-    }
-
-    /// It has answered a write.
-    fn note_write_time(&mut self, service_time: Duration) {
-        let ns = service_time.as_ns() as f32;
-        if self.write_ns == 0.0 {
-            self.write_ns = ns;
-        } else {
-            self.write_ns += WRITTEN_WEIGHT.get() * (ns - self.write_ns);
-        }
-    }
-
-    /// Whether writes wait for what is being read, where a random read takes so long.
-    fn writes_wait(&self, random_ns: f32, are_apart: bool) -> bool {
-        let times = if are_apart {
-            WRITES_PASS_APART.get()
-        } else {
-            WRITES_PASS.get()
-        };
-        self.write_ns == 0.0 || self.write_ns * times > random_ns
-    }
-
-    /// It has answered a read of any kind.
-    fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
-        let own = service_time.min(now.saturating_since(self.answered));
-        self.answered = now;
-        self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes >= BEST_BYTES.get() {
-            let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
-            self.best_rate = self.best_rate.max(rate);
-            (self.busy_ns, self.bytes) = (0, 0);
-        }
-    }
-
-    /// What it takes to get somewhere.
-    fn way_ns(&self, turns: bool) -> f32 {
-        let (min, max) = if turns {
-            (WAY_TURNING_NS_MIN.get(), WAY_TURNING_NS_MAX.get())
-        } else {
-            (0.0, WAY_FLASH_NS_MAX.get())
-        };
-        self.way_ns.max(min).min(max)
-    }
-}
-
-/// A moving mean.
-fn learn(mean: &mut f32, sample: f32) {
-    *mean = if *mean == 0.0 {
-        sample
-    } else {
-        *mean + LEARNED_SHARE.get() * (sample - *mean)
-    };
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -423,7 +259,9 @@ pub(crate) struct ReadAhead {
     noted: Option<(LegId, Extent)>,
     /// How many reads streams have in flight, of a MiB each, on average.
     long_reads: f32,
+    streams_seen: u64,
     stretches_planned: u64,
+    worth: Worth,
     paces: [Pace; LEGS_MAX],
 }
 
@@ -438,7 +276,9 @@ impl ReadAhead {
             are_few: false,
             noted: None,
             long_reads: 0.0,
+            streams_seen: 0,
             stretches_planned: 0,
+            worth: Worth::new(),
             paces: [Pace::default(); LEGS_MAX],
         }
     }
@@ -535,6 +375,9 @@ impl ReadAhead {
                 .filter(|stream| stream.is_confirmed(now))
         };
         let count = active().count();
+        let streams = active().map(|stream| stream.number);
+        let streams = streams.fold(0, u64::wrapping_add);
+        let ahead_bytes = active().map(Stream::ahead_bytes).sum::<u64>();
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
         let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
@@ -557,12 +400,13 @@ impl ReadAhead {
                 }
             }
         }
-        let mut oldest = [u64::MAX; LEGS_MAX];
-        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
-        for stretch in confirmed.flat_map(|stream| &stream.stretches) {
-            let oldest = &mut oldest[stretch.leg.index()];
-            *oldest = stretch.number.min(*oldest);
-        }
+        let may_be_tried = self.may_be_tried(&helpers, layout, count);
+        let is_worth = may_be_tried.then(|| {
+            let bytes = request.map_or(0, |request| request.extent.len());
+            let worth = &mut self.worth;
+            worth.update(now, (streams, count), helpers.legs(), (bytes, ahead_bytes))
+        });
+        let oldest = self.oldest(now);
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if only.is_some_and(|only| only != at) || !stream.is_confirmed(now) {
@@ -571,6 +415,7 @@ impl ReadAhead {
             let mut plan = Plan {
                 stream,
                 count,
+                is_worth,
                 layout,
                 room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
                 free_bytes,
@@ -657,7 +502,9 @@ impl ReadAhead {
             return None;
         }
         *end = u64::MAX;
+        self.streams_seen += 1;
         let new = Stream {
+            number: self.streams_seen,
             next: extent.end(),
             run_bytes: extent.len().saturating_mul(2),
             planned: extent.end(),
@@ -749,6 +596,26 @@ impl ReadAhead {
         self.at_random.waiting() > 0.0
     }
 
+    /// The stretch that each leg is to begin first.
+    fn oldest(&self, now: Instant) -> [u64; LEGS_MAX] {
+        let mut oldest = [u64::MAX; LEGS_MAX];
+        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
+        for stretch in confirmed.flat_map(|stream| &stream.stretches) {
+            let oldest = &mut oldest[stretch.leg.index()];
+            *oldest = stretch.number.min(*oldest);
+        }
+        oldest
+    }
+
+    /// Whether it is to be found whether something is to be read ahead of so many streams by these
+    /// legs: not on those that random reads have, too.
+    fn may_be_tried(&self, helpers: &Helpers, layout: &dyn Layout, streams: usize) -> bool {
+        let are_flash = helpers.iter().all(|helper| !helper.turns);
+        let are_theirs = !self.is_beside_random() || !self.left.is_empty();
+        let are_enough = streams <= helpers.count();
+        are_flash && are_theirs && are_enough && layout.chunk_bytes().is_none()
+    }
+
     /// What each of `legs` could do for a stream, in their order.
     fn helpers(&mut self, now: Instant, legs: &[LegView]) -> Helpers {
         let mut helpers = Helpers::NONE;
@@ -757,7 +624,10 @@ impl ReadAhead {
         for view in legs {
             let pace = &mut self.paces[view.leg.index()];
             // What was given up in the queue in front of a leg never ends.
-            pace.in_flight = pace.in_flight.min(view.read_bytes_in_flight);
+            if pace.in_flight > view.read_bytes_in_flight {
+                pace.in_flight = view.read_bytes_in_flight;
+                pace.loaded = None;
+            }
             pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
             if pace.is_known(now) && !view.rotational {
                 best = f32::max(best, pace.rate);

@@ -16,7 +16,7 @@ fn constants_are_listed_once_with_their_modules_values_and_units() {
         .map(|name| name.split_once('.').expect("a module").0)
         .collect();
     let all = "arm at_random choice curve health hedge homes late leg read_ahead split streams \
-               tries";
+               tries worth";
     assert_eq!(modules, all.split(' ').collect());
     let known = [
         ("choice.BAND", f64::from(1.05_f32), ConstantUnit::Times),
@@ -49,7 +49,9 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         include_str!("../read_ahead.rs"),
         include_str!("../read_ahead/at_random.rs"),
         include_str!("../read_ahead/homes.rs"),
+        include_str!("../read_ahead/pace.rs"),
         include_str!("../read_ahead/plan.rs"),
+        include_str!("../read_ahead/worth.rs"),
     ];
     let lines = files.iter().flat_map(|file| file.lines());
     let numbers = lines.filter_map(|line| line.trim_start().strip_prefix("const "));

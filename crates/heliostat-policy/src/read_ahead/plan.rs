@@ -5,8 +5,8 @@ use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, Prefetch};
 
 use super::{
-    ASKED_BYTES, RUN_BYTES, RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES,
-    Stream, Stretch, WINDOW, whole,
+    ASKED_BYTES, ASKED_BYTES_FLASH, RUN_BYTES, RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX,
+    STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
 };
 
 /// A leg that can read ahead of a stream.
@@ -128,10 +128,10 @@ impl Helper {
     /// Whether it can be asked to read from there now. A disk is handed one read of a stretch, and
     /// more when it has ended that: of several it would begin with whichever comes by first, and
     /// come back for the others. Streams take turns.
-    fn may_have(&self, address: u64, is_first: bool, begins: bool) -> bool {
+    fn may_have(&self, address: u64, is_first: bool, begins: bool, asked_max: u64) -> bool {
         let is_next = self.has_begun && self.sent == address && (is_first || !begins);
         let is_in_order = is_next || self.is_idle && is_first;
-        self.asked_bytes < ASKED_BYTES.get() && (is_in_order || !self.turns)
+        self.asked_bytes < asked_max && (is_in_order || !self.turns)
     }
 }
 
@@ -149,6 +149,8 @@ pub(super) struct Plan<'a> {
     pub(super) stream: &'a mut Stream,
     /// How many streams there are.
     pub(super) count: usize,
+    /// What was found of them, if it is to be found whether something is to be read ahead.
+    pub(super) is_worth: Option<bool>,
     pub(super) layout: &'a dyn Layout,
     pub(super) room_bytes: u64,
     /// Memory that nothing is in yet.
@@ -175,7 +177,9 @@ impl Plan<'_> {
     fn is_shared(&self) -> bool {
         let homes = self.stream.homes;
         let is_written = |helper: &Helper| helper.turns && helper.is_written;
-        if self.helping().any(is_written) {
+        if let Some(is_worth) = self.is_worth {
+            is_worth
+        } else if self.helping().any(is_written) {
             false
         } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
             self.count < self.helpers.count()
@@ -387,10 +391,10 @@ impl Plan<'_> {
         let are_quick = all
             .iter()
             .all(|helper| !helper.turns && !helper.was_written);
-        let operation_bytes = if are_quick {
-            RUN_BYTES_FLASH.get()
+        let (operation_bytes, asked_max) = if are_quick {
+            (RUN_BYTES_FLASH.get(), ASKED_BYTES_FLASH.get())
         } else {
-            RUN_BYTES.get()
+            (RUN_BYTES.get(), ASKED_BYTES.get())
         };
         self.stream.stretches.retain_mut(|stretch| {
             let end = stretch.extent.end();
@@ -412,7 +416,7 @@ impl Plan<'_> {
             let is_first = stretch.number <= oldest[stretch.leg.index()];
             let mut begins = stretch.begins;
             let mut address = stretch.address + (from - stretch.extent.offset());
-            while from < end && helper.may_have(address, is_first, begins) {
+            while from < end && helper.may_have(address, is_first, begins, asked_max) {
                 let len = operation_bytes.min(end - from);
                 if len > *free_bytes {
                     break;

@@ -327,22 +327,6 @@ fn reads_of_streams_are_cut_as_well() {
     assert_eq!(cut_of(&mut rig, 400..500, true), 200);
 }
 
-/// Where reads are cut it is hardly seen any more what a leg would take for all of one.
-#[test]
-fn legs_are_alike_whose_parts_are() {
-    let mut rig = Rig::new("adaptive", 2);
-    rig.reads(0..1_000, 64 * KIB, by_length);
-    rig.bench.may_split = false;
-    for number in 0..50 {
-        let offset = number * 999 * MIB;
-        rig.bench.pieces(offset, 64 * KIB);
-        rig.send_of(1, offset, 64 * KIB);
-        rig.answer(1, 2 * by_length(1, 64 * KIB));
-    }
-    rig.bench.may_split = true;
-    assert_eq!(rig.reads(0..100, 64 * KIB, by_length), 100);
-}
-
 /// What is known of a leg that is written is what was written meanwhile.
 #[test]
 fn legs_that_are_written_need_not_look_alike() {

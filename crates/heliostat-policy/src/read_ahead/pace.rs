@@ -1,0 +1,185 @@
+//! What is known of a leg for streams.
+
+use heliostat_types::{Duration, Extent, Instant};
+
+use super::{
+    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, RATE_FLASH,
+    RATE_TURNING, RUN_BYTES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS,
+    WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
+};
+
+/// How fast a leg reads in sequence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// In bytes per ns, the ways between stretches included; 0: not known.
+    pub(super) rate: f32,
+    known_at: Instant,
+    /// Bytes of reads in flight that may be of streams.
+    pub(super) long_bytes: u64,
+    /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
+    pub(super) best_rate: f32,
+    /// and what it has since, in which time of its own.
+    bytes: u64,
+    busy_ns: u64,
+    answered: Instant,
+    /// What it takes to get to a stretch, in ns; 0: not known.
+    pub(super) way_ns: f32,
+    /// What a byte takes right behind another one, in ns.
+    onward_ns: f32,
+    /// Bytes of long reads in flight.
+    pub(super) in_flight: u64,
+    /// Since when it has had much to read, and how much it has read since.
+    pub(super) loaded: Option<(Instant, u64)>,
+    /// Where the last read that it was handed ends,
+    pub(super) sent: u64,
+    /// where the last one begins that began elsewhere,
+    pub(super) sought: u64,
+    /// where the last one ends that it has ended,
+    pub(super) end: u64,
+    /// and when that was.
+    ended: Instant,
+    /// Of the operations of late, which share changed something,
+    pub(super) writes: f32,
+    /// whether that was much, and has not become little since,
+    pub(super) is_written: bool,
+    /// when it was handed the last of these,
+    written: Instant,
+    /// and what one takes, in ns; 0: not known.
+    pub(super) write_ns: f32,
+}
+
+impl Pace {
+    pub(super) fn on_dispatch(&mut self, now: Instant, extent: Extent) {
+        if self.sent != extent.offset() {
+            self.sought = extent.offset();
+        }
+        self.sent = extent.end();
+        self.in_flight = self.in_flight.saturating_add(extent.len());
+        if self.in_flight >= LOADED_BYTES.get() && self.loaded.is_none() {
+            self.loaded = Some((now, 0));
+        }
+    }
+
+    pub(super) fn on_complete(&mut self, now: Instant, extent: Extent, service_time: Duration) {
+        self.in_flight = self.in_flight.saturating_sub(extent.len());
+        if let Some((since, before)) = self.loaded {
+            let bytes = before.saturating_add(extent.len());
+            self.loaded = (self.in_flight >= RUN_BYTES.get()).then_some((since, bytes));
+            if bytes >= ASKED_BYTES.get() {
+                let ns = now.saturating_since(since).as_ns().max(1);
+                if !self.is_known(now) {
+                    self.rate = 0.0;
+                }
+                learn(&mut self.rate, bytes as f32 / ns as f32);
+                self.known_at = now;
+                self.loaded = self.loaded.map(|_| (now, 0));
+            }
+        }
+        let own = service_time.min(now.saturating_since(self.ended));
+        let own_ns = own.as_ns() as f32;
+        if self.end == extent.offset() {
+            learn(&mut self.onward_ns, own_ns / extent.len() as f32);
+        } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
+            let ns = own_ns - self.onward_ns * extent.len() as f32;
+            learn(&mut self.way_ns, ns.max(1.0));
+        }
+        self.end = extent.end();
+        self.ended = now;
+    }
+
+    /// Whether it was seen of late how fast the leg reads.
+    pub(super) fn is_known(&self, now: Instant) -> bool {
+        let found_ns = ASKED_BYTES.get() as f32 / self.rate;
+        let known_ns = f32::max(KNOWN_TIMES.get() * found_ns, KNOWN_FOR.get().as_ns() as f32);
+        self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
+    }
+
+    /// How fast the leg is believed to read, where the fastest is as fast as `best`: what is not
+    /// known any more may be as good as it can be, and is seen when it has something to read.
+    pub(super) fn believed_rate(&self, now: Instant, turns: bool, best: f32) -> f32 {
+        if self.is_known(now) {
+            self.rate
+        } else if turns {
+            self.rate.max(RATE_TURNING.get())
+        } else {
+            best.max(RATE_FLASH.get())
+        }
+    }
+
+    /// It is handed an operation of any kind.
+    pub(super) fn note_kind(&mut self, now: Instant, is_write: bool) {
+        let share = f32::from(u8::from(is_write));
+        self.writes += WRITTEN_WEIGHT.get() * (share - self.writes);
+        let enough = if self.is_written {
+            WRITTEN_SHARE_LEFT.get()
+        } else {
+            WRITTEN_SHARE.get()
+        };
+        self.is_written = self.writes > enough;
+        if is_write {
+            self.written = now;
+        }
+    }
+
+    /// Whether something was written to it of late.
+    pub(super) fn was_written(&self, now: Instant) -> bool {
+        self.writes > 0.0 && is_of_late(now, self.written)
+    }
+
+    /// Whether it has to write as well.
+    pub(super) fn is_written(&self, now: Instant) -> bool {
+        self.is_written && self.was_written(now)
+    }
+
+    /// It has answered a write.
+    pub(super) fn note_write_time(&mut self, service_time: Duration) {
+        let ns = service_time.as_ns() as f32;
+        if self.write_ns == 0.0 {
+            self.write_ns = ns;
+        } else {
+            self.write_ns += WRITTEN_WEIGHT.get() * (ns - self.write_ns);
+        }
+    }
+
+    /// Whether writes wait for what is being read, where a random read takes so long.
+    pub(super) fn writes_wait(&self, random_ns: f32, are_apart: bool) -> bool {
+        let times = if are_apart {
+            WRITES_PASS_APART.get()
+        } else {
+            WRITES_PASS.get()
+        };
+        self.write_ns == 0.0 || self.write_ns * times > random_ns
+    }
+
+    /// It has answered a read of any kind.
+    pub(super) fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
+        let own = service_time.min(now.saturating_since(self.answered));
+        self.answered = now;
+        self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= BEST_BYTES.get() {
+            let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
+            self.best_rate = self.best_rate.max(rate);
+            (self.busy_ns, self.bytes) = (0, 0);
+        }
+    }
+
+    /// What it takes to get somewhere.
+    pub(super) fn way_ns(&self, turns: bool) -> f32 {
+        let (min, max) = if turns {
+            (WAY_TURNING_NS_MIN.get(), WAY_TURNING_NS_MAX.get())
+        } else {
+            (0.0, WAY_FLASH_NS_MAX.get())
+        };
+        self.way_ns.max(min).min(max)
+    }
+}
+
+/// A moving mean.
+fn learn(mean: &mut f32, sample: f32) {
+    *mean = if *mean == 0.0 {
+        sample
+    } else {
+        *mean + LEARNED_SHARE.get() * (sample - *mean)
+    };
+}
