@@ -5,7 +5,8 @@
 //! costs little. All stretches of a round take equally long, so that a slower leg reads less; each
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, nothing is
 //! read ahead: there are enough reads for all legs, and on disks each stream has one leg for
-//! itself, its *home*, with as few others as may be; a few streams have some disks each. In a
+//! itself, its *home*, with as few others as may be; a few streams have some disks each. Where all
+//! is flash, and streams are no more than legs, it is tried which of both is faster. In a
 //! RAID10 a stretch is one of the leg, so that it leaves out what others hold, and homes read
 //! ahead. Beside random reads streams leave flash to them as far as there is another leg for
 //! streams.
@@ -118,7 +119,7 @@ pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 4] = [
 /// One stream.
 #[derive(Clone, Debug)]
 struct Stream {
-    /// How many there were before.
+    /// Which one it is of all there ever were.
     number: u64,
     /// Where it goes on.
     next: u64,
@@ -230,6 +231,11 @@ const fn whole(bytes: f32) -> u64 {
     bytes as u64
 }
 
+/// Whether a read of this length counts as one of a stream, to a leg.
+pub(crate) fn is_long(len_bytes: u64) -> bool {
+    len_bytes >= LONG_BYTES.get()
+}
+
 /// Where a read is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamWay {
@@ -286,6 +292,7 @@ impl ReadAhead {
     /// What is known of a leg is void.
     pub(crate) fn forget(&mut self, leg: LegId) {
         self.paces[leg.index()] = Pace::default();
+        self.worth = Worth::new();
     }
 
     /// A leg was handed an operation.
@@ -302,7 +309,7 @@ impl ReadAhead {
             self.at_random.sent(now, op.extent.offset());
         }
         let pace = &mut self.paces[op.leg.index()];
-        if op.extent.len() >= LONG_BYTES.get() {
+        if is_long(op.extent.len()) {
             pace.long_bytes = pace.long_bytes.saturating_add(op.extent.len());
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
@@ -343,7 +350,7 @@ impl ReadAhead {
         self.at_random.answered(now, op.extent.offset());
         let pace = &mut self.paces[op.leg.index()];
         pace.note_bytes(now, op.extent.len(), service_time);
-        if op.extent.len() >= LONG_BYTES.get() {
+        if is_long(op.extent.len()) {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
@@ -375,9 +382,6 @@ impl ReadAhead {
                 .filter(|stream| stream.is_confirmed(now))
         };
         let count = active().count();
-        let streams = active().map(|stream| stream.number);
-        let streams = streams.fold(0, u64::wrapping_add);
-        let ahead_bytes = active().map(Stream::ahead_bytes).sum::<u64>();
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
         let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
@@ -400,12 +404,8 @@ impl ReadAhead {
                 }
             }
         }
-        let may_be_tried = self.may_be_tried(&helpers, layout, count);
-        let is_worth = may_be_tried.then(|| {
-            let bytes = request.map_or(0, |request| request.extent.len());
-            let worth = &mut self.worth;
-            worth.update(now, (streams, count), helpers.legs(), (bytes, ahead_bytes))
-        });
+        let bytes = request.map_or(0, |request| request.extent.len());
+        let reads_ahead = self.try_ahead(now, &helpers, layout, (count, bytes));
         let oldest = self.oldest(now);
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
@@ -415,7 +415,7 @@ impl ReadAhead {
             let mut plan = Plan {
                 stream,
                 count,
-                is_worth,
+                reads_ahead,
                 layout,
                 room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
                 free_bytes,
@@ -607,13 +607,32 @@ impl ReadAhead {
         oldest
     }
 
-    /// Whether it is to be found whether something is to be read ahead of so many streams by these
-    /// legs: not on those that random reads have, too.
-    fn may_be_tried(&self, helpers: &Helpers, layout: &dyn Layout, streams: usize) -> bool {
-        let are_flash = helpers.iter().all(|helper| !helper.turns);
+    /// Whether something is to be read ahead of so many streams by these legs, of which so many
+    /// bytes more are read; `None` where that is not for a try to find: on legs that random reads
+    /// have, too, or whose writes wait for reads.
+    fn try_ahead(
+        &mut self,
+        now: Instant,
+        helpers: &Helpers,
+        layout: &dyn Layout,
+        (count, bytes): (usize, u64),
+    ) -> Option<bool> {
+        let are_free = |helper: &Helper| !helper.turns && !helper.writes_wait;
         let are_theirs = !self.is_beside_random() || !self.left.is_empty();
-        let are_enough = streams <= helpers.count();
-        are_flash && are_theirs && are_enough && layout.chunk_bytes().is_none()
+        let are_enough = (1..=helpers.count()).contains(&count);
+        if layout.chunk_bytes().is_some() || !are_enough || !are_theirs {
+            return None;
+        }
+        if !helpers.iter().all(are_free) {
+            return None;
+        }
+        let (mut newest, mut ahead_bytes) = (0, 0u64);
+        for stream in self.streams.iter().filter(|one| one.is_confirmed(now)) {
+            newest = stream.number.max(newest);
+            ahead_bytes = ahead_bytes.saturating_add(stream.ahead_bytes());
+        }
+        let (streams, read) = ((newest, count), (bytes, ahead_bytes));
+        Some(self.worth.reads_ahead(now, streams, helpers.legs(), read))
     }
 
     /// What each of `legs` could do for a stream, in their order.

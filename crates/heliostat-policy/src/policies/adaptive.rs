@@ -26,9 +26,9 @@ use crate::api::{
     ReadRequest,
 };
 use crate::beliefs::LegBeliefs;
-use crate::choice::in_pieces;
+use crate::choice::{in_pieces, piece_bytes};
 use crate::constants::ConstantInfo;
-use crate::read_ahead::{ReadAhead, StreamWay};
+use crate::read_ahead::{self, ReadAhead, StreamWay};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
@@ -259,12 +259,18 @@ impl ReadPolicy for Adaptive {
         self.cut = None;
         let len_bytes = extent.len();
         let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
-        let is_free = !matches!(stream_way, StreamWay::Homes(_));
+        let is_free = match stream_way {
+            StreamWay::None | StreamWay::Any => true,
+            // What waits there does so to leave other legs to random reads.
+            StreamWay::Aside => self.reason == choice::ROOM,
+            StreamWay::Homes(_) => false,
+        };
         let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
         if may_be_cut && is_free {
-            let alike = choice.alike(place);
+            let alike = choice.alike(place, is_of_stream);
             let parts = split::parts(len_bytes, alike.count());
-            if parts > 1 {
+            let is_seen = read_ahead::is_long(piece_bytes(len_bytes, parts.max(1)));
+            if parts > 1 && (is_seen || stream_way != StreamWay::Aside) {
                 let in_flight = |at: usize| legs[at].read_bytes_in_flight;
                 let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
                 let way = self.splits.way(len_bytes, in_flight, is_of_stream);

@@ -110,7 +110,7 @@ impl Pace {
     pub(super) fn note_kind(&mut self, now: Instant, is_write: bool) {
         let share = f32::from(u8::from(is_write));
         self.writes += WRITTEN_WEIGHT.get() * (share - self.writes);
-        let enough = if self.is_written {
+        let enough = if self.is_written && self.was_written(now) {
             WRITTEN_SHARE_LEFT.get()
         } else {
             WRITTEN_SHARE.get()

@@ -149,8 +149,8 @@ pub(super) struct Plan<'a> {
     pub(super) stream: &'a mut Stream,
     /// How many streams there are.
     pub(super) count: usize,
-    /// What was found of them, if it is to be found whether something is to be read ahead.
-    pub(super) is_worth: Option<bool>,
+    /// Whether something is to be read ahead of them, where that is for a try to find.
+    pub(super) reads_ahead: Option<bool>,
     pub(super) layout: &'a dyn Layout,
     pub(super) room_bytes: u64,
     /// Memory that nothing is in yet.
@@ -173,12 +173,13 @@ impl Plan<'_> {
         helpers.filter(move |helper| all || homes.contains(helper.leg))
     }
 
-    /// Whether several legs share the stream, of those that all hold it.
+    /// Whether legs read the stream ahead, each a stretch, of those that all hold it: several ones,
+    /// or also one of flash.
     fn is_shared(&self) -> bool {
         let homes = self.stream.homes;
         let is_written = |helper: &Helper| helper.turns && helper.is_written;
-        if let Some(is_worth) = self.is_worth {
-            is_worth
+        if let Some(reads_ahead) = self.reads_ahead {
+            reads_ahead
         } else if self.helping().any(is_written) {
             false
         } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
@@ -191,10 +192,10 @@ impl Plan<'_> {
     /// Who is to read the byte at `offset` ahead, with its place on them; `None` where nobody holds
     /// it.
     ///
-    /// With fewer streams than legs these share them. With more there are enough reads for all, but
-    /// disks of a RAID10 would have to leave each stream after every chunk: what one of them has of
-    /// it is read in long stretches. Where legs hold a chunk at different places that is who has it
-    /// first: the first copies are one stripe over all legs.
+    /// With fewer streams than legs these share them. With more, mostly, there are enough reads for
+    /// all, but disks of a RAID10 would have to leave each stream after every chunk: what one of
+    /// them has of it is read in long stretches. Where legs hold a chunk at different places that is
+    /// who has it first: the first copies are one stripe over all legs.
     fn readers(&self, offset: u64) -> Option<Vec<(&Helper, u64)>> {
         let mut readers: Vec<(&Helper, u64)> = Vec::with_capacity(LEGS_MAX);
         readers.extend(self.helping().filter_map(|helper| {

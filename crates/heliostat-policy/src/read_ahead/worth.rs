@@ -2,147 +2,217 @@
 //!
 //! What they ask for themselves may be enough for all of it. What is read ahead is only more to
 //! wait behind then, and the rest of a stretch has to be there before a reader gets on. So it is
-//! tried: some of each stream as always, some in the other way, some as always again.
+//! tried: some of each stream in the other way, and some as always again. The other way has to be
+//! better than before and after.
 
-use heliostat_types::{Instant, LegSet};
+use heliostat_types::{Duration, Instant, LegSet};
 
 use crate::constants::constants;
 
 constants! { "worth":
-    /// So much of each stream is compared in each way,
+    /// So much of each stream is compared in each way, and for so long,
     BYTES: u64 = bytes(16 << 20);
-    /// after as much that is left out, and all that was read ahead before: whether reads are cut is
-    /// tried anew.
+    TIME: Duration = time(Duration::from_ms(20));
+    /// after as much that is left out, and so many reads, and all that was read ahead before:
+    /// whether reads are cut is tried anew where they are not read ahead.
     SKIPPED_BYTES: u64 = bytes(32 << 20);
+    SKIPPED_READS: u64 = count(128);
     /// Before the first try there was so much of each, and four times as much
     FIRST_BYTES: u64 = bytes(128 << 20);
     /// lies before the next one each time that nothing changed, from so much on,
     WAIT_BYTES: u64 = bytes(4 << 30);
     WAIT_TIMES: u64 = count(4);
-    /// up to so much: in the end one byte of 2,000 is tried.
+    /// up to so much: in the end one byte of 1,000 is read in the other way.
     WAIT_BYTES_MAX: u64 = bytes(64 << 30);
     /// To read ahead has to be faster by a twentieth, since readers wait longer now and then.
     GAIN: f32 = times(1.05);
+    /// Where what was before differs by more from what was after, it is something else.
+    STEADY: f32 = times(1.15);
+    /// What has become slower by a fifth is tried anew, after so much.
+    SLOWER: f32 = times(0.8);
+    SLOWER_BYTES: u64 = bytes(1 << 30);
+    /// Who does not read for so long takes no part.
+    PAUSE: Duration = time(Duration::from_ms(100));
 }
+
+/// So many numbers of streams, and legs of theirs, are remembered.
+const REMEMBERED: usize = 4;
 
 /// What is done at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// As always, until it is time for a try.
-    Settled,
-    Before,
+    /// As always, until it is time for a try,
+    Usual,
     Other,
+    /// and to see whether it was that.
     After,
 }
 
-/// What is known of the streams that there are.
+/// What is known of so many streams on these legs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Worth {
-    /// Which streams these are, and the legs that they have.
-    streams: u64,
+struct Known {
+    count: usize,
     legs: LegSet,
     is_worth: bool,
-    phase: Phase,
-    /// How much has been read in this phase,
+    /// How fast they were in that way, in bytes per ns; 0: not known.
+    rate: f32,
+    /// How much was read since the last try, and how much of each is to be before the next one.
     bytes: u64,
-    /// and since when, after what is left out.
-    since: Option<Instant>,
-    /// How much is to be read of each stream before the next try.
     wait_bytes: u64,
+}
+
+/// What is found of the streams that there are.
+#[derive(Clone, Debug)]
+pub(super) struct Worth {
+    /// The first one is of now.
+    known: Vec<Known>,
+    /// The newest of these streams.
+    newest: u64,
+    phase: Phase,
+    /// How much of this phase is left out yet, in how many reads.
+    skipped: (u64, u64),
+    /// Since when it is measured how much is read, and how much that is.
+    measured: Option<(Instant, u64)>,
     /// How fast it was before, in bytes per ns, and in the other way.
     rates: [f32; 2],
+    read_at: Instant,
 }
 
 impl Worth {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            streams: 0,
-            legs: LegSet::EMPTY,
-            is_worth: false,
-            phase: Phase::Settled,
-            bytes: 0,
-            since: None,
-            wait_bytes: 0,
+            known: Vec::with_capacity(REMEMBERED),
+            newest: 0,
+            phase: Phase::Usual,
+            skipped: (0, 0),
+            measured: None,
             rates: [0.0; 2],
+            read_at: Instant::ZERO,
         }
     }
 
-    /// `count` streams, which are known by `streams`, have read `bytes` more of `legs`; whether
-    /// something is to be read ahead of them.
-    pub(super) fn update(
+    /// So many streams, of which `newest` is the newest one, read so many bytes more of `legs`, and
+    /// have so many read ahead; whether more is to be.
+    pub(super) fn reads_ahead(
         &mut self,
         now: Instant,
-        (streams, count): (u64, usize),
+        (newest, count): (u64, usize),
         legs: LegSet,
         (bytes, ahead_bytes): (u64, u64),
     ) -> bool {
-        if (self.streams, self.legs) != (streams, legs) {
-            *self = Self {
-                streams,
-                legs,
-                // With a leg to spare it mostly is.
-                is_worth: count < legs.iter().count(),
-                wait_bytes: FIRST_BYTES.get(),
-                ..Self::new()
-            };
-        }
-        self.bytes = self.bytes.saturating_add(bytes);
-        let each = self.bytes / count.max(1) as u64;
-        if self.phase == Phase::Settled {
-            if each >= self.wait_bytes {
-                self.begin(Phase::Before);
+        self.recall(count, legs);
+        if self.newest != newest {
+            self.newest = newest;
+            self.begin(Phase::Usual);
+            let known = &mut self.known[0];
+            if !known.is_worth {
+                // Others may not ask for as much at a time.
+                known.wait_bytes = FIRST_BYTES.get();
             }
-        } else if let Some(since) = self.since {
-            if each >= BYTES.get() {
-                let ns = now.saturating_since(since).as_ns().max(1);
-                self.end_phase(self.bytes as f32 / ns as f32);
-            }
-        } else if each >= SKIPPED_BYTES.get() && (self.reads_ahead() || ahead_bytes == 0) {
-            self.since = Some(now);
-            self.bytes = 0;
         }
-        self.reads_ahead()
+        if now.saturating_since(self.read_at) >= PAUSE.get() {
+            self.begin(Phase::Usual);
+        }
+        if bytes > 0 {
+            self.read_at = now;
+            self.note(now, bytes, ahead_bytes);
+        }
+        self.is_ahead()
     }
 
-    fn reads_ahead(&self) -> bool {
-        self.is_worth != (self.phase == Phase::Other)
+    /// What is known of so many on these legs becomes the first.
+    fn recall(&mut self, count: usize, legs: LegSet) {
+        let is_it = |known: &Known| known.count == count && known.legs == legs;
+        if self.known.first().is_some_and(is_it) {
+            return;
+        }
+        self.begin(Phase::Usual);
+        if let Some(at) = self.known.iter().position(is_it) {
+            self.known[..=at].rotate_right(1);
+            return;
+        }
+        self.known.truncate(REMEMBERED - 1);
+        let new = Known {
+            count,
+            legs,
+            // With a leg to spare it mostly is.
+            is_worth: count < legs.iter().count(),
+            rate: 0.0,
+            bytes: 0,
+            wait_bytes: FIRST_BYTES.get(),
+        };
+        self.known.insert(0, new);
     }
 
-    const fn begin(&mut self, phase: Phase) {
+    fn is_ahead(&self) -> bool {
+        self.known[0].is_worth != (self.phase == Phase::Other)
+    }
+
+    fn begin(&mut self, phase: Phase) {
         self.phase = phase;
-        self.bytes = 0;
-        self.since = None;
+        self.skipped = (0, 0);
+        self.measured = None;
     }
 
-    /// They have read so fast in this phase.
-    fn end_phase(&mut self, rate: f32) {
+    fn note(&mut self, now: Instant, bytes: u64, ahead_bytes: u64) {
+        let is_ahead = self.is_ahead();
+        let known = &mut self.known[0];
+        let of_each = |bytes: u64| bytes / known.count.max(1) as u64;
+        known.bytes = known.bytes.saturating_add(bytes);
+        let Some((since, measured)) = &mut self.measured else {
+            let (skipped, reads) = &mut self.skipped;
+            (*skipped, *reads) = (skipped.saturating_add(bytes), *reads + 1);
+            let is_enough = of_each(*skipped) >= SKIPPED_BYTES.get();
+            if is_enough && *reads >= SKIPPED_READS.get() && (is_ahead || ahead_bytes == 0) {
+                self.measured = Some((now, 0));
+            }
+            return;
+        };
+        *measured = measured.saturating_add(bytes);
+        let time = now.saturating_since(*since);
+        if of_each(*measured) < BYTES.get() || time < TIME.get() {
+            return;
+        }
+        let rate = *measured as f32 / time.as_ns() as f32;
+        self.measured = None;
         match self.phase {
-            Phase::Settled | Phase::Before => {
-                self.rates[0] = rate;
-                self.begin(Phase::Other);
+            Phase::Usual => {
+                let each = of_each(known.bytes);
+                let is_slower = each >= SLOWER_BYTES.get() && rate < known.rate * SLOWER.get();
+                if each >= known.wait_bytes || is_slower {
+                    self.rates[0] = rate;
+                    self.begin(Phase::Other);
+                }
             }
             Phase::Other => {
                 self.rates[1] = rate;
                 self.begin(Phase::After);
             }
-            Phase::After => {
-                let [before, other] = self.rates;
-                // Whatever else there was to do meanwhile.
-                let usual = before.max(rate);
-                let is_better = if self.is_worth {
-                    other * GAIN.get() > usual
-                } else {
-                    other > usual * GAIN.get()
-                };
-                self.wait_bytes = if is_better {
-                    WAIT_BYTES.get()
-                } else {
-                    let longer = self.wait_bytes.saturating_mul(WAIT_TIMES.get());
-                    longer.clamp(WAIT_BYTES.get(), WAIT_BYTES_MAX.get())
-                };
-                self.is_worth ^= is_better;
-                self.begin(Phase::Settled);
-            }
+            Phase::After => self.end_try(rate),
         }
+    }
+
+    /// They are so fast as always after the try.
+    fn end_try(&mut self, after: f32) {
+        let [before, other] = self.rates;
+        let usual = before.max(after);
+        let known = &mut self.known[0];
+        let is_better = if usual > before.min(after) * STEADY.get() {
+            false
+        } else if known.is_worth {
+            other * GAIN.get() > usual
+        } else {
+            other > usual * GAIN.get()
+        };
+        known.bytes = 0;
+        if is_better {
+            known.is_worth = !known.is_worth;
+            known.wait_bytes = WAIT_BYTES.get();
+        } else {
+            let longer = known.wait_bytes.saturating_mul(WAIT_TIMES.get());
+            known.wait_bytes = longer.clamp(WAIT_BYTES.get(), WAIT_BYTES_MAX.get());
+        }
+        known.rate = if is_better { other } else { after };
+        self.begin(Phase::Usual);
     }
 }

@@ -96,7 +96,7 @@ constants! { "choice":
 /// What decided, in the words of docs/explain.md.
 const HOME: &str = "home of the stream";
 pub(super) const CUT: &str = "cut among equal legs";
-const ROOM: &str = "room beside random reads";
+pub(super) const ROOM: &str = "room beside random reads";
 const ASIDE: &str = "waits aside of random reads";
 const TRIED_AGAIN: &str = "slow, tried again";
 pub(super) const LEAST: &str = "predicted least";

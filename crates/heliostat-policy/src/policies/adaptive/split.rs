@@ -27,6 +27,9 @@ constants! { "split":
     /// One way has to be quicker by 1 %, and by two standard errors of the difference.
     GAIN: f32 = times(0.99);
     ERRORS: f32 = number(2.0);
+    /// What a load gains differs from what others do by 3 % of its time, as a standard error:
+    /// what chance hides of one others tell.
+    ALIKE: f32 = number(0.03);
     /// Between two tries lie 4,096 reads, then four times as many each time that nothing changed,
     /// up to 65,536, but no more than 4,096 of loads that are new: in the end less than one read of
     /// 1,000 is tried where one round tells, one of 100 where chance hides it, and some of 100
@@ -322,13 +325,12 @@ impl Tried {
             return;
         }
         let mut has_changed = false;
-        let of_all = [false, true].map(|is_cut| Compared::of(&self.kinds, is_cut).verdict());
-        for kind in &mut self.kinds {
-            // What chance hides of one load, all together may tell.
-            let mut verdict = kind.compared().verdict();
-            if verdict == Verdict::Unknown {
-                verdict = of_all[usize::from(kind.is_cut)];
-            }
+        let known = self.kinds;
+        for (at, kind) in self.kinds.iter_mut().enumerate() {
+            let others = known.iter().enumerate().filter(|(other, _)| *other != at);
+            let others = others.filter(|(_, other)| other.is_cut == kind.is_cut);
+            let others = Compared::of_all(others.map(|(_, other)| other.compared()));
+            let verdict = kind.compared().beside(others).verdict();
             let is_quicker = verdict == Verdict::Quicker;
             has_changed |= is_quicker;
             // Of a load that was seen as often as that more is not told by trying again at once.
@@ -365,7 +367,7 @@ impl Kind {
         let compared = self.compared();
         if compared.verdict() != Verdict::Unknown {
             0
-        } else if compared.other < compared.usual * PROMISE.get() {
+        } else if compared.gain > 1.0 - PROMISE.get() {
             ROUNDS_MAX.get()
         } else {
             ROUNDS.get()
@@ -377,52 +379,64 @@ impl Kind {
         if usual.count.min(other.count) < READS.get() as f32 {
             return Compared::default();
         }
+        let mean = usual.mean().max(f32::MIN_POSITIVE);
+        let error_squared = usual.error_squared() + other.error_squared();
         Compared {
             count: self.count(),
-            usual: usual.mean(),
-            other: other.mean(),
-            error_squared: usual.error_squared() + other.error_squared(),
+            gain: 1.0 - other.mean() / mean,
+            error_squared: error_squared / (mean * mean),
         }
     }
 }
 
-/// Mean times in both ways.
+/// What the other way gains.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
     /// Answers, 0 where these are too few.
     count: f32,
-    usual: f32,
-    other: f32,
-    /// The square of the difference's standard error.
+    /// The share of the time that it saves,
+    gain: f32,
+    /// and the square of that's standard error.
     error_squared: f32,
 }
 
 impl Compared {
-    /// Of all loads whose reads are cut now, or are not: as if each had as many answers in both
-    /// ways.
-    fn of(kinds: &[Kind], is_cut: bool) -> Self {
-        let kinds = kinds.iter().filter(|kind| kind.is_cut == is_cut);
-        let all = kinds.map(Kind::compared);
+    /// Of several loads, as if each had as many answers in both ways.
+    fn of_all(all: impl Iterator<Item = Self> + Clone) -> Self {
         let count: f32 = all.clone().map(|one| one.count).sum();
         all.fold(Self::default(), |sum, one| {
             let share = one.count / count.max(1.0);
             Self {
                 count,
-                usual: sum.usual + share * one.usual,
-                other: sum.other + share * one.other,
+                gain: sum.gain + share * one.gain,
                 error_squared: sum.error_squared + share * share * one.error_squared,
             }
         })
     }
 
+    /// The same where other loads gain so much: it is about as much here. Nothing is said of a load
+    /// that has no answers.
+    fn beside(self, others: Self) -> Self {
+        if self.count == 0.0 || others.count == 0.0 {
+            return self;
+        }
+        let unlike = others.error_squared + ALIKE.get() * ALIKE.get();
+        let share = self.error_squared / (self.error_squared + unlike);
+        Self {
+            gain: self.gain + share * (others.gain - self.gain),
+            error_squared: share * unlike,
+            ..self
+        }
+    }
+
     fn verdict(&self) -> Verdict {
-        let (usual, other) = (self.usual, self.other);
+        let enough = 1.0 - GAIN.get();
         let chance = ERRORS.get() * self.error_squared.sqrt();
         if self.count == 0.0 {
             Verdict::Unknown
-        } else if other < usual * GAIN.get() && other + chance < usual {
+        } else if self.gain > enough.max(chance) {
             Verdict::Quicker
-        } else if other - chance > usual * GAIN.get() {
+        } else if self.gain + chance < enough {
             Verdict::NotQuicker
         } else {
             Verdict::Unknown

@@ -4,7 +4,7 @@ use heliostat_types::{Duration, Extent, Instant, LegSet, OpKind};
 
 use super::{KIB, MIB, Rig, op};
 use crate::api::OpView;
-use crate::read_ahead::{Pace, StreamWay};
+use crate::read_ahead::{Pace, StreamWay, Worth};
 
 /// From one stream to the next.
 const FAR: u64 = 100_000 * MIB;
@@ -22,15 +22,13 @@ fn legs_beside(rig: &mut Rig, streams: u64, random: u64, time: Duration) -> Vec<
     // As much as the legs read meanwhile.
     let bytes = (rig.legs.len() as u64 / streams).max(1) * MIB;
     for step in 0..400 {
+        // Readers take no time here, so that nothing would be worth it.
+        rig.ahead.worth = Worth::new();
         for stream in 0..streams {
             rig.read_on(stream * FAR + step * bytes, bytes);
         }
         if step == 300 {
             legs.fill(LegSet::EMPTY);
-        }
-        if rig.sent.is_empty() && !rig.legs.iter().any(|view| view.rotational) {
-            // It is tried without: readers have to wait for legs.
-            rig.now += Duration::from_ms(8);
         }
         for leg in 0..rig.legs.len() {
             let Some(&(_, extent)) = rig.sent.iter().find(|sent| sent.0 == leg) else {
@@ -133,7 +131,8 @@ fn a_stream_is_not_left_to_legs_that_are_written() {
     for turns in [true, false] {
         for is_written in [false, true] {
             let mut rig = Rig::new(&[turns, false]);
-            for step in 0..100 {
+            for step in 0..400 {
+                rig.ahead.worth = Worth::new();
                 rig.read_on(step * MIB, MIB);
                 let writes = if is_written { 4 } else { 0 };
                 for number in 0..2 * writes {
@@ -151,7 +150,7 @@ fn a_stream_is_not_left_to_legs_that_are_written() {
                 }
                 rig.pass(8, Duration::from_ms(20));
             }
-            let way = rig.way(100 * MIB);
+            let way = rig.way(400 * MIB);
             let has_home = matches!(way, StreamWay::Homes(_));
             assert_eq!(has_home, !is_written, "{way:?} where one turns: {turns}");
             assert_eq!(rig.ahead.left(rig.now).is_empty(), is_written);
@@ -184,6 +183,7 @@ fn a_leg_is_written_until_writes_are_few() {
 fn has_own_beside_writes(write_ms: [u64; 2]) -> bool {
     let mut rig = Rig::new(&[false, false]);
     for step in 0..400 {
+        rig.ahead.worth = Worth::new();
         rig.read_on(step * MIB, MIB);
         for number in 0..8 {
             let extent = Extent::new((9000 + (step + number) * 31 % 977) * MIB, 4 * KIB);
