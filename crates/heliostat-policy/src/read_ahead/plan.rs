@@ -194,8 +194,8 @@ impl Plan<'_> {
     ///
     /// With fewer streams than legs these share them. With more, mostly, there are enough reads for
     /// all, but disks of a RAID10 would have to leave each stream after every chunk: what one of
-    /// them has of it is read in long stretches. Where legs hold a chunk at different places that is
-    /// who has it first: the first copies are one stripe over all legs.
+    /// them has of it is read in long stretches. Where legs hold a chunk at different places it is
+    /// for who has it first: the first copies are one stripe over all legs.
     fn readers(&self, offset: u64) -> Option<Vec<(&Helper, u64)>> {
         let mut readers: Vec<(&Helper, u64)> = Vec::with_capacity(LEGS_MAX);
         readers.extend(self.helping().filter_map(|helper| {
