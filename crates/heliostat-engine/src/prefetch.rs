@@ -171,6 +171,11 @@ impl Engine {
     /// A client has asked for something, or a leg has read ahead: what the policy expects next is
     /// read.
     pub(crate) fn prefetch(&mut self, turn: &Turn<'_>, asked: Option<&ReadRequest>) {
+        if self.prefetched.bytes > self.prefetched.max_bytes / 2
+            && let Some(extent) = self.policy.unwanted(turn.now)
+        {
+            self.give_unwanted_back(extent);
+        }
         let used = self.prefetched.bytes;
         let room_bytes = if self.is_memory_wanted() {
             0
@@ -413,6 +418,16 @@ impl Engine {
         let runs = self.prefetched.runs.iter();
         let idle = runs.filter(|(_, run)| run.readers.is_empty());
         let idle: Vec<u32> = idle.map(|(index, _)| index).collect();
+        for run in idle {
+            self.drop_run(run);
+        }
+    }
+
+    /// Of these bytes what nobody waits for is given back.
+    fn give_unwanted_back(&mut self, extent: Extent) {
+        let runs = self.prefetched.overlapping(extent);
+        let idle = runs.filter(|&run| self.prefetched.runs[run].readers.is_empty());
+        let idle: Vec<u32> = idle.collect();
         for run in idle {
             self.drop_run(run);
         }

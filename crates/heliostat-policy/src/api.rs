@@ -349,6 +349,13 @@ pub trait ReadPolicy: Debug + Send {
     ) {
     }
 
+    /// Much of the memory for what is prefetched is taken: bytes of that which nobody is expected
+    /// to want any more; `None` where there are none. They are given back. Asked before
+    /// [`ReadPolicy::prefetch`].
+    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+        None
+    }
+
     /// An operation was handed to a leg. Told of every read and write, whoever chose its leg, where
     /// [`ReadPolicy::observes`] asks for it.
     fn on_dispatch(&mut self, _now: Instant, _op: &OpView) {}

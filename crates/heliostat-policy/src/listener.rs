@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use heliostat_types::{Duration, Instant, LegId, Prng};
+use heliostat_types::{Duration, Extent, Instant, LegId, Prng};
 
 use crate::api::{
     Belief, Checkpoint, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan,
@@ -172,6 +172,10 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         if !prefetch.is_empty() && self.listen.is_on() {
             self.listen.on_prefetch(now, prefetch);
         }
+    }
+
+    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
+        self.inner.unwanted(now)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

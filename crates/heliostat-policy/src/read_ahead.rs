@@ -45,6 +45,13 @@ constants! { "read_ahead":
     /// A stream that was not read for this long is over, or its reader so slow that it needs no
     /// help.
     OVER_AFTER: Duration = time(Duration::from_ms(500));
+    /// It takes no part of legs and memory before that where it was not read for eight times as
+    /// long as it ever was not of late, and 1 ms, and as long as a leg takes for what all
+    /// ask it for at a time: who reads file after file leaves one for another.
+    QUIET_TIMES: u64 = count(8);
+    QUIET_MIN: Duration = time(Duration::from_ms(1));
+    /// The longest gap between two reads is forgotten by a 512th with each.
+    GAP_SHARE: u64 = count(512);
     /// Requests that are sent at once may come in any order, as far apart as this.
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
     /// One operation,
@@ -128,6 +135,10 @@ struct Stream {
     /// Nobody is to read what is behind this yet.
     planned: u64,
     last: Instant,
+    /// About the longest time between two reads of late.
+    gap: Duration,
+    /// How long its reader may have to wait for a leg.
+    wait: Duration,
     /// How much of what it is to read next somebody has changed, less a share of what it has read,
     changed_bytes: u64,
     /// and when that was too much last.
@@ -166,6 +177,14 @@ impl Stream {
 
     fn is_confirmed(&self, now: Instant) -> bool {
         self.is_read(now) && !self.written.is_some_and(|at| is_of_late(now, at))
+    }
+
+    /// Whether it has its part of legs and memory.
+    fn is_active(&self, now: Instant) -> bool {
+        let gap_ns = self.gap.as_ns().saturating_mul(QUIET_TIMES.get());
+        let quiet = Duration::from_ns(gap_ns).max(QUIET_MIN.get());
+        let quiet = quiet.max(self.wait);
+        self.is_confirmed(now) && now.saturating_since(self.last) <= quiet
     }
 
     /// Whether a read there goes on with it. Where it was over for an hour, a read beside its end
@@ -376,14 +395,13 @@ impl ReadAhead {
                 return;
             }
         }
-        let active = || {
-            self.streams
-                .iter()
-                .filter(|stream| stream.is_confirmed(now))
-        };
+        let active = || self.streams.iter().filter(|stream| stream.is_active(now));
         let count = active().count();
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
+        if let Some(at) = only {
+            self.streams[at].wait = helpers.wait(count);
+        }
         let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
         let long_reads = long_bytes.sum::<f32>() / RUN_BYTES.get() as f32;
         self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
@@ -409,7 +427,7 @@ impl ReadAhead {
         let oldest = self.oldest(now);
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
-            if only.is_some_and(|only| only != at) || !stream.is_confirmed(now) {
+            if only.is_some_and(|only| only != at) || !stream.is_active(now) {
                 continue;
             }
             let mut plan = Plan {
@@ -428,6 +446,18 @@ impl ReadAhead {
             plan.ask();
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
+    }
+
+    /// What is read ahead of the stream that has been quiet for longest.
+    pub(crate) fn unwanted(&mut self, now: Instant) -> Option<Extent> {
+        let quiet = self.streams.iter_mut().filter(|stream| {
+            let is_ahead = stream.planned > stream.next;
+            is_ahead && !stream.is_active(now)
+        });
+        let stream = quiet.min_by_key(|stream| stream.last)?;
+        let ahead = Extent::from_range(stream.next, stream.planned);
+        stream.forget_plan();
+        Some(ahead)
     }
 
     /// Legs of a RAID10 are shared out, and the stream at `at` gets its homes, each time that it
@@ -488,8 +518,13 @@ impl ReadAhead {
                 // by where it ended, too.
                 stream.forget_plan();
                 stream.run_bytes = 0;
+                stream.gap = Duration::ZERO;
                 stream.housed = None;
             }
+            let gap = now.saturating_since(stream.last);
+            let known_ns = stream.gap.as_ns();
+            let known_ns = known_ns - known_ns / GAP_SHARE.get().max(1);
+            stream.gap = Duration::from_ns(known_ns).max(gap);
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             let forgiven = extent.len() / CHANGED_SHARE.get();
             stream.changed_bytes = stream.changed_bytes.saturating_sub(forgiven);
@@ -509,6 +544,8 @@ impl ReadAhead {
             run_bytes: extent.len().saturating_mul(2),
             planned: extent.end(),
             last: now,
+            gap: Duration::ZERO,
+            wait: Duration::ZERO,
             changed_bytes: 0,
             written: None,
             homes: LegSet::EMPTY,
@@ -558,7 +595,7 @@ impl ReadAhead {
     /// The legs that are left to random reads, while there are streams.
     pub(crate) fn left(&self, now: Instant) -> LegSet {
         let mut streams = self.streams.iter();
-        if !self.left.is_empty() && streams.any(|stream| stream.is_confirmed(now)) {
+        if !self.left.is_empty() && streams.any(|stream| stream.is_active(now)) {
             self.left
         } else {
             LegSet::EMPTY
@@ -599,8 +636,8 @@ impl ReadAhead {
     /// The stretch that each leg is to begin first.
     fn oldest(&self, now: Instant) -> [u64; LEGS_MAX] {
         let mut oldest = [u64::MAX; LEGS_MAX];
-        let confirmed = self.streams.iter().filter(|one| one.is_confirmed(now));
-        for stretch in confirmed.flat_map(|stream| &stream.stretches) {
+        let active = self.streams.iter().filter(|one| one.is_active(now));
+        for stretch in active.flat_map(|stream| &stream.stretches) {
             let oldest = &mut oldest[stretch.leg.index()];
             *oldest = stretch.number.min(*oldest);
         }
@@ -627,7 +664,7 @@ impl ReadAhead {
             return None;
         }
         let (mut newest, mut ahead_bytes) = (0, 0u64);
-        for stream in self.streams.iter().filter(|one| one.is_confirmed(now)) {
+        for stream in self.streams.iter().filter(|one| one.is_active(now)) {
             newest = stream.number.max(newest);
             ahead_bytes = ahead_bytes.saturating_add(stream.ahead_bytes());
         }

@@ -120,6 +120,10 @@ impl ReadPolicy for Checked {
             .prefetch(now, request, legs, layout, room_bytes, prefetch);
     }
 
+    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
+        self.policy.unwanted(now)
+    }
+
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
         self.policy.on_dispatch(now, op);
     }
@@ -465,6 +469,11 @@ impl ReadPolicy for Eager {
                 extent: Extent::new(from, len),
             });
         }
+    }
+
+    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+        let from = 512 * self.any(400) as u64;
+        (self.any(2) == 0).then(|| Extent::new(from, 512 * self.any(100) as u64))
     }
 
     fn plan_read(

@@ -267,7 +267,7 @@ impl ReadPolicy for Adaptive {
         };
         let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
         if may_be_cut && is_free {
-            let alike = choice.alike(place, is_of_stream);
+            let alike = choice.alike(place);
             let parts = split::parts(len_bytes, alike.count());
             let is_seen = read_ahead::is_long(piece_bytes(len_bytes, parts.max(1)));
             if parts > 1 && (is_seen || stream_way != StreamWay::Aside) {
@@ -354,6 +354,10 @@ impl ReadPolicy for Adaptive {
     ) {
         self.ahead
             .plan(now, request, legs, layout, room_bytes, prefetch);
+    }
+
+    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
+        self.ahead.unwanted(now)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

@@ -101,6 +101,9 @@ impl Pace {
             self.rate
         } else if turns {
             self.rate.max(RATE_TURNING.get())
+        } else if self.onward_ns > 0.0 && now.saturating_since(self.ended) < KNOWN_FOR.get() {
+            // Of files that are short no leg has much to do at a time.
+            1.0 / self.onward_ns
         } else {
             best.max(RATE_FLASH.get())
         }

@@ -1,6 +1,6 @@
 //! What one stream is to have read ahead of it, and by which leg.
 
-use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
+use heliostat_types::{Duration, Extent, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, Prefetch};
 
@@ -86,6 +86,29 @@ impl Helpers {
         let best = best_of(self.iter());
         let slow = self.iter().filter(|helper| helper.is_too_slow(best));
         self.leave(slow.map(|helper| helper.leg).collect());
+    }
+
+    /// Who reads disks waits for these, and each of more reads may wait for a write.
+    fn are_quick(&self) -> bool {
+        self.iter()
+            .all(|helper| !helper.turns && !helper.was_written)
+    }
+
+    /// What each is asked for at a time.
+    fn asked_max(&self) -> u64 {
+        if self.are_quick() {
+            ASKED_BYTES_FLASH.get()
+        } else {
+            ASKED_BYTES.get()
+        }
+    }
+
+    /// How long any of them takes for that, where so many streams ask it.
+    pub(super) fn wait(&self, streams: usize) -> Duration {
+        let slowest = self.iter().map(|helper| helper.rate).reduce(f32::min);
+        let bytes = self.asked_max() as f32 * streams as f32;
+        let ns = slowest.map_or(0.0, |rate| bytes / rate);
+        Duration::from_ns(whole(ns))
     }
 
     /// Of those that hold the byte at `offset`, those that are fast enough.
@@ -388,15 +411,12 @@ impl Plan<'_> {
         let (layout, all) = (self.layout, self.helpers);
         let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
         let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
-        // Who reads disks waits for these, and each of more reads may wait for a write.
-        let are_quick = all
-            .iter()
-            .all(|helper| !helper.turns && !helper.was_written);
-        let (operation_bytes, asked_max) = if are_quick {
-            (RUN_BYTES_FLASH.get(), ASKED_BYTES_FLASH.get())
+        let operation_bytes = if all.are_quick() {
+            RUN_BYTES_FLASH.get()
         } else {
-            (RUN_BYTES.get(), ASKED_BYTES.get())
+            RUN_BYTES.get()
         };
+        let asked_max = all.asked_max();
         self.stream.stretches.retain_mut(|stretch| {
             let end = stretch.extent.end();
             let mut from = stretch.extent.offset().max(next.min(end));

@@ -101,9 +101,9 @@ impl Worth {
         (bytes, ahead_bytes): (u64, u64),
     ) -> bool {
         self.recall(count, legs);
-        if self.newest != newest {
+        if newest > self.newest {
             self.newest = newest;
-            self.begin(Phase::Usual);
+            self.give_up();
             let known = &mut self.known[0];
             if !known.is_worth {
                 // Others may not ask for as much at a time.
@@ -111,7 +111,7 @@ impl Worth {
             }
         }
         if now.saturating_since(self.read_at) >= PAUSE.get() {
-            self.begin(Phase::Usual);
+            self.give_up();
         }
         if bytes > 0 {
             self.read_at = now;
@@ -126,7 +126,7 @@ impl Worth {
         if self.known.first().is_some_and(is_it) {
             return;
         }
-        self.begin(Phase::Usual);
+        self.give_up();
         if let Some(at) = self.known.iter().position(is_it) {
             self.known[..=at].rotate_right(1);
             return;
@@ -146,6 +146,18 @@ impl Worth {
 
     fn is_ahead(&self) -> bool {
         self.known[0].is_worth != (self.phase == Phase::Other)
+    }
+
+    /// A try is not ended. Another one may not be either: they become fewer.
+    fn give_up(&mut self) {
+        if self.phase != Phase::Usual
+            && let Some(known) = self.known.first_mut()
+        {
+            known.bytes = 0;
+            let longer = known.wait_bytes.saturating_mul(WAIT_TIMES.get());
+            known.wait_bytes = longer.min(WAIT_BYTES_MAX.get());
+        }
+        self.begin(Phase::Usual);
     }
 
     fn begin(&mut self, phase: Phase) {

@@ -91,6 +91,9 @@ constants! { "choice":
     CUT_TIMES: f32 = times(1.6);
     CUT_TIMES_WRITTEN: f32 = times(4.0);
     CUT_NS: f32 = ns(2_000.0);
+    /// Or where idle ones take no more than 1.1 times as long, and each has two reads at most.
+    CUT_EQUAL: f32 = times(1.1);
+    CUT_READS: u32 = count(2);
 }
 
 /// What decided, in the words of docs/explain.md.

@@ -423,6 +423,12 @@ impl Leg {
         random.map_or_else(|| self.unknown_ns(), Curve::least)
     }
 
+    /// What a read takes by itself; not known: infinitely long.
+    pub(super) fn idle_cost(&self, size: Size) -> f32 {
+        let random = self.curve(size.curve(false));
+        random.map_or(f32::INFINITY, Curve::idle)
+    }
+
     /// What a part of a read takes that is as long as that and sent now, as far as it was seen of
     /// late.
     pub(super) fn part_cost(&self, now: Instant, size: Size) -> Option<f32> {
