@@ -455,3 +455,73 @@ fn a_reader_that_comes_back_finds_nothing_planned() {
     assert_eq!(rig.bytes(), MIB);
     assert_eq!(rig.sent[0].1.offset(), 101 * MIB);
 }
+
+/// Who reads file after file leaves one stream for another, of which legs would be too few.
+#[test]
+fn a_stream_that_is_quiet_takes_no_part_and_what_it_has_is_given_back() {
+    let mut rig = Rig::new(&[false, false]);
+    for step in 0..800 {
+        rig.read(step * 128 * KIB, 128 * KIB);
+        rig.now += Duration::from_us(100);
+        rig.all_ends_at_once();
+    }
+    assert_eq!(rig.ahead.unwanted(rig.now), None, "it is read");
+    rig.now += Duration::from_ms(20);
+    // The next one has both legs.
+    let before = rig.asked.len();
+    rig.read_on(10_000 * MIB, 8 * MIB);
+    let asked = &rig.asked[before..];
+    assert!(!asked.is_empty() && asked.iter().all(|extent| extent.offset() > 10_000 * MIB));
+    let ahead = rig.ahead.unwanted(rig.now).expect("something of the first");
+    assert_eq!(ahead.offset(), 100 * MIB);
+    assert_eq!(rig.ahead.unwanted(rig.now), None);
+    // Who only paused goes on where he was, and has something read ahead again.
+    let before = rig.asked.len();
+    rig.read_on(100 * MIB, 4 * MIB);
+    let asked = &rig.asked[before..];
+    assert!(asked.iter().all(|extent| extent.offset() > 100 * MIB));
+}
+
+/// A reader that has to wait now and then is not quiet because he does.
+#[test]
+fn a_stream_is_quiet_after_longer_than_it_ever_was() {
+    let mut rig = Rig::new(&[true, true, true]);
+    let read = |rig: &mut Rig, step: u64| {
+        rig.read(step * 128 * KIB, 128 * KIB);
+        let pause = if step.is_multiple_of(100) { 40 } else { 1 };
+        rig.now += Duration::from_ms(pause);
+    };
+    for step in 0..401 {
+        read(&mut rig, step);
+    }
+    rig.now += Duration::from_ms(100);
+    assert!(rig.ahead.streams[0].is_active(rig.now));
+    rig.now += Duration::from_ms(250);
+    assert!(
+        !rig.ahead.streams[0].is_active(rig.now),
+        "and that was long"
+    );
+    assert!(rig.ahead.streams[0].is_confirmed(rig.now), "but not over");
+}
+
+/// A leg that is given a MiB at a time is known by what a byte takes right behind another one.
+#[test]
+fn of_short_files_flash_is_known_by_the_time_of_a_byte() {
+    let mut rig = Rig::new(&[false, false]);
+    let mut bytes = [0, 0];
+    for file in 0..300 {
+        for step in 0..32 {
+            rig.read(file * 1000 * MIB + step * 128 * KIB, 128 * KIB);
+        }
+        while let Some(&(leg, extent)) = rig.sent.first() {
+            if file >= 100 {
+                bytes[leg] += extent.len();
+            }
+            // The second one takes five times as long.
+            let us = extent.len() / KIB / [2, 10][1 - leg];
+            rig.answer(leg, Duration::from_us(us));
+        }
+        rig.now += Duration::from_ms(20);
+    }
+    assert!(bytes[0] > 2 * bytes[1], "{bytes:?}");
+}

@@ -543,3 +543,46 @@ fn time_goes_on_for_whoever_reads_again_what_is_held() {
         result.read.ios
     );
 }
+
+/// How many times as many reads two NVMe drives serve, at depth 2, as where a part is off.
+fn gain_of(part: &str, job: &Job) -> f64 {
+    let job = Job {
+        iodepth: 2,
+        ..job.clone()
+    };
+    let mut scenario = scenario(&["nvme-gen3", "nvme-gen3"], 0, job);
+    scenario.array.size_bytes = 8 << 30;
+    scenario.warmup_seconds = Duration::from_ms(500);
+    scenario.seconds = Duration::from_ms(500);
+    let [all, without] = ["adaptive".to_owned(), format!("adaptive:{part}=off")]
+        .map(|policy| play(&scenario, &policy).read.ios as f64);
+    all / without
+}
+
+/// One leg always has a read where there is another one, so that legs look unlike.
+#[test]
+fn two_large_reads_at_a_time_are_cut() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 256 << 10,
+        ..Job::default()
+    };
+    let gain = gain_of("split", &job);
+    assert!((1.3..1.4).contains(&gain), "{gain}");
+}
+
+/// A file is a stream, and the one before takes no part any more.
+#[test]
+fn files_that_are_read_one_after_the_other_are_read_ahead() {
+    for (file_mib, least) in [(16, 1.6), (64, 2.0), (256, 2.1)] {
+        let job = Job {
+            rw: Rw::Read,
+            bs_bytes: 128 << 10,
+            offset_bytes: file_mib << 20,
+            size_bytes: file_mib << 20,
+            ..Job::default()
+        };
+        let gain = gain_of("streams", &job);
+        assert!(gain > least, "{file_mib} MiB: {gain}");
+    }
+}

@@ -144,6 +144,18 @@ fn pauses_do_not_count() {
     assert_eq!(reader.read(1, (1_000, 2_000)), 1);
 }
 
+/// Files of a length that a try does not end with.
+#[test]
+fn tries_that_are_not_ended_become_fewer() {
+    let mut reader = Reader::new(1, 2);
+    let mut without = 0;
+    for file in 1..200 {
+        reader.streams = (file, 1);
+        without += 200 - reader.read(200, (1_000, 2_000));
+    }
+    assert!((100..500).contains(&without), "{without} MiB of 40,000");
+}
+
 /// Two streams of two drives that are faster with more in flight; and beside random reads, which
 /// would wait for all that.
 #[test]

@@ -48,7 +48,15 @@ impl Choice<'_> {
         let Some(least) = alike.iter().filter_map(cost).reduce(f32::min) else {
             return alike.having(best);
         };
-        let is_quick = |at: &usize| cost(*at).is_none_or(|cost| cost <= limit(least));
+        // On one that has a read it waits for that, and for a part where all are cut.
+        let limit = |at: usize| {
+            if is_equal(at) && self.forecasts[at].in_flight > 0 {
+                least * CUT_TIMES_WRITTEN.get()
+            } else {
+                limit(least)
+            }
+        };
+        let is_quick = |at: &usize| cost(*at).is_none_or(|cost| cost <= limit(*at));
         Places::of(alike.iter().filter(is_quick)).having(best)
     }
 }
