@@ -87,7 +87,8 @@ constants! { "choice":
     ASIDE_TIMES: f32 = times(8.0);
 
     /// A read may be cut among legs where it takes no more than 1.6 times as long, and 2 us; four
-    /// times where flash is written, of which what is known is what was written meanwhile.
+    /// times where flash is written, of which what is known is what was written meanwhile, and
+    /// where a part waits for a read of an equal leg.
     CUT_TIMES: f32 = times(1.6);
     CUT_TIMES_WRITTEN: f32 = times(4.0);
     CUT_NS: f32 = ns(2_000.0);
