@@ -373,6 +373,37 @@ impl ReadPolicy for Hedging {
     }
 }
 
+/// The first leg; and of what was prefetched these bytes are not wanted any more.
+#[derive(Debug)]
+pub(crate) struct Forgetting(pub(crate) Extent);
+
+impl ReadPolicy for Forgetting {
+    fn name(&self) -> &'static str {
+        "forgetting"
+    }
+
+    fn observes(&self) -> Observes {
+        Observes {
+            requests: true,
+            ..Observes::NOTHING
+        }
+    }
+
+    fn plan_read(
+        &mut self,
+        _now: Instant,
+        _request: &ReadRequest,
+        legs: &[LegView],
+        _prng: &mut dyn Prng,
+    ) -> ReadPlan {
+        ReadPlan::Leg(legs[0].leg)
+    }
+
+    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+        Some(self.0)
+    }
+}
+
 /// The first leg; and what comes behind each read is prefetched, in so many runs from each leg in
 /// turn.
 #[derive(Debug)]

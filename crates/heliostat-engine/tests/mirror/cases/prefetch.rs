@@ -4,7 +4,7 @@ use heliostat_engine::{Config, FaultReason, Input};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use super::{MIB, answer, at_leg, blocks, end, legs_with, write_under_way};
-use crate::policies::{First, Prefetching, Rotate};
+use crate::policies::{First, Forgetting, Prefetching, Rotate};
 use crate::world::{Outcome, Reply, Setup, World};
 
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
@@ -63,6 +63,41 @@ fn no_leg_is_given_more_at_once_than_clients_may_ask_for() {
     let lens = reads.iter().map(|&at| world.pending[at].op.extent.len());
     let lens: Vec<u64> = lens.collect();
     assert_eq!(lens, [4096, Config::REQUEST_MAX_BYTES, 8 * MIB]);
+    world.settle();
+}
+
+/// Of three runs one is there, one on its way, and somebody waits for the third.
+#[test]
+fn what_the_policy_does_not_want_any_more_is_given_back_but_for_what_is_waited_for() {
+    let setup = Setup {
+        size_bytes: 64 * MIB,
+        memory_bytes: 256 << 20,
+        ..Setup::legs(2)
+    };
+    let policy = Prefetching {
+        runs: 3,
+        run_bytes: 16 * MIB,
+    };
+    let mut world = World::new(setup, Box::new(policy));
+    world.read(blocks(0, 8));
+    let runs = [
+        at_leg(&world, 0, OpKind::Read)[1],
+        at_leg(&world, 1, OpKind::Read)[0],
+    ];
+    world.set_policy(Box::new(First));
+    world.complete(runs[0], Outcome::Good);
+    let waits = world.read(Extent::new(4096 + 16 * MIB, 4096));
+    assert_eq!(world.engine.prefetched_bytes() as u64, 48 * MIB);
+    world.set_policy(Box::new(Forgetting(Extent::new(0, 64 * MIB))));
+    let again = world.read(blocks(8, 8));
+    // That one was served from memory that was there, before it was given back.
+    world.pump();
+    assert!(is_read(&world, again) && is_read(&world, waits));
+    assert!(world.engine.prefetched_bytes() as u64 <= 16 * MIB);
+    let legs = world.read(blocks(16, 8));
+    assert_eq!(legs_with(&world, OpKind::Read), [0], "a leg is asked again");
+    world.pump();
+    assert!(is_read(&world, legs));
     world.settle();
 }
 
