@@ -171,8 +171,9 @@ impl Engine {
     /// A client has asked for something, or a leg has read ahead: what the policy expects next is
     /// read.
     pub(crate) fn prefetch(&mut self, turn: &Turn<'_>, asked: Option<&ReadRequest>) {
+        let asked_extent = asked.map(|asked| asked.extent);
         if self.prefetched.bytes > self.prefetched.max_bytes / 2
-            && let Some(extent) = self.policy.unwanted(turn.now)
+            && let Some(extent) = self.policy.unwanted(turn.now, asked_extent)
         {
             self.give_unwanted_back(extent);
         }

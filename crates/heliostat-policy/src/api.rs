@@ -349,10 +349,10 @@ pub trait ReadPolicy: Debug + Send {
     ) {
     }
 
-    /// Much of the memory for what is prefetched is taken: bytes of that which nobody is expected
-    /// to want any more; `None` where there are none. They are given back. Asked before
-    /// [`ReadPolicy::prefetch`].
-    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+    /// Much of the memory for what is prefetched is taken: bytes of that whose reader has stopped,
+    /// for long or not, where others may want the memory; `None` where there are none. They are
+    /// given back. Asked before [`ReadPolicy::prefetch`], with what a client has `asked` for.
+    fn unwanted(&mut self, _now: Instant, _asked: Option<Extent>) -> Option<Extent> {
         None
     }
 

@@ -174,8 +174,8 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         }
     }
 
-    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
-        self.inner.unwanted(now)
+    fn unwanted(&mut self, now: Instant, asked: Option<Extent>) -> Option<Extent> {
+        self.inner.unwanted(now, asked)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

@@ -88,6 +88,8 @@ constants! { "read_ahead":
     RATE_FLASH: f32 = number(0.5);
     /// Legs that are slower than the fastest by more than this do not help a stream.
     SLOWER_TIMES: f32 = times(8.0);
+    /// One answer of flash says that a byte takes at most four times as long as is known of it.
+    ONWARD_TIMES_MAX: f32 = times(4.0);
     /// A stream is written where that is one of eight bytes that it reads, and more than this: who
     /// writes at random comes by once.
     CHANGED_SHARE: u64 = count(8);
@@ -220,6 +222,11 @@ impl Stream {
         {
             self.skipped.pop_front();
         }
+    }
+
+    /// What is read ahead of it, or is to be.
+    fn ahead(&self) -> Option<Extent> {
+        (self.planned > self.next).then(|| Extent::from_range(self.next, self.planned))
     }
 
     /// Nothing is to be read ahead of it any more.
@@ -397,6 +404,10 @@ impl ReadAhead {
         }
         let active = || self.streams.iter().filter(|stream| stream.is_active(now));
         let count = active().count();
+        if count == 0 {
+            // A leg has answered a reader who has stopped.
+            return;
+        }
         let held_bytes = active().map(Stream::asked_bytes).sum::<u64>();
         let mut helpers = self.helpers(now, legs);
         if let Some(at) = only {
@@ -448,15 +459,24 @@ impl ReadAhead {
         }
     }
 
-    /// What is read ahead of the stream that has been quiet for longest.
-    pub(crate) fn unwanted(&mut self, now: Instant) -> Option<Extent> {
-        let quiet = self.streams.iter_mut().filter(|stream| {
-            let is_ahead = stream.planned > stream.next;
-            is_ahead && !stream.is_active(now)
-        });
-        let stream = quiet.min_by_key(|stream| stream.last)?;
-        let ahead = Extent::from_range(stream.next, stream.planned);
-        stream.forget_plan();
+    /// What is read ahead of the stream that has been quiet for longest, where others are read, or
+    /// something else is asked for, and none of these wants it.
+    pub(crate) fn unwanted(&mut self, now: Instant, asked: Option<Extent>) -> Option<Extent> {
+        let is_read = |stream: &&Stream| stream.is_active(now);
+        if asked.is_none() && !self.streams.iter().any(|stream| stream.is_active(now)) {
+            return None;
+        }
+        let is_wanted = |ahead: Extent| {
+            let mut read = self.streams.iter().filter(is_read);
+            asked.is_some_and(|asked| asked.overlaps(ahead))
+                || read.any(|stream| stream.ahead().is_some_and(|other| other.overlaps(ahead)))
+        };
+        let quiet = self.streams.iter().enumerate();
+        let quiet = quiet.filter(|(_, stream)| !stream.is_active(now));
+        let quiet = quiet.filter_map(|(at, stream)| Some((at, stream.last, stream.ahead()?)));
+        let quiet = quiet.filter(|(_, _, ahead)| !is_wanted(*ahead));
+        let (at, _, ahead) = quiet.min_by_key(|(_, last, _)| *last)?;
+        self.streams[at].forget_plan();
         Some(ahead)
     }
 
@@ -513,18 +533,19 @@ impl ReadAhead {
             self.parts.remove(part_of(stream.next), at);
             stream.goes_on(extent.end());
             self.parts.insert(part_of(stream.next), at);
-            if !is_of_late(now, stream.last) {
+            if is_of_late(now, stream.last) {
+                let gap = now.saturating_since(stream.last);
+                let known_ns = stream.gap.as_ns();
+                let known_ns = known_ns - known_ns / GAP_SHARE.get().max(1);
+                stream.gap = Duration::from_ns(known_ns).max(gap);
+            } else {
                 // What was read ahead of it may have been given back, and who reads at random comes
-                // by where it ended, too.
+                // by where it ended, too. Its pause says nothing of how it reads.
                 stream.forget_plan();
                 stream.run_bytes = 0;
                 stream.gap = Duration::ZERO;
                 stream.housed = None;
             }
-            let gap = now.saturating_since(stream.last);
-            let known_ns = stream.gap.as_ns();
-            let known_ns = known_ns - known_ns / GAP_SHARE.get().max(1);
-            stream.gap = Duration::from_ns(known_ns).max(gap);
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             let forgiven = extent.len() / CHANGED_SHARE.get();
             stream.changed_bytes = stream.changed_bytes.saturating_sub(forgiven);

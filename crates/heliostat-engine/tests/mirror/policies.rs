@@ -120,8 +120,8 @@ impl ReadPolicy for Checked {
             .prefetch(now, request, legs, layout, room_bytes, prefetch);
     }
 
-    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
-        self.policy.unwanted(now)
+    fn unwanted(&mut self, now: Instant, asked: Option<Extent>) -> Option<Extent> {
+        self.policy.unwanted(now, asked)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {
@@ -399,7 +399,7 @@ impl ReadPolicy for Forgetting {
         ReadPlan::Leg(legs[0].leg)
     }
 
-    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+    fn unwanted(&mut self, _now: Instant, _asked: Option<Extent>) -> Option<Extent> {
         Some(self.0)
     }
 }
@@ -502,7 +502,7 @@ impl ReadPolicy for Eager {
         }
     }
 
-    fn unwanted(&mut self, _now: Instant) -> Option<Extent> {
+    fn unwanted(&mut self, _now: Instant, _asked: Option<Extent>) -> Option<Extent> {
         let from = 512 * self.any(400) as u64;
         (self.any(2) == 0).then(|| Extent::new(from, 512 * self.any(100) as u64))
     }

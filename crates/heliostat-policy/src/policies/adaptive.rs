@@ -356,8 +356,8 @@ impl ReadPolicy for Adaptive {
             .plan(now, request, legs, layout, room_bytes, prefetch);
     }
 
-    fn unwanted(&mut self, now: Instant) -> Option<Extent> {
-        self.ahead.unwanted(now)
+    fn unwanted(&mut self, now: Instant, asked: Option<Extent>) -> Option<Extent> {
+        self.ahead.unwanted(now, asked)
     }
 
     fn on_dispatch(&mut self, now: Instant, op: &OpView) {

@@ -3,9 +3,10 @@
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::{
-    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, RATE_FLASH,
-    RATE_TURNING, RUN_BYTES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS,
-    WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
+    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, ONWARD_TIMES_MAX,
+    RATE_FLASH, RATE_TURNING, RUN_BYTES, SLOWER_TIMES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX,
+    WAY_TURNING_NS_MIN, WRITES_PASS, WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT,
+    WRITTEN_WEIGHT, is_of_late,
 };
 
 /// How fast a leg reads in sequence.
@@ -24,8 +25,10 @@ pub(super) struct Pace {
     answered: Instant,
     /// What it takes to get to a stretch, in ns; 0: not known.
     pub(super) way_ns: f32,
-    /// What a byte takes right behind another one, in ns.
+    /// What a byte takes right behind another one, in ns; 0: not known,
     onward_ns: f32,
+    /// and when that was seen last.
+    onward_at: Instant,
     /// Bytes of long reads in flight.
     pub(super) in_flight: u64,
     /// Since when it has had much to read, and how much it has read since.
@@ -78,7 +81,13 @@ impl Pace {
         let own = service_time.min(now.saturating_since(self.ended));
         let own_ns = own.as_ns() as f32;
         if self.end == extent.offset() {
-            learn(&mut self.onward_ns, own_ns / extent.len() as f32);
+            let mut ns = own_ns / extent.len() as f32;
+            if self.onward_ns > 0.0 {
+                // A pause of the leg is not what it does.
+                ns = ns.min(self.onward_ns * ONWARD_TIMES_MAX.get());
+            }
+            learn(&mut self.onward_ns, ns);
+            self.onward_at = now;
         } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
             let ns = own_ns - self.onward_ns * extent.len() as f32;
             learn(&mut self.way_ns, ns.max(1.0));
@@ -101,11 +110,13 @@ impl Pace {
             self.rate
         } else if turns {
             self.rate.max(RATE_TURNING.get())
-        } else if self.onward_ns > 0.0 && now.saturating_since(self.ended) < KNOWN_FOR.get() {
+        } else if self.onward_ns > 0.0 && now.saturating_since(self.onward_at) < KNOWN_FOR.get() {
             // Of files that are short no leg has much to do at a time. Several answers that come at
-            // once look as if the last ones had taken no time.
+            // once look as if the last ones had taken no time. It is a guess that leaves no leg
+            // out, or it would not be seen again.
             let most = best.max(self.best_rate).max(RATE_FLASH.get());
             most.min(1.0 / self.onward_ns)
+                .max(best / SLOWER_TIMES.get())
         } else {
             best.max(RATE_FLASH.get())
         }

@@ -465,21 +465,28 @@ fn a_stream_that_is_quiet_takes_no_part_and_what_it_has_is_given_back() {
         rig.now += Duration::from_us(100);
         rig.all_ends_at_once();
     }
-    assert_eq!(rig.ahead.unwanted(rig.now), None, "it is read");
+    assert_eq!(rig.ahead.unwanted(rig.now, None), None, "it is read");
     rig.now += Duration::from_ms(20);
+    assert_eq!(rig.ahead.unwanted(rig.now, None), None, "nobody else reads");
     // The next one has both legs.
     let before = rig.asked.len();
     rig.read_on(10_000 * MIB, 8 * MIB);
     let asked = &rig.asked[before..];
     assert!(!asked.is_empty() && asked.iter().all(|extent| extent.offset() > 10_000 * MIB));
-    let ahead = rig.ahead.unwanted(rig.now).expect("something of the first");
+    let asked = Extent::new(100 * MIB, 128 * KIB);
+    let unwanted = rig.ahead.unwanted(rig.now, Some(asked));
+    assert_eq!(unwanted, None, "its reader is back");
+    let ahead = rig.ahead.unwanted(rig.now, None);
+    let ahead = ahead.expect("something of the first");
     assert_eq!(ahead.offset(), 100 * MIB);
-    assert_eq!(rig.ahead.unwanted(rig.now), None);
+    assert_eq!(rig.ahead.unwanted(rig.now, None), None);
     // Who only paused goes on where he was, and has something read ahead again.
+    rig.all_ends_at_once();
+    rig.now += Duration::from_ms(20);
     let before = rig.asked.len();
     rig.read_on(100 * MIB, 4 * MIB);
     let asked = &rig.asked[before..];
-    assert!(asked.iter().all(|extent| extent.offset() > 100 * MIB));
+    assert!(!asked.is_empty() && asked.iter().all(|extent| extent.offset() > 100 * MIB));
 }
 
 /// A reader that has to wait now and then is not quiet because he does.

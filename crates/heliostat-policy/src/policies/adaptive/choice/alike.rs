@@ -37,8 +37,12 @@ impl Choice<'_> {
         let has_few = |at: usize| self.forecasts[at].in_flight <= CUT_READS.get();
         let have_few = !are_written && ready().all(has_few);
         let least_idle = ready().map(idle).fold(f32::INFINITY, f32::min);
+        // One that says nothing now costs more than what it has to do.
+        let most_behind = self.forecasts[self.lowest()].cost * CUT_TIMES_WRITTEN.get();
         let is_equal = |at: usize| {
-            have_few && idle(at).is_finite() && idle(at) <= least_idle * CUT_EQUAL.get()
+            let is_silent = self.forecasts[at].cost > most_behind;
+            let is_known = have_few && !is_silent && idle(at).is_finite();
+            is_known && idle(at) <= least_idle * CUT_EQUAL.get()
         };
         let is_alike = |at: &usize| self.forecasts[*at].cost <= most || is_equal(*at);
         let alike = Places::of(ready().filter(is_alike));
