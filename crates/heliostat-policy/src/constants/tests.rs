@@ -15,8 +15,8 @@ fn constants_are_listed_once_with_their_modules_values_and_units() {
         .iter()
         .map(|name| name.split_once('.').expect("a module").0)
         .collect();
-    let all = "arm at_random choice curve health hedge homes late leg read_ahead split streams \
-               tries worth";
+    let all = "arm at_random choice curve health hedge homes late leg read_ahead recent split \
+               streams tries worth";
     assert_eq!(modules, all.split(' ').collect());
     let known = [
         ("choice.BAND", f64::from(1.05_f32), ConstantUnit::Times),
@@ -43,6 +43,8 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         include_str!("../policies/adaptive/late.rs"),
         include_str!("../policies/adaptive/leg.rs"),
         include_str!("../policies/adaptive/leg/learned.rs"),
+        include_str!("../policies/adaptive/leg/size.rs"),
+        include_str!("../policies/adaptive/recent.rs"),
         include_str!("../policies/adaptive/split.rs"),
         include_str!("../policies/adaptive/streams.rs"),
         include_str!("../policies/adaptive/tries.rs"),
@@ -66,8 +68,8 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         .filter(|(name, kind)| is_number(name, kind))
         .map(|(name, _)| name)
         .collect();
-    let none = "BINS CURVES ENDS EXPECTED FOLLOWED KNOTS LAYOUT LOADS MOST NONE ONE PARTS QUEUED \
-                REMEMBERED SIZES STREAMS STREAMS_MAX TINY";
+    let none = "BINS BLOCKS_LOG CURVES ENDS EXPECTED FOLLOWED KNOTS LAYOUT LOADS MOST NONE ONE \
+                PARTS QUEUED REMEMBERED SIZES STREAMS STREAMS_MAX TINY";
     assert_eq!(numbers, none.split(' ').collect());
 }
 

@@ -12,6 +12,7 @@ mod health;
 mod hedge;
 mod late;
 mod leg;
+mod recent;
 mod split;
 mod streams;
 mod tries;
@@ -32,9 +33,10 @@ use crate::read_ahead::{self, ReadAhead, StreamWay};
 use crate::registry::{BareValue, PolicyInfo};
 use crate::spec::PolicySpec;
 use crate::tunable::{Tunable, TunableKind};
-use choice::Choice;
+use choice::{Choice, Places};
 use hedge::Hedges;
 use leg::{Forecast, Leg};
+use recent::Recent;
 use split::Splits;
 use streams::{Stream, Streams};
 
@@ -60,7 +62,7 @@ const LOCALITY: Tunable = Tunable {
     kind: TunableKind::Flag,
     default: 1,
     unit: "",
-    description: "whether arms and streams count: the nearest arm, and streams that stay",
+    description: "whether it counts what a leg has read last: arms, streams, blocks read again",
 };
 /// Without it each read is of one leg.
 const SPLIT: Tunable = Tunable {
@@ -98,7 +100,7 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
 };
 
 /// What people cannot set, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 10] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 11] = [
     arm::CONSTANTS,
     choice::CONSTANTS,
     curve::CONSTANTS,
@@ -106,6 +108,7 @@ pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 10] = [
     hedge::CONSTANTS,
     late::CONSTANTS,
     leg::CONSTANTS,
+    recent::CONSTANTS,
     split::CONSTANTS,
     streams::CONSTANTS,
     tries::CONSTANTS,
@@ -140,6 +143,7 @@ struct Adaptive {
     settings: Settings,
     legs: Vec<Leg>,
     streams: Streams,
+    recent: Recent,
     /// Room for what is predicted of a read.
     forecasts: [Forecast; LEGS_MAX],
     ahead: ReadAhead,
@@ -160,6 +164,8 @@ struct Planned {
     address: u64,
     way: Way,
     stream_way: StreamWay,
+    /// How long it takes tells nothing of other reads.
+    is_repeat: bool,
 }
 
 /// What is known of the way that an arm has to a read.
@@ -189,6 +195,7 @@ impl Adaptive {
             settings,
             legs: vec![Leg::default(); LEGS_MAX],
             streams: Streams::default(),
+            recent: Recent::new(),
             forecasts: [Forecast::default(); LEGS_MAX],
             ahead: ReadAhead::new(),
             splits: Splits::new(),
@@ -198,6 +205,29 @@ impl Adaptive {
             hedges: Hedges::default(),
         }
     }
+}
+
+/// Among which places a read may be cut, and into how many parts, where the one at `place` was
+/// chosen for a reason.
+fn parts_of(
+    choice: &Choice<'_>,
+    (place, reason): (usize, &'static str),
+    len_bytes: u64,
+    stream_way: StreamWay,
+) -> Option<(Places, usize)> {
+    let is_free = match stream_way {
+        StreamWay::None | StreamWay::Any => true,
+        // What waits there does so to leave other legs to random reads.
+        StreamWay::Aside => reason == choice::ROOM,
+        StreamWay::Homes(_) => false,
+    };
+    if !is_free {
+        return None;
+    }
+    let alike = choice.alike(place);
+    let parts = split::parts(len_bytes, alike.count());
+    let is_seen = read_ahead::is_long(piece_bytes(len_bytes, parts.max(1)));
+    (parts > 1 && (is_seen || stream_way != StreamWay::Aside)).then_some((alike, parts))
 }
 
 /// Whether an operation is a part of a read that was cut.
@@ -238,13 +268,20 @@ impl ReadPolicy for Adaptive {
         } else {
             LegSet::EMPTY
         };
+        let is_alone = stream.is_none() && stream_way == StreamWay::None;
+        let is_block = self.settings.locality && is_alone;
+        let recent = if is_block {
+            self.recent.leg(extent)
+        } else {
+            None
+        };
         let choice = Choice::new(
             now,
             extent,
             stream.as_ref(),
             legs,
             (&mut self.legs, &self.streams),
-            (self.settings, kept),
+            (self.settings, kept, recent),
             &mut self.forecasts,
         );
         let place = match stream_way {
@@ -254,42 +291,38 @@ impl ReadPolicy for Adaptive {
         };
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
+        let is_again = choice.is_again(place);
         let view = &legs[place];
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
         let len_bytes = extent.len();
         let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
-        let is_free = match stream_way {
-            StreamWay::None | StreamWay::Any => true,
-            // What waits there does so to leave other legs to random reads.
-            StreamWay::Aside => self.reason == choice::ROOM,
-            StreamWay::Homes(_) => false,
-        };
         let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
-        if may_be_cut && is_free {
-            let alike = choice.alike(place);
-            let parts = split::parts(len_bytes, alike.count());
-            let is_seen = read_ahead::is_long(piece_bytes(len_bytes, parts.max(1)));
-            if parts > 1 && (is_seen || stream_way != StreamWay::Aside) {
-                let in_flight = |at: usize| legs[at].read_bytes_in_flight;
-                let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
-                let way = self.splits.way(len_bytes, in_flight, is_of_stream);
-                self.splits.sent(now, extent, way);
-                if way.is_cut {
-                    self.reason = choice::CUT;
-                    // Round and round, so that where there are more legs than parts none has more.
-                    let places = alike.iter().filter(|at| *at >= place);
-                    let places = places.chain(alike.iter().filter(|at| *at < place));
-                    plan = in_pieces(len_bytes, places.map(|at| legs[at].leg).take(parts));
-                    self.cut = Some(extent);
-                }
+        if may_be_cut
+            && let Some((alike, parts)) =
+                parts_of(&choice, (place, self.reason), len_bytes, stream_way)
+        {
+            let in_flight = |at: usize| legs[at].read_bytes_in_flight;
+            let in_flight = alike.iter().map(in_flight).fold(0, u64::saturating_add);
+            let way = self.splits.way(len_bytes, in_flight, is_of_stream);
+            self.splits.sent(now, extent, way);
+            if way.is_cut {
+                self.reason = choice::CUT;
+                // Round and round, so that where there are more legs than parts none has more.
+                let places = alike.iter().filter(|at| *at >= place);
+                let places = places.chain(alike.iter().filter(|at| *at < place));
+                plan = in_pieces(len_bytes, places.map(|at| legs[at].leg).take(parts));
+                self.cut = Some(extent);
             }
         }
+        let is_known = is_block && self.recent.read(extent, view.leg);
+        let is_repeat = is_known && is_again && self.cut.is_none();
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
             way: Way::of(stream, view.leg, view.address),
             stream_way,
+            is_repeat,
         });
         if stream.is_some() {
             self.streams.go_on(now, extent, view.leg, view.address);
@@ -373,7 +406,8 @@ impl ReadPolicy for Adaptive {
         let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
             let is_part = self.cut.is_some_and(|cut| is_part(op, cut));
-            leg.read_dispatched(now, op.extent, way, is_part);
+            let is_repeat = planned.is_some_and(|planned| planned.is_repeat);
+            leg.read_dispatched(now, op.extent, way, is_part, is_repeat);
         }
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }

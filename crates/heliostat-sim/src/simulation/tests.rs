@@ -3,7 +3,7 @@ use std::io::{self, BufRead};
 use heliostat_engine::{Layout, Map};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent, LegId};
-use heliostat_workload::{Job, Rw};
+use heliostat_workload::{Distribution, Job, Rw};
 
 use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
@@ -546,11 +546,7 @@ fn time_goes_on_for_whoever_reads_again_what_is_held() {
 
 /// How many times as many reads two NVMe drives serve, at depth 2, as where a part is off.
 fn gain_of(part: &str, job: &Job) -> f64 {
-    let job = Job {
-        iodepth: 2,
-        ..job.clone()
-    };
-    let mut scenario = scenario(&["nvme-gen3", "nvme-gen3"], 0, job);
+    let mut scenario = scenario(&["nvme-gen3", "nvme-gen3"], 0, job.clone());
     scenario.array.size_bytes = 8 << 30;
     scenario.warmup_seconds = Duration::from_ms(500);
     scenario.seconds = Duration::from_ms(500);
@@ -565,6 +561,7 @@ fn two_large_reads_at_a_time_are_cut() {
     let job = Job {
         rw: Rw::RandRead,
         bs_bytes: 256 << 10,
+        iodepth: 2,
         ..Job::default()
     };
     let gain = gain_of("split", &job);
@@ -578,11 +575,27 @@ fn files_that_are_read_one_after_the_other_are_read_ahead() {
         let job = Job {
             rw: Rw::Read,
             bs_bytes: 128 << 10,
+            iodepth: 2,
             offset_bytes: file_mib << 20,
             size_bytes: file_mib << 20,
             ..Job::default()
         };
         let gain = gain_of("streams", &job);
         assert!(gain > least, "{file_mib} MiB: {gain}");
+    }
+}
+
+/// What a drive holds it answers at once, and two drives hold twice as much.
+#[test]
+fn blocks_that_are_read_again_are_read_where_they_were() {
+    for (iodepth, least) in [(2, 1.05), (32, 1.01)] {
+        let job = Job {
+            rw: Rw::RandRead,
+            random_distribution: Distribution::Zipf { theta: 1.1 },
+            iodepth,
+            ..Job::default()
+        };
+        let gain = gain_of("locality", &job);
+        assert!(gain > least, "depth {iodepth}: {gain}");
     }
 }

@@ -28,6 +28,47 @@ constants! { "curve":
 pub(super) struct Curve {
     mean: [f32; KNOTS],
     count: [f32; KNOTS],
+    /// Of which knots something is known, as bits.
+    seen: Seen,
+}
+
+/// Some of the knots: each is a bit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen(u32);
+
+impl Seen {
+    fn of(count: &[f32; KNOTS]) -> Self {
+        let mut seen = Self::default();
+        for (knot, count) in count.iter().enumerate() {
+            seen.note(knot, *count);
+        }
+        seen
+    }
+
+    fn note(&mut self, knot: usize, count: f32) {
+        self.0 |= u32::from(count >= SEEN_MIN.get()) << knot;
+    }
+
+    const fn has(self, knot: usize) -> bool {
+        self.0 >> knot & 1 != 0
+    }
+
+    /// The first from `knot` on.
+    const fn next(self, knot: usize) -> Option<usize> {
+        let seen = self.0 >> knot << knot;
+        if seen == 0 {
+            None
+        } else {
+            Some(seen.trailing_zeros() as usize)
+        }
+    }
+
+    const fn last(self) -> Option<usize> {
+        match self.0.checked_ilog2() {
+            Some(last) => Some(last as usize),
+            None => None,
+        }
+    }
 }
 
 /// The knot below a load, and how far it is to the next one: the exponent of a float, and what is
@@ -109,15 +150,14 @@ impl Curve {
     pub(super) fn longest(&self, load: f32) -> f32 {
         let (at, part) = place(load);
         let usual = self.at(load);
-        let is_seen = |knot: &usize| self.count[*knot] >= SEEN_MIN.get();
         // Also what is beyond the last knot was learned there.
-        if (is_seen(&at) || part == 1.0) && (is_seen(&(at + 1)) || part == 0.0) {
+        if (self.seen.has(at) || part == 1.0) && (self.seen.has(at + 1) || part == 0.0) {
             return usual;
         }
-        if let Some(deeper) = (at + 1..KNOTS).find(is_seen) {
+        if let Some(deeper) = self.seen.next(at + 1) {
             return usual.max(self.mean[deeper]);
         }
-        let deepest = (0..KNOTS).rfind(is_seen).unwrap_or(0);
+        let deepest = self.seen.last().unwrap_or(0);
         let times = load / (1u32 << deepest) as f32;
         usual.max(self.mean[deepest] * times)
     }
@@ -126,14 +166,12 @@ impl Curve {
     pub(super) fn is_beyond(&self, load: f32) -> bool {
         let (at, part) = place(load);
         let first = if part > 0.0 { at + 1 } else { at };
-        let mut deeper = self.count[first..].iter();
-        deeper.all(|count| *count < SEEN_MIN.get())
+        self.seen.next(first).is_none()
     }
 
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
-        let seen = self.count.iter().position(|count| *count >= SEEN_MIN.get());
-        self.mean[seen.unwrap_or(0)]
+        self.mean[self.seen.next(0).unwrap_or(0)]
     }
 
     /// What is known, by load, for people: load, time in ns, and whether it was seen.
@@ -170,7 +208,8 @@ impl Curve {
         if mean.iter().any(|mean| is_known != (*mean > 0.0)) {
             return None;
         }
-        let mut curve = Self { mean, count };
+        let seen = Seen::of(&count);
+        let mut curve = Self { mean, count, seen };
         curve.doubt();
         Some(curve)
     }
@@ -190,6 +229,7 @@ impl Curve {
         let error = time_ns - self.at(load);
         for (knot, share) in [(at, 1.0 - part), (at + 1, part)] {
             self.count[knot] += share;
+            self.seen.note(knot, self.count[knot]);
             let weight = (1.0 / (self.count[knot] + 1.0)).max(WEIGHT_MIN.get());
             self.mean[knot] = (self.mean[knot] + error * weight * share).max(1.0);
         }

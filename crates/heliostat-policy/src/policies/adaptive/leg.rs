@@ -3,6 +3,7 @@
 mod beliefs;
 mod forecast;
 mod learned;
+mod size;
 
 use heliostat_types::{Duration, Extent, Instant};
 
@@ -19,6 +20,7 @@ use crate::stream_index::place_of;
 
 pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
+pub(super) use size::Size;
 
 /// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
 /// first is not learned from.
@@ -96,6 +98,9 @@ constants! { "leg":
     STALL_RATIO_MIN: f32 = times(12.0);
     STALL_NS: f32 = ns(2e10);
 
+    /// Over so many reads of blocks that were read just before it is learned what these take.
+    REPEAT_READS: f32 = number(64.0);
+
     /// For so long a leg has no part of a read whose parts took longer: it may do better by then.
     PARTS_FOR: Duration = time(Duration::from_ms(2_000));
 
@@ -134,6 +139,8 @@ struct Followed {
     curve: u8,
     /// What is known of the leg is old.
     is_stale: bool,
+    /// It may be answered from a cache, and tells nothing of others.
+    is_repeat: bool,
     is_used: bool,
 }
 
@@ -149,6 +156,8 @@ pub(super) struct Leg {
     health: Health,
     late: Late,
     arm: Arm,
+    /// How many times as long as predicted reads take of blocks that were read just before.
+    repeat_times: f32,
     says_turning: bool,
     turns: bool,
     in_flight: u32,
@@ -180,6 +189,7 @@ impl Default for Leg {
             health: Health::default(),
             late: Late::default(),
             arm: Arm::default(),
+            repeat_times: 1.0,
             says_turning: false,
             turns: false,
             in_flight: 0,
@@ -197,29 +207,6 @@ impl Default for Leg {
             followed: vec![Followed::default(); FOLLOWED],
             queued: Vec::with_capacity(QUEUED),
         }
-    }
-}
-
-/// Which of the sizes that have curves of their own a read has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Size(usize);
-
-impl Size {
-    pub(super) fn of(bytes: u64) -> Self {
-        Self(
-            SIZES_BELOW
-                .iter()
-                .filter(|below| bytes > below.get())
-                .count(),
-        )
-    }
-
-    const fn curve(self, continues: bool) -> usize {
-        self.0 + if continues { SIZES } else { 0 }
-    }
-
-    const fn part(self) -> usize {
-        PARTS + self.0
     }
 }
 
@@ -262,6 +249,11 @@ impl Leg {
             Some(_) if self.arm.tells() == Some(true) => true,
             _ => self.says_turning,
         };
+    }
+
+    /// How many times as long a read takes here of a block that was read here just before.
+    pub(super) const fn repeat_times(&self) -> f32 {
+        self.repeat_times
     }
 
     pub(super) const fn arm(&self) -> &Arm {
@@ -354,7 +346,7 @@ impl Leg {
     }
 
     /// The load that a read meets, itself included.
-    fn load(&self) -> f32 {
+    pub(super) fn load(&self) -> f32 {
         self.in_flight as f32 + self.load_of(self.bytes_in_flight)
     }
 
@@ -423,10 +415,16 @@ impl Leg {
         random.map_or_else(|| self.unknown_ns(), Curve::least)
     }
 
-    /// What a read takes by itself; not known: infinitely long.
+    /// What a read takes by itself, or at the least load that was seen; not known: infinitely long.
     pub(super) fn idle_cost(&self, size: Size) -> f32 {
         let random = self.curve(size.curve(false));
-        random.map_or(f32::INFINITY, Curve::idle)
+        random.map_or(f32::INFINITY, Curve::least)
+    }
+
+    /// What a read takes at a load.
+    pub(super) fn cost_at(&self, size: Size, load: f32) -> f32 {
+        let random = self.curve(size.curve(false));
+        random.map_or_else(|| self.unknown_ns(), |curve| curve.at(load))
     }
 
     /// What a part of a read takes that is as long as that and sent now, as far as it was seen of
@@ -579,6 +577,7 @@ impl Leg {
         extent: Extent,
         way: Way,
         is_part: bool,
+        is_repeat: bool,
     ) {
         let index = if is_part {
             self.part_at = now;
@@ -601,6 +600,7 @@ impl Leg {
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
             is_stale: self.passed_over > STALE_READS.get(),
+            is_repeat: is_repeat && !self.turns,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
         };
@@ -705,6 +705,11 @@ impl Leg {
                 longest = longest.max(UNKNOWN_NS_TURNING.get());
             }
             time_ns = time_ns.min(longest);
+            if followed.is_repeat {
+                let times = (time_ns / followed.predicted_ns).min(1.0);
+                self.repeat_times += (times - self.repeat_times) / REPEAT_READS.get();
+                return;
+            }
         }
         if followed.is_stale {
             self.try_ended(&followed, time_ns);

@@ -4,6 +4,7 @@ use self::reasons::fact;
 use super::curve::Curve;
 use crate::testing::{Bench, op};
 
+mod again;
 mod aside;
 mod late;
 mod learned;
@@ -409,7 +410,7 @@ fn of_two_equal_legs_the_one_without_stalls_is_read() {
     }
     assert_eq!(rig.bench.pick(0), 1);
     rig.bench.now += Duration::from_secs(20);
-    assert_eq!(rig.bench.pick(0), 0, "forgotten");
+    assert_eq!(rig.bench.pick(4 * MIB), 0, "forgotten");
 }
 
 #[test]
@@ -756,8 +757,9 @@ fn equal_legs_that_are_busy_take_turns() {
     }
     for number in 0..4 {
         rig.bench.now += Duration::from_us(1);
-        let leg = rig.bench.pick(64 * MIB);
+        let at = (64 + number as u64) * MIB;
+        let leg = rig.bench.pick(at);
         assert_eq!(leg, number % 2, "read {number}");
-        rig.send(leg, 64 * MIB);
+        rig.send(leg, at);
     }
 }

@@ -48,25 +48,35 @@ impl Forecast {
     /// Which share of a read of this weight is gained, and how many times as long as on the idle
     /// leg one takes, as far as such reads are to blame: those that are short beside others make
     /// these hardly longer, and wait for them.
-    fn gain_and_times(&self, weight: f32) -> (f32, f32) {
+    fn gain_and_times(&self, weight: f32, idle_ns: f32) -> (f32, f32) {
         let weight = weight.min(1.0);
         let gain = 1.0 - (1.0 - self.known.gain()) * weight;
-        let times = 1.0 + (self.known.time / self.known.idle - 1.0) * weight;
+        let times = 1.0 + (self.known.time / idle_ns - 1.0) * weight;
         (gain, times)
     }
 
-    /// Whether a further read of this weight would mostly wait.
+    /// Which share of a further read is gained in throughput.
+    pub(in super::super) fn gain(&self) -> f32 {
+        self.known.gain().clamp(0.0, 1.0)
+    }
+
+    /// Whether a further read of this weight would mostly wait, or may: of a leg that was never
+    /// seen idle it is a guess what it takes then, the least that it can be.
     pub(in super::super) fn is_saturated(&self, weight: f32) -> bool {
-        let (gain, times) = self.gain_and_times(weight);
+        self.is_saturated_by(weight, self.known.idle)
+    }
+
+    /// Whether it would, where one takes `idle_ns` by itself.
+    pub(in super::super) fn is_saturated_by(&self, weight: f32, idle_ns: f32) -> bool {
+        let (gain, times) = self.gain_and_times(weight, idle_ns);
         self.in_flight >= SATURATED_READS.get()
             && (gain < SATURATED_GAIN.get() || times > SATURATED_TIMES.get())
     }
 
     /// Whether it would not.
     pub(in super::super) fn has_room(&self, weight: f32) -> bool {
-        let (gain, times) = self.gain_and_times(weight);
-        let is_idle_disk = self.in_flight == 0 && self.turns;
-        is_idle_disk || gain > ROOM_GAIN.get() && times < ROOM_TIMES.get()
+        let (gain, times) = self.gain_and_times(weight, self.known.idle);
+        self.in_flight == 0 || gain > ROOM_GAIN.get() && times < ROOM_TIMES.get()
     }
 
     /// By how much it adds to the throughput of the leg, in reads per ns.
