@@ -84,6 +84,9 @@ constants! { "choice":
     /// have nothing of streams to do.
     FILLED_EIGHTHS_ALONE: u64 = count(24);
     FILLED_SHARE: f32 = number(0.25);
+    /// On one of three and more that are as fast it is 3 1/2: that is a hundredth of what all of them
+    /// read, and random reads wait for a fourth less.
+    FILLED_EIGHTHS_OF_MANY: u64 = count(28);
     /// Fewer of those that are longer than that, but two.
     FILLED_BYTES: u64 = bytes(128 << 10);
     /// Streams have no legs for themselves that take four times as long.
@@ -407,7 +410,19 @@ impl<'a> Choice<'a> {
         };
         let well = || all().filter(|at| !is_left(at));
         let is_alone = |at: &usize| least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
-        let has_room = |at: &usize| bytes(at) < self.filled_bytes(is_alone(at));
+        // Of several that are as fast random reads need one.
+        let fast = || well().filter(|at| least(at) <= GROUP.get() * best_time);
+        let kept = fast().next().filter(|_| fast().count() > 2);
+        let eighths = |at: &usize| {
+            if is_alone(at) {
+                FILLED_EIGHTHS_ALONE.get()
+            } else if kept == Some(*at) {
+                FILLED_EIGHTHS_OF_MANY.get()
+            } else {
+                FILLED_EIGHTHS.get()
+            }
+        };
+        let has_room = |at: &usize| bytes(at) < self.filled_bytes(eighths(at));
         let least_of = |one: &usize, other: &usize| least(one).total_cmp(&least(other));
         let best = well().min_by(least_of)?;
         let near = || well().filter(|at| least(at) <= ASIDE_TIMES.get() * least(&best));
@@ -430,7 +445,10 @@ impl<'a> Choice<'a> {
         // Where as many wait as the fast leg has in all, few come back to that meanwhile.
         let runs_dry = |at: &usize| {
             let is_less = forecast(at).in_flight <= forecast(&aside).in_flight;
-            *at != aside && is_alone(at) && is_less && bytes(at) < self.filled_bytes(false)
+            *at != aside
+                && is_alone(at)
+                && is_less
+                && bytes(at) < self.filled_bytes(FILLED_EIGHTHS.get())
         };
         match well().filter(may).filter(runs_dry).min_by_key(bytes) {
             Some(at) => Some(self.by(ROOM, at)),
@@ -464,13 +482,8 @@ impl<'a> Choice<'a> {
 
     /// How many bytes of streams flash has beside random reads. Some of eight reads in a row may be
     /// one more than the others, so that it is a part of a read more on average.
-    fn filled_bytes(&self, is_alone: bool) -> u64 {
+    fn filled_bytes(&self, eighths: u64) -> u64 {
         let len = self.extent.len().max(1);
-        let eighths = if is_alone {
-            FILLED_EIGHTHS_ALONE.get()
-        } else {
-            FILLED_EIGHTHS.get()
-        };
         let eighths = eighths * FILLED_BYTES.get() / FILLED_BYTES.get().max(len);
         let turn = self.extent.offset() / len % 8;
         ((eighths + turn) / 8).max(2) * len
