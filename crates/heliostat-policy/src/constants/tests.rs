@@ -44,6 +44,7 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         include_str!("../policies/adaptive/leg.rs"),
         include_str!("../policies/adaptive/leg/learned.rs"),
         include_str!("../policies/adaptive/leg/size.rs"),
+        include_str!("../policies/adaptive/leg/tried.rs"),
         include_str!("../policies/adaptive/recent.rs"),
         include_str!("../policies/adaptive/split.rs"),
         include_str!("../policies/adaptive/streams.rs"),

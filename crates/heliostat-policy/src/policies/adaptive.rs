@@ -166,6 +166,8 @@ struct Planned {
     stream_way: StreamWay,
     /// How long it takes tells nothing of other reads.
     is_repeat: bool,
+    /// What the best leg was predicted to take, where this one is tried.
+    rival_ns: f32,
 }
 
 /// What is known of the way that an arm has to a read.
@@ -291,7 +293,7 @@ impl ReadPolicy for Adaptive {
         };
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
-        let is_again = choice.is_again(place);
+        let (is_again, rival_ns) = (choice.is_again(place), choice.rival_ns());
         let view = &legs[place];
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
@@ -323,6 +325,7 @@ impl ReadPolicy for Adaptive {
             way: Way::of(stream, view.leg, view.address),
             stream_way,
             is_repeat,
+            rival_ns,
         });
         if stream.is_some() {
             self.streams.go_on(now, extent, view.leg, view.address);
@@ -406,8 +409,8 @@ impl ReadPolicy for Adaptive {
         let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
             let is_part = self.cut.is_some_and(|cut| is_part(op, cut));
-            let is_repeat = planned.is_some_and(|planned| planned.is_repeat);
-            leg.read_dispatched(now, op.extent, way, is_part, is_repeat);
+            let told = planned.map(|planned| (planned.is_repeat, planned.rival_ns));
+            leg.read_dispatched(now, op.extent, way, is_part, told.unwrap_or_default());
         }
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }

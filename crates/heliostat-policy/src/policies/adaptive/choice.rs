@@ -2,6 +2,7 @@
 
 mod again;
 mod alike;
+mod trial;
 
 use std::cell::Cell;
 
@@ -84,8 +85,8 @@ constants! { "choice":
     /// have nothing of streams to do.
     FILLED_EIGHTHS_ALONE: u64 = count(24);
     FILLED_SHARE: f32 = number(0.25);
-    /// On one of three and more that are as fast it is 3 1/2: that is a hundredth of what all of them
-    /// read, and random reads wait for a fourth less.
+    /// On one of three and more that are as fast it is 3 1/2: that is a hundredth of what all of
+    /// them read, and random reads wait for a fourth less.
     FILLED_EIGHTHS_OF_MANY: u64 = count(28);
     /// Fewer of those that are longer than that, but two.
     FILLED_BYTES: u64 = bytes(128 << 10);
@@ -487,21 +488,6 @@ impl<'a> Choice<'a> {
         let eighths = eighths * FILLED_BYTES.get() / FILLED_BYTES.get().max(len);
         let turn = self.extent.offset() / len % 8;
         ((eighths + turn) / 8).max(2) * len
-    }
-
-    /// A leg that it is time to try, though not with a read of a stream, which would cost an arm
-    /// two seeks.
-    fn trial(&self, best: usize) -> Option<usize> {
-        if self.stream.is_some() {
-            return None;
-        }
-        let least = self.forecasts[best].cost;
-        let mut forecasts = self.forecasts.iter().enumerate();
-        let is_due = |(at, forecast): (usize, &Forecast)| {
-            let may = forecast.in_flight == 0 && at != best;
-            may && self.leg(at).is_due(self.now, forecast.cost, least)
-        };
-        forecasts.position(is_due)
     }
 
     /// The cheapest place.

@@ -4,6 +4,7 @@ mod beliefs;
 mod forecast;
 mod learned;
 mod size;
+mod tried;
 
 use heliostat_types::{Duration, Extent, Instant};
 
@@ -13,7 +14,7 @@ use super::curve::{Curve, Point};
 use super::health::Health;
 use super::late::Late;
 use super::streams::is_past_seek;
-use super::tries::{self, Tries};
+use super::tries::Tries;
 use crate::api::LegView;
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
@@ -139,6 +140,8 @@ struct Followed {
     curve: u8,
     /// What is known of the leg is old.
     is_stale: bool,
+    /// What another leg was predicted to take, where this one was tried.
+    rival_ns: f32,
     /// It may be answered from a cache, and tells nothing of others.
     is_repeat: bool,
     is_used: bool,
@@ -539,18 +542,6 @@ impl Leg {
         !self.health.is_well()
     }
 
-    /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
-    /// another one is predicted to take `least`.
-    pub(super) fn is_due(&self, now: Instant, cost: f32, least: f32) -> bool {
-        if self.in_flight > 0 || self.passed_over <= STALE_READS.get() || self.is_slow() {
-            return false;
-        }
-        let silence = ns(now.saturating_since(self.last_answer_at));
-        let costs = (cost, least, self.unknown_ns());
-        self.tries
-            .is_due((silence, self.passed_over), costs, self.turns)
-    }
-
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
     /// and the seek of the move is spread over `run_bytes`.
     pub(super) fn stream_cost(&self, size: u64, own: u32, run_bytes: u64) -> f32 {
@@ -577,7 +568,7 @@ impl Leg {
         extent: Extent,
         way: Way,
         is_part: bool,
-        is_repeat: bool,
+        (is_repeat, rival_ns): (bool, f32),
     ) {
         let index = if is_part {
             self.part_at = now;
@@ -600,6 +591,7 @@ impl Leg {
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
             is_stale: self.passed_over > STALE_READS.get(),
+            rival_ns,
             is_repeat: is_repeat && !self.turns,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
@@ -725,21 +717,6 @@ impl Leg {
         {
             self.infer_turning();
         }
-    }
-
-    /// A leg has answered that others had passed over for long: what was learned of it is old, or
-    /// was never true.
-    fn try_ended(&mut self, followed: &Followed, time_ns: f32) {
-        let ordinary_ns = self.unknown_ns();
-        if followed.predicted_ns > 0.0
-            && let Some(times) = self.tries.note(time_ns, followed.predicted_ns, ordinary_ns)
-        {
-            let curves = self.curves.iter_mut();
-            for curve in curves.filter(|curve| tries::is_odd(curve.idle(), ordinary_ns)) {
-                curve.stretch(1.0 / times);
-            }
-        }
-        self.curves[usize::from(followed.curve)].doubt();
     }
 
     /// What the leg does is what it can: known from now on, and not held against it any more. That

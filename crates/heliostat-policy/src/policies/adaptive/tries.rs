@@ -14,6 +14,12 @@ constants! { "tries":
     TIMES: f32 = number(1e3);
     NS_MIN: f32 = ns(1e7);
     READS: f32 = number(4e3);
+    /// The same where flash that is chosen takes 1.25 times as long as some takes by itself: if the
+    /// other one is what it was, all gain by that. Then it is a hundredth of the time, and one of
+    /// 1,000 reads.
+    BUSY: f32 = times(1.25);
+    BUSY_TIMES: f32 = number(1e2);
+    BUSY_READS: f32 = number(1e3);
 
     /// No leg takes four times as long as one of its kind is taken for that was never read, as long
     /// as it does not do so again and again: it is tried after twice what it takes longer, then
@@ -45,19 +51,22 @@ impl Tries {
     }
 
     /// Whether a leg is to be read that nobody has chosen for so long, and for so many reads. It
-    /// takes `cost_ns`, the one that is chosen `least_ns`, and an ordinary one `ordinary_ns`.
+    /// takes `cost_ns`, the one that is chosen, which is busy or not, `least_ns`, and an ordinary
+    /// one `ordinary_ns`.
     pub(super) fn is_due(
         self,
         (silence_ns, passed_over): (f32, u32),
         (cost_ns, least_ns, ordinary_ns): (f32, f32, f32),
-        turns: bool,
+        (turns, is_busy): (bool, bool),
     ) -> bool {
         let more_ns = cost_ns - least_ns;
         let times = self.times(cost_ns, ordinary_ns);
-        let reads = if turns || times < TIMES.get() {
-            0.0
+        let (times, reads) = if turns || times < TIMES.get() {
+            (times, 0.0)
+        } else if is_busy {
+            (BUSY_TIMES.get(), BUSY_READS.get() * more_ns / least_ns)
         } else {
-            READS.get() * more_ns / least_ns
+            (times, READS.get() * more_ns / least_ns)
         };
         passed_over as f32 > reads && silence_ns > NS_MIN.get().max(times * more_ns)
     }
@@ -82,6 +91,11 @@ impl Tries {
     pub(super) const fn believe(&mut self) {
         self.confirmed = i32::MAX;
     }
+}
+
+/// Whether flash is busy that takes `least_ns`, where some takes `idle_ns` by itself.
+pub(super) fn is_busy(least_ns: f32, idle_ns: f32) -> bool {
+    least_ns > BUSY.get() * idle_ns
 }
 
 /// Whether such legs do not take as long.

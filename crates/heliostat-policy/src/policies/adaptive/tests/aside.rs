@@ -92,6 +92,14 @@ fn beside_random_reads_streams_wait_on_the_slower_leg() {
 }
 
 #[test]
+fn of_three_that_are_alike_one_has_less_of_streams() {
+    let legs = legs_of_streams(&[1_000; 3], 1, 0);
+    let counts = [0, 1, 2].map(|leg| count_of(&legs, leg));
+    assert!((3..=4).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1].min(counts[2]) >= 4, "{counts:?}");
+}
+
+#[test]
 fn beside_a_leg_that_does_little_random_reads_have_more_of_the_fast_one() {
     // So many of these wait there that it is no matter how many streams wait elsewhere.
     let legs = legs_of_streams(&[6_000, 1_000], 1, 100);

@@ -1,5 +1,7 @@
 //! Legs whose first answers were not theirs, and legs that are as slow as they seem.
 
+use heliostat_types::Duration;
+
 use super::super::tries::Tries;
 use super::{MIB, Rig};
 
@@ -83,8 +85,65 @@ fn a_leg_that_takes_that_long_for_sure_is_tried_as_any_other() {
     // It takes 0.8 ms, 0.7 ms more: a thousandth of 0.7 s.
     let costs = (8e5, 1e5, 1e5);
     for _ in 0..3 {
-        assert!(!tries.is_due((6e8, u32::MAX), costs, false));
-        assert!(tries.is_due((8e8, u32::MAX), costs, false));
+        assert!(!tries.is_due((6e8, u32::MAX), costs, (false, false)));
+        assert!(tries.is_due((8e8, u32::MAX), costs, (false, false)));
         assert_eq!(tries.note(8e5, 8e5, 1e5), None);
+    }
+}
+
+#[test]
+fn where_flash_is_busy_another_leg_is_tried_sooner() {
+    // It takes 30 us more; after 10 ms and 177 reads, or 30 ms and 706.
+    let costs = (2e5, 1.7e5, 1e5);
+    let tries = Tries::default();
+    for (silence_ns, passed_over, is_due) in [
+        (9e6, 800, [false, false]),
+        (2e7, 170, [false, false]),
+        (2e7, 180, [false, true]),
+        (4e7, 700, [false, true]),
+        (4e7, 710, [true, true]),
+    ] {
+        let met = [false, true]
+            .map(|is_busy| tries.is_due((silence_ns, passed_over), costs, (false, is_busy)));
+        assert_eq!(met, is_due, "{silence_ns} {passed_over}");
+    }
+}
+
+/// Reads pass a leg over until one tries it: where that is.
+fn tried(rig: &mut Rig, leg: usize) -> u64 {
+    rig.bench.now += Duration::from_secs(10);
+    let mut offsets = (1..20_000).map(|number| number * 37 % 100_000 * MIB);
+    let tried = offsets.find(|offset| rig.bench.pick(*offset) == leg);
+    tried.expect("a try")
+}
+
+/// It would not be chosen if it were well, so that no other read would show that it is.
+#[test]
+fn a_slow_leg_is_tried_that_would_not_be_chosen_anyway() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(100, &[200, 100]);
+    for _ in 0..3 {
+        rig.serve(0, 0, 2_000);
+    }
+    let fact_of = |rig: &mut Rig| {
+        rig.bench.pick(0);
+        rig.bench.policy.belief(0).unwrap().is_slow
+    };
+    assert!(fact_of(&mut rig));
+    let offset = tried(&mut rig, 0);
+    rig.serve(0, offset, 200);
+    assert!(!fact_of(&mut rig));
+}
+
+#[test]
+fn a_try_that_ends_before_the_best_leg_would_have_is_believed() {
+    for (us, best) in [(100, 0), (160, 1)] {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.teach(100, &[300, 150]);
+        assert_eq!(rig.bench.pick(0), 1);
+        let offset = tried(&mut rig, 0);
+        rig.serve(0, offset, us);
+        rig.serve(1, 7 * MIB, 150);
+        assert_eq!(rig.bench.pick(0), best, "{us} us");
     }
 }
