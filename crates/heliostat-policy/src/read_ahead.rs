@@ -88,7 +88,7 @@ constants! { "read_ahead":
     RATE_FLASH: f32 = number(0.5);
     /// Legs that are slower than the fastest by more than this do not help a stream.
     SLOWER_TIMES: f32 = times(8.0);
-    /// One answer of flash says that a byte takes at most four times as long as is known of it.
+    /// One answer says that a byte takes at most four times as long as is known of it.
     ONWARD_TIMES_MAX: f32 = times(4.0);
     /// A stream is written where that is one of eight bytes that it reads, and more than this: who
     /// writes at random comes by once.

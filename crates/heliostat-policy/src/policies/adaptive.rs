@@ -273,7 +273,7 @@ impl ReadPolicy for Adaptive {
         let is_alone = stream.is_none() && stream_way == StreamWay::None;
         let is_block = self.settings.locality && is_alone;
         let recent = if is_block {
-            self.recent.leg(extent)
+            self.recent.leg_of(extent)
         } else {
             None
         };
@@ -293,7 +293,7 @@ impl ReadPolicy for Adaptive {
         };
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
-        let (is_again, rival_ns) = (choice.is_again(place), choice.rival_ns());
+        let rival_ns = choice.rival_ns();
         let view = &legs[place];
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
@@ -318,14 +318,14 @@ impl ReadPolicy for Adaptive {
             }
         }
         let is_known = is_block && self.recent.read(extent, view.leg);
-        let is_repeat = is_known && is_again && self.cut.is_none();
+        let is_whole = self.cut.is_none();
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
             way: Way::of(stream, view.leg, view.address),
             stream_way,
-            is_repeat,
-            rival_ns,
+            is_repeat: is_known && is_whole && leg::Size::of(len_bytes).is_small(),
+            rival_ns: if is_whole { rival_ns } else { 0.0 },
         });
         if stream.is_some() {
             self.streams.go_on(now, extent, view.leg, view.address);
@@ -437,6 +437,7 @@ impl ReadPolicy for Adaptive {
                 self.ahead.forget(leg);
                 // Another one may be in its place.
                 self.splits = Splits::new();
+                self.recent = Recent::new();
             }
             None => *self = Self::new(self.settings),
         }

@@ -27,8 +27,10 @@ pub(super) struct Pace {
     pub(super) way_ns: f32,
     /// What a byte takes right behind another one, in ns; 0: not known,
     onward_ns: f32,
-    /// and when that was seen last.
+    /// when that was seen last,
     onward_at: Instant,
+    /// and how many bytes came at once since.
+    onward_bytes: u64,
     /// Bytes of long reads in flight.
     pub(super) in_flight: u64,
     /// Since when it has had much to read, and how much it has read since.
@@ -81,13 +83,17 @@ impl Pace {
         let own = service_time.min(now.saturating_since(self.ended));
         let own_ns = own.as_ns() as f32;
         if self.end == extent.offset() {
-            let mut ns = own_ns / extent.len() as f32;
-            if self.onward_ns > 0.0 {
-                // A pause of the leg is not what it does.
-                ns = ns.min(self.onward_ns * ONWARD_TIMES_MAX.get());
+            // What comes at once with others counts with what comes after it.
+            self.onward_bytes = self.onward_bytes.saturating_add(extent.len());
+            if own_ns > 0.0 {
+                let mut ns = own_ns / self.onward_bytes as f32;
+                if self.onward_ns > 0.0 {
+                    // A pause of the leg is not what it does.
+                    ns = ns.min(self.onward_ns * ONWARD_TIMES_MAX.get());
+                }
+                learn(&mut self.onward_ns, ns);
+                (self.onward_at, self.onward_bytes) = (now, 0);
             }
-            learn(&mut self.onward_ns, ns);
-            self.onward_at = now;
         } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
             let ns = own_ns - self.onward_ns * extent.len() as f32;
             learn(&mut self.way_ns, ns.max(1.0));
@@ -113,7 +119,7 @@ impl Pace {
         } else if self.onward_ns > 0.0 && now.saturating_since(self.onward_at) < KNOWN_FOR.get() {
             // Of files that are short no leg has much to do at a time. Several answers that come at
             // once look as if the last ones had taken no time. It is a guess that leaves no leg
-            // out, or it would not be seen again.
+            // out beside others that are known, or it would not be seen again.
             let most = best.max(self.best_rate).max(RATE_FLASH.get());
             most.min(1.0 / self.onward_ns)
                 .max(best / SLOWER_TIMES.get())

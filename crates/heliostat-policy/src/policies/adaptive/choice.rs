@@ -174,8 +174,6 @@ pub(super) struct Choice<'a> {
     disks: usize,
     /// Legs that are left to this read; streams have the others.
     left: LegSet,
-    /// The leg that has read the same block of late, where that counts.
-    recent: Option<LegId>,
     /// What has decided.
     reason: Cell<&'static str>,
 }
@@ -219,7 +217,6 @@ impl<'a> Choice<'a> {
             forecasts: &[],
             disks,
             left: LegSet::EMPTY,
-            recent,
             reason: Cell::new(LEAST),
         };
         if !left.is_empty() && views.iter().any(|view| left.contains(view.leg)) {
@@ -228,7 +225,7 @@ impl<'a> Choice<'a> {
         if stream.is_none() && disks > 0 && disks < views.len() {
             choice.expect_queues(size, forecasts);
         }
-        choice.prefer_recent(size, forecasts);
+        choice.prefer_recent(recent, size, forecasts);
         let may_wait = is_one_written || is_one_writing;
         if disks > 0 && (may_wait || !choice.left.is_empty()) {
             choice.prefer_others(forecasts);

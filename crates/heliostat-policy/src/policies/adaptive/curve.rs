@@ -190,7 +190,9 @@ impl Curve {
     /// All of it takes `times` as long from now on, about.
     pub(super) fn stretch(&mut self, times: f32) {
         for mean in &mut self.mean {
-            *mean = (*mean * times).min(LONGEST_NS.get());
+            if *mean > 0.0 {
+                *mean = (*mean * times).clamp(1.0, LONGEST_NS.get());
+            }
         }
         self.doubt();
     }

@@ -144,6 +144,8 @@ struct Followed {
     rival_ns: f32,
     /// It may be answered from a cache, and tells nothing of others.
     is_repeat: bool,
+    /// Another one of the same address is in flight: whose answer it is nobody knows.
+    is_twice: bool,
     is_used: bool,
 }
 
@@ -255,8 +257,8 @@ impl Leg {
     }
 
     /// How many times as long a read takes here of a block that was read here just before.
-    pub(super) const fn repeat_times(&self) -> f32 {
-        self.repeat_times
+    pub(super) fn repeat_times(&self) -> f32 {
+        self.repeat_times.min(1.0)
     }
 
     pub(super) const fn arm(&self) -> &Arm {
@@ -582,6 +584,8 @@ impl Leg {
         let curve = self.curve(index);
         let times = self.longer_times(index, extent.len());
         let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(curve.at(load) * times));
+        let before = &self.followed[place_of(address)];
+        let is_twice = !self.turns && before.is_used && before.address == address;
         self.followed[place_of(address)] = Followed {
             address,
             began: now,
@@ -593,13 +597,16 @@ impl Leg {
             is_stale: self.passed_over > STALE_READS.get(),
             rival_ns,
             is_repeat: is_repeat && !self.turns,
+            is_twice,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
         };
         if self.turns && self.queued.len() < QUEUED {
             self.queued.push(address);
         }
-        self.passed_over = 0;
+        if !self.followed[place_of(address)].is_repeat {
+            self.passed_over = 0;
+        }
         self.last_read_at = now;
     }
 
@@ -669,7 +676,12 @@ impl Leg {
         }
         followed.is_used = false;
         let followed = *followed;
-        self.last_answer_at = now;
+        if followed.is_twice {
+            return;
+        }
+        if !followed.is_repeat {
+            self.last_answer_at = now;
+        }
         if !ok {
             let ratio = FAILED_RATIO.get();
             self.health.note_slow(now, followed.began, ratio, false);
@@ -678,6 +690,10 @@ impl Leg {
         let mut time_ns = ns(now.saturating_since(followed.began));
         if followed.predicted_ns > 0.0 {
             let was_well = self.health.is_well();
+            if followed.is_repeat && !was_well {
+                // A cache answers whatever the leg does.
+                return;
+            }
             self.judge(now, &followed, time_ns);
             if self.health.has_lasted(now) {
                 self.believe_slow();
@@ -698,7 +714,7 @@ impl Leg {
             }
             time_ns = time_ns.min(longest);
             if followed.is_repeat {
-                let times = (time_ns / followed.predicted_ns).min(1.0);
+                let times = time_ns / followed.predicted_ns;
                 self.repeat_times += (times - self.repeat_times) / REPEAT_READS.get();
                 return;
             }

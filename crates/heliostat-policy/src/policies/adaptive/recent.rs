@@ -36,8 +36,12 @@ impl Recent {
         }
     }
 
-    /// The leg that has read this block last, if that was shortly before.
-    pub(super) fn leg(&self, extent: Extent) -> Option<LegId> {
+    /// The leg that has read this block last, if that was shortly before, and tells anything.
+    pub(super) fn leg_of(&self, extent: Extent) -> Option<LegId> {
+        self.leg(extent).filter(|_| self.repeats < REPEATS.get())
+    }
+
+    fn leg(&self, extent: Extent) -> Option<LegId> {
         let number = extent.offset() / BLOCK_BYTES.get();
         let (known, leg) = self.blocks[place_of(number)];
         (known == number).then_some(leg)

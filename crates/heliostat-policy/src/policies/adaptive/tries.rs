@@ -12,11 +12,11 @@ constants! { "tries":
     /// it takes longer, a thousandth of the time, and is one of 4,000 reads for each time that it
     /// takes as long again, so that no thousandth that takes longest shows it.
     TIMES: f32 = number(1e3);
-    NS_MIN: f32 = ns(1e7);
+    pub(super) NS_MIN: f32 = ns(1e7);
     READS: f32 = number(4e3);
     /// The same where flash that is chosen takes 1.25 times as long as some takes by itself: if the
     /// other one is what it was, all gain by that. Then it is a hundredth of the time, and one of
-    /// 1,000 reads.
+    /// 1,000 reads of all others together.
     BUSY: f32 = times(1.25);
     BUSY_TIMES: f32 = number(1e2);
     BUSY_READS: f32 = number(1e3);
@@ -51,20 +51,21 @@ impl Tries {
     }
 
     /// Whether a leg is to be read that nobody has chosen for so long, and for so many reads. It
-    /// takes `cost_ns`, the one that is chosen, which is busy or not, `least_ns`, and an ordinary
-    /// one `ordinary_ns`.
+    /// takes `cost_ns`, the one that is chosen `least_ns`, and an ordinary one `ordinary_ns`. If
+    /// the chosen one is `busy`, that is beside how many others.
     pub(super) fn is_due(
         self,
         (silence_ns, passed_over): (f32, u32),
         (cost_ns, least_ns, ordinary_ns): (f32, f32, f32),
-        (turns, is_busy): (bool, bool),
+        (turns, busy): (bool, u32),
     ) -> bool {
         let more_ns = cost_ns - least_ns;
         let times = self.times(cost_ns, ordinary_ns);
         let (times, reads) = if turns || times < TIMES.get() {
             (times, 0.0)
-        } else if is_busy {
-            (BUSY_TIMES.get(), BUSY_READS.get() * more_ns / least_ns)
+        } else if busy > 0 {
+            let reads = BUSY_READS.get() * busy as f32;
+            (BUSY_TIMES.get(), reads * more_ns / least_ns)
         } else {
             (times, READS.get() * more_ns / least_ns)
         };

@@ -1,5 +1,7 @@
 //! Blocks that are read again.
 
+use heliostat_types::LegId;
+
 use super::{AGAIN_TIMES, Choice};
 use crate::policies::adaptive::leg::{Forecast, Size};
 
@@ -7,8 +9,13 @@ impl Choice<'_> {
     /// A leg that has read the same block of late may have it still: it costs less by what that was
     /// seen to save. Only where another leg takes about as long: else what is cached is not what
     /// decides.
-    pub(super) fn prefer_recent(&mut self, size: Size, forecasts: &mut [Forecast]) {
-        let recent = self.recent.take().filter(|_| size.is_small());
+    pub(super) fn prefer_recent(
+        &self,
+        recent: Option<LegId>,
+        size: Size,
+        forecasts: &mut [Forecast],
+    ) {
+        let recent = recent.filter(|_| size.is_small());
         let place = self.views.iter().position(|view| Some(view.leg) == recent);
         let is_flash = |at: &usize| forecasts[*at].is_well && !forecasts[*at].turns;
         let Some(place) = place.filter(is_flash) else {
@@ -23,17 +30,10 @@ impl Choice<'_> {
         if !(0..forecasts.len()).any(is_alike) {
             return;
         }
-        self.recent = recent;
         let saved = 1.0 - self.leg(place).repeat_times();
         let forecast = &mut forecasts[place];
         // Behind a queue, and a short one is enough, it saves nothing.
         let gain = forecast.gain() * forecast.gain();
         forecast.cost *= 1.0 - saved * gain * gain;
-    }
-
-    /// Whether the leg at this place may have the block in a cache, so that how long it takes tells
-    /// nothing of other reads.
-    pub(in super::super) fn is_again(&self, place: usize) -> bool {
-        self.recent == Some(self.views[place].leg)
     }
 }

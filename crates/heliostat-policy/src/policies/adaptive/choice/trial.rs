@@ -13,17 +13,19 @@ impl Choice<'_> {
         }
         let least = self.forecasts[best].cost;
         let size = Size::of(self.extent.len());
-        let is_busy = || {
+        // Beside how many legs the best one is busy, if it is.
+        let busy = || {
             let flash = self.places().filter(|at| !self.forecasts[*at].turns);
             let idle = flash.map(|at| self.leg(at).least_cost(size));
-            tries::is_busy(least, idle.fold(f32::INFINITY, f32::min))
+            let idle = idle.fold(f32::INFINITY, f32::min);
+            let is_busy = !self.forecasts[best].turns && tries::is_busy(least, idle);
+            let others = u32::try_from(self.views.len() - 1).unwrap_or(u32::MAX);
+            if is_busy { others } else { 0 }
         };
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {
             let may = forecast.in_flight == 0 && at != best;
-            may && self
-                .leg(at)
-                .is_due(self.now, (forecast.cost, least), is_busy)
+            may && self.leg(at).is_due(self.now, (forecast.cost, least), busy)
         };
         forecasts.position(is_due)
     }

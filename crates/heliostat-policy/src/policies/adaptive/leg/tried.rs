@@ -7,12 +7,12 @@ use super::{Followed, Leg, STALE_READS, ns};
 
 impl Leg {
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
-    /// another one, which is busy or not, is predicted to take `least`.
+    /// another one, beside so many if it is busy, is predicted to take `least`.
     pub(in super::super) fn is_due(
         &self,
         now: Instant,
         (cost, least): (f32, f32),
-        is_busy: impl FnOnce() -> bool,
+        busy: impl FnOnce() -> u32,
     ) -> bool {
         if self.in_flight > 0 || self.passed_over <= STALE_READS.get() {
             return false;
@@ -21,29 +21,35 @@ impl Leg {
             return false;
         }
         let silence = ns(now.saturating_since(self.last_answer_at));
+        if silence <= tries::NS_MIN.get() {
+            return false;
+        }
         let costs = (cost, least, self.unknown_ns());
+        let busy = if self.turns { 0 } else { busy() };
         self.tries
-            .is_due((silence, self.passed_over), costs, (self.turns, is_busy()))
+            .is_due((silence, self.passed_over), costs, (self.turns, busy))
     }
 
     /// A leg has answered that others had passed over for long: what was learned of it is old, or
     /// was never true.
     pub(super) fn try_ended(&mut self, followed: &Followed, time_ns: f32) {
         let ordinary_ns = self.unknown_ns();
-        if followed.predicted_ns > 0.0
-            && let Some(times) = self.tries.note(time_ns, followed.predicted_ns, ordinary_ns)
-        {
+        let wrong = (followed.predicted_ns > 0.0)
+            .then(|| self.tries.note(time_ns, followed.predicted_ns, ordinary_ns))
+            .flatten();
+        if let Some(times) = wrong {
             let curves = self.curves.iter_mut();
             for curve in curves.filter(|curve| tries::is_odd(curve.idle(), ordinary_ns)) {
                 curve.stretch(1.0 / times);
             }
         }
-        if !self.turns && time_ns < followed.rival_ns.min(followed.predicted_ns) {
-            // It would have been the right one, and is what it was before a neighbour came.
-            for curve in &mut self.curves {
-                curve.stretch(time_ns / followed.predicted_ns);
-            }
+        let curve = &mut self.curves[usize::from(followed.curve)];
+        if wrong.is_none() && !self.turns && time_ns < followed.rival_ns.min(followed.predicted_ns)
+        {
+            // It would have been the right one, and is what it was before a neighbour came. Of
+            // other reads that says nothing for sure.
+            curve.stretch(time_ns / followed.predicted_ns);
         }
-        self.curves[usize::from(followed.curve)].doubt();
+        curve.doubt();
     }
 }

@@ -91,3 +91,20 @@ fn a_leg_that_was_never_seen_idle_is_not_saturated_by_a_guess() {
     }
     assert_eq!(rig.bench.pick(999 * MIB), 0);
 }
+
+/// Whose answer the first one is nobody knows: timed from the second read it would seem short.
+#[test]
+fn of_a_block_that_is_in_flight_twice_nothing_is_learned() {
+    let (mut rig, first) = rig(100);
+    for _ in 0..400 {
+        rig.bench.pick(BLOCK);
+        rig.send(first, BLOCK);
+        rig.bench.now += Duration::from_us(90);
+        rig.bench.pick(BLOCK);
+        rig.send(first, BLOCK);
+        rig.answer(first, 10);
+        rig.answer(first, 90);
+    }
+    rig.send(first, 7 * MIB);
+    assert_eq!(rig.bench.pick(BLOCK), 1 - first);
+}

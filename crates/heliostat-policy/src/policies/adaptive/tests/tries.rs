@@ -85,8 +85,8 @@ fn a_leg_that_takes_that_long_for_sure_is_tried_as_any_other() {
     // It takes 0.8 ms, 0.7 ms more: a thousandth of 0.7 s.
     let costs = (8e5, 1e5, 1e5);
     for _ in 0..3 {
-        assert!(!tries.is_due((6e8, u32::MAX), costs, (false, false)));
-        assert!(tries.is_due((8e8, u32::MAX), costs, (false, false)));
+        assert!(!tries.is_due((6e8, u32::MAX), costs, (false, 0)));
+        assert!(tries.is_due((8e8, u32::MAX), costs, (false, 0)));
         assert_eq!(tries.note(8e5, 8e5, 1e5), None);
     }
 }
@@ -103,8 +103,7 @@ fn where_flash_is_busy_another_leg_is_tried_sooner() {
         (4e7, 700, [false, true]),
         (4e7, 710, [true, true]),
     ] {
-        let met = [false, true]
-            .map(|is_busy| tries.is_due((silence_ns, passed_over), costs, (false, is_busy)));
+        let met = [0, 1].map(|busy| tries.is_due((silence_ns, passed_over), costs, (false, busy)));
         assert_eq!(met, is_due, "{silence_ns} {passed_over}");
     }
 }
@@ -146,4 +145,33 @@ fn a_try_that_ends_before_the_best_leg_would_have_is_believed() {
         rig.serve(1, 7 * MIB, 150);
         assert_eq!(rig.bench.pick(0), best, "{us} us");
     }
+}
+
+/// That a leg was never so slow, and that it ended first, is one reason and not two.
+#[test]
+fn a_try_is_believed_once() {
+    let mut rig = met([6_000, 300_000], [true, false]);
+    let offset = tried(&mut rig, 1);
+    rig.serve(1, offset, 100);
+    rig.bench.pick(0);
+    let belief = rig.bench.policy.belief(1).unwrap();
+    let us = belief.cost.as_ns() / 1_000;
+    assert!(!belief.is_slow && (90..115).contains(&us), "{us} us");
+}
+
+#[test]
+fn a_try_says_nothing_of_other_sizes() {
+    let mut rig = Rig::new("adaptive", 2);
+    for number in 0..100 {
+        for leg in [0, 1] {
+            rig.send_of(leg, number * 999 * MIB, 64 << 10);
+            rig.answer(leg, 500);
+        }
+    }
+    rig.teach(100, &[300, 150]);
+    let offset = tried(&mut rig, 0);
+    rig.serve(0, offset, 100);
+    rig.bench.pick_of(0, 64 << 10);
+    let us = rig.bench.policy.belief(0).unwrap().cost.as_ns() / 1_000;
+    assert!((450..550).contains(&us), "{us} us");
 }
