@@ -676,9 +676,6 @@ impl Leg {
         }
         followed.is_used = false;
         let followed = *followed;
-        if followed.is_twice {
-            return;
-        }
         if !followed.is_repeat {
             self.last_answer_at = now;
         }
@@ -713,6 +710,10 @@ impl Leg {
                 longest = longest.max(UNKNOWN_NS_TURNING.get());
             }
             time_ns = time_ns.min(longest);
+            if followed.is_twice {
+                // It is shorter than either of them, so that it is slow where that seems slow.
+                return;
+            }
             if followed.is_repeat {
                 let times = time_ns / followed.predicted_ns;
                 self.repeat_times += (times - self.repeat_times) / REPEAT_READS.get();

@@ -41,6 +41,7 @@ impl Recent {
         self.leg(extent).filter(|_| self.repeats < REPEATS.get())
     }
 
+    /// The same, whatever else is read.
     fn leg(&self, extent: Extent) -> Option<LegId> {
         let number = extent.offset() / BLOCK_BYTES.get();
         let (known, leg) = self.blocks[place_of(number)];

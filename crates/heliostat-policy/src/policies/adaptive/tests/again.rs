@@ -108,3 +108,17 @@ fn of_a_block_that_is_in_flight_twice_nothing_is_learned() {
     rig.send(first, 7 * MIB);
     assert_eq!(rig.bench.pick(BLOCK), 1 - first);
 }
+
+/// Not what it took is learned of such reads; but it is seen that it was long.
+#[test]
+fn a_leg_that_is_slow_with_one_block_is_slow() {
+    let (mut rig, first) = rig(100);
+    for _ in 0..3 {
+        rig.send(first, BLOCK);
+        rig.send(first, BLOCK);
+        rig.answer(first, 2_000);
+        rig.answer(first, 10);
+    }
+    rig.bench.pick(BLOCK);
+    assert!(rig.bench.policy.belief(first).unwrap().is_slow);
+}
