@@ -3,7 +3,7 @@ use std::io::{self, BufRead};
 use heliostat_engine::{Layout, Map};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent, LegId};
-use heliostat_workload::{Distribution, Job, Rw};
+use heliostat_workload::{Arrival, Distribution, Job, Rw};
 
 use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
@@ -598,4 +598,42 @@ fn blocks_that_are_read_again_are_read_where_they_were() {
         let gain = gain_of("locality", &job);
         assert!(gain > least, "depth {iodepth}: {gain}");
     }
+}
+
+/// Who loads one of two drives now and then makes that slow, and not the other: there random reads
+/// wait for no more of the streams than fill it, and the rest waits for the neighbour.
+#[test]
+fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
+    let streams = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        direct: false,
+        readahead_bytes: 128 << 10,
+        numjobs: 8,
+        offset_increment_bytes: 20 << 30,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ssd-sata-256gb"; 2], 1, streams);
+    scenario.array.size_bytes = 200 << 30;
+    scenario.warmup_seconds = Duration::from_ms(400);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRead,
+        iodepth: 4,
+        ..Job::default()
+    });
+    scenario.jobs.push(Job {
+        rw: Rw::RandRead,
+        bs_bytes: 64 << 10,
+        leg: Some(0),
+        arrival: Arrival::Burst {
+            per_s: 7_000.0,
+            on: Duration::from_ms(200),
+            off: Duration::from_ms(200),
+        },
+        ..Job::default()
+    });
+    let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+    let random = |of: &RunResult| of.jobs[1].read.ios as f64;
+    let gain = random(&adaptive) / random(&queue);
+    assert!(gain > 0.9, "{gain}");
 }

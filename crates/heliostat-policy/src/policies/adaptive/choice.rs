@@ -440,6 +440,7 @@ impl<'a> Choice<'a> {
         let waits = if is_on_fast { best } else { slowest };
         let aside = near().filter(|at| are_alike(at, &waits));
         let aside = aside.max_by_key(bytes)?;
+        let aside = self.slow_aside(well()).unwrap_or(aside);
         // Where as many wait as the fast leg has in all, few come back to that meanwhile.
         let runs_dry = |at: &usize| {
             let is_less = forecast(at).in_flight <= forecast(&aside).in_flight;
@@ -452,6 +453,16 @@ impl<'a> Choice<'a> {
             Some(at) => Some(self.by(ROOM, at)),
             None => Some(self.by(ASIDE, aside)),
         }
+    }
+
+    /// A leg that has become slow and answers yet, though later than the others: what waits there
+    /// is in nobody's way.
+    fn slow_aside(&self, well: impl Iterator<Item = usize>) -> Option<usize> {
+        let cost = |at: usize| self.forecasts[at].cost;
+        let least = well.map(cost).reduce(f32::min)?;
+        let slow = self.places().filter(|at| !self.forecasts[*at].is_well);
+        let slow = slow.filter(|at| (least..least * ASIDE_TIMES.get()).contains(&cost(*at)));
+        slow.min_by(|one, other| cost(*one).total_cmp(&cost(*other)))
     }
 
     /// Whether a stream loses more where it waits on the slower leg than random reads would there.
