@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_policy::{LegView, Observes, ReadPolicy, ReadRequest};
-use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegOpId, LegSet, Prng};
+use heliostat_types::{ErrorKind, Extent, Instant, LegId, LegSet, Prng};
 
 use crate::admission::Admission;
 use crate::api::{Answer, ArrayRecord, Config, Input, LegState, Output, RequestKind};
@@ -627,35 +627,6 @@ impl Engine {
             | RequestKind::BlockStatus { .. } => {
                 unreachable!("only what needs memory waits for it")
             }
-        }
-    }
-
-    fn completion(&mut self, turn: &mut Turn<'_>, id: LegOpId, result: Result<(), ErrorKind>) {
-        if self.is_sent_again(turn, id, result) {
-            return;
-        }
-        let op = self.reap(turn, id, result);
-        match op.owner {
-            OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),
-            OpOwner::Hedge(hedge) => self.hedge_answered(turn, hedge, op.leg, result),
-            OpOwner::Prefetch(run) => self.prefetch_answered(turn, run, result),
-            OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
-                self.write_answered(turn, &op, result);
-            }
-            OpOwner::Narrow(index) => self.part_answered(turn, index, &op, result),
-            OpOwner::Flush => self.flush_answered(turn, op.leg, result),
-            OpOwner::Status { status, part } => {
-                let kind = result.err().unwrap_or(ErrorKind::NotSupported);
-                self.status_answered(status, part, Err(kind));
-            }
-            OpOwner::Repair(repair) => self.repair_answered(turn, repair, op.kind, result),
-            OpOwner::Metadata => self.metadata_answered(turn, &op, result),
-            OpOwner::Background(window) => self.window_answered(turn, window, &op, result),
-            OpOwner::Rejoin(leg) => self.rejoin_flushed(turn, leg, result),
-            OpOwner::Checkpoint(leg) => self.checkpoint_flushed(turn, leg, result),
-            OpOwner::Moved(at) => self.moved_answered(turn, at, &op, result),
-            OpOwner::Ghost { is_loser: true } => self.loser_answered(turn, &op, result),
-            OpOwner::Ghost { is_loser: false } => {}
         }
     }
 

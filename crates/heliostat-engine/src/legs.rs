@@ -477,6 +477,11 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
+    /// Whoever this operation of a leg was of waits for it no longer.
+    pub(crate) fn give(&mut self, leg: LegId, owner: OpOwner) {
+        self.owners.push((leg, owner));
+    }
+
     /// A piece waited for an operation of this leg that is nobody's now.
     pub(crate) fn add(&mut self, leg: LegId, piece: LostPiece) {
         self.lost.push(piece);
@@ -573,14 +578,14 @@ impl Engine {
     /// taken out: what ends then may take out further legs, in the middle of a decision on which
     /// legs have failed the same write.
     pub(crate) fn settle_orphans(&mut self, turn: &mut Turn<'_>) {
-        if !self.orphans.owners.is_empty() {
+        if !self.orphans.owners.is_empty() || self.flushes.doubts.are_due() {
             self.settle_all_orphans(turn);
         }
     }
 
     #[cold]
     fn settle_all_orphans(&mut self, turn: &mut Turn<'_>) {
-        while !self.orphans.owners.is_empty() {
+        while !self.orphans.owners.is_empty() || self.hear_put_off(turn) {
             let Orphans { lost, owners } = std::mem::take(&mut self.orphans);
             self.reads_lost(turn, &lost);
             for (leg, owner) in owners {

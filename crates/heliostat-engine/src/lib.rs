@@ -17,6 +17,7 @@ mod background;
 mod bad_blocks;
 mod buffer;
 mod change;
+mod completion;
 mod dispatch;
 mod divergence;
 mod engine;

@@ -640,6 +640,10 @@ impl Engine {
             (OpKind::Flush, Err(_)) if is_refused => {}
             (OpKind::Flush, Err(kind)) => self.note_flush_failed(leg, kind),
             (_, Err(kind)) => {
+                if op.fua && kind != ErrorKind::NoSpace {
+                    // The leg does not say that it was not the flush.
+                    self.note_flush_failed(leg, kind);
+                }
                 self.commit().failed[leg.index()] = Some(FaultReason::WriteFailed(kind));
             }
             (_, Ok(())) => {}
@@ -657,10 +661,8 @@ impl Engine {
 
     /// A leg has failed a flush, and may have lost what it was sent without FUA.
     pub(crate) fn note_commit_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
-        let commit = self
-            .keeper
-            .as_mut()
-            .and_then(|keeper| keeper.commit.as_mut());
+        let keeper = self.keeper.as_mut();
+        let commit = keeper.and_then(|keeper| keeper.commit.as_mut());
         if let Some(commit) = commit.filter(|commit| commit.outstanding[leg.index()] > 0) {
             commit.failed[leg.index()] = Some(FaultReason::FlushFailed(kind));
         }

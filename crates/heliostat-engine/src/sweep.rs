@@ -37,7 +37,6 @@ impl Engine {
             | OpKind::BlockStatus => OpKind::Write,
         };
         let may_trim = write.kind != ChangeKind::WriteZeroes { may_trim: false };
-        let fua = write.fua && slot.config.fua;
         let flow = write.flow;
         let limit = if way == OpKind::Write {
             ZEROS_BYTES
@@ -56,7 +55,8 @@ impl Engine {
             kind: way,
             extent: step,
             memory,
-            fua,
+            // All of it is flushed in the end: one that fails is told from zeros that fail.
+            fua: false,
             may_trim,
         };
         self.assign(turn, leg, new);

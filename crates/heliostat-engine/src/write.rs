@@ -394,27 +394,26 @@ impl Engine {
     /// An operation of a write was done in parts, of which a leg has failed these.
     pub(crate) fn narrowed(&mut self, turn: &mut Turn<'_>, op: &Op, index: u32, bad: Vec<Extent>) {
         let bad = bad.into_iter().map(|extent| (op.leg, extent));
-        self.writes[index].bad.extend(bad);
-        if !self.go_on_writing(turn, op, index) {
+        let write = &mut self.writes[index];
+        write.bad.extend(bad);
+        let has_failed = write.failed.contains(op.leg);
+        if has_failed || !self.go_on_writing(turn, op, index) {
             self.write_op_ended(turn, index, op.leg);
         }
     }
 
     /// A leg has failed a flush. What it had not made durable by then may be lost, and a later
     /// flush that ends well does not say so: no flush round counts it as good any more, nor does
-    /// any write that relies on a flush and may have been there.
+    /// any write that is to be durable and may have been there, though it may have come with FUA.
     pub(crate) fn note_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
         let slot = &mut self.legs.legs[leg.index()];
         slot.flush_failed = true;
-        let relies_on_flush = !slot.config.fua;
-        if relies_on_flush {
+        if !slot.config.fua {
             self.note_commit_flush_failed(leg, kind);
         }
         let writes = self.writes.iter();
-        let concerned = writes.filter(|(_, write)| {
-            let is_there = write.outstanding > 0 && write.targets.contains(leg);
-            write.fua && relies_on_flush && is_there
-        });
+        let concerned = writes
+            .filter(|(_, write)| write.fua && write.outstanding > 0 && write.targets.contains(leg));
         for index in concerned.map(|(index, _)| index).collect::<Vec<_>>() {
             self.note_failure(index, leg, FaultReason::FlushFailed(kind));
         }

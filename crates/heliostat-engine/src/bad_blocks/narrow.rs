@@ -3,6 +3,11 @@
 //! What failed is written again in halves, one after the other, and what fails again in halves of
 //! that, down to a block. Where very much fails, what is left is not halved any more: blocks that
 //! are called bad and are not cost nothing but their second copy.
+//!
+//! A write with FUA is a write and a flush, of which the leg does not say which one has failed. So
+//! it is first written again as it was, without FUA. Where that works, it was the flush: what the
+//! leg has answered before may be lost, and is to be treated as after any flush that failed. This
+//! is found out of legs that have no log as well. Until it is known no flush of the leg counts.
 
 use heliostat_types::{ErrorKind, Extent, OpKind};
 
@@ -20,6 +25,10 @@ pub(super) struct Narrowing {
     write: u32,
     /// The operation.
     op: Op,
+    /// Whether blocks are looked for, or only whether it was the flush of a write with FUA.
+    has_log: bool,
+    /// What the leg has said of a write with FUA that was not written again yet.
+    flush_error: Option<ErrorKind>,
     /// What is to be tried yet, in addresses of the leg; the last one first.
     todo: Vec<Extent>,
     failures: u32,
@@ -47,21 +56,28 @@ impl Engine {
         op: &Op,
         kind: ErrorKind,
     ) -> bool {
-        let is_medium = op.kind == OpKind::Write && kind == ErrorKind::Io;
-        if !is_medium || !self.has_bad_log(op.leg) {
+        let has_log = self.has_bad_log(op.leg) && kind == ErrorKind::Io;
+        let may_be_flush = op.fua && matches!(kind, ErrorKind::Io | ErrorKind::NoSpace);
+        if op.kind != OpKind::Write || !(has_log || may_be_flush) {
             return false;
         }
         self.write_failed_in_part(write, op.leg);
         let block = self.block_bytes();
-        let todo = if op.extent.len() > block {
-            halves(op.extent, block).to_vec()
-        } else {
+        let todo = if may_be_flush || op.extent.len() <= block {
             // It may have been this once.
             vec![op.extent]
+        } else {
+            halves(op.extent, block).to_vec()
         };
+        if may_be_flush {
+            self.flushes.doubts.begin(op.leg);
+        }
         let narrowing = self.bad.narrowings.insert(Narrowing {
             write,
-            op: *op,
+            // What is written again is flushed when all of it is there.
+            op: Op { fua: false, ..*op },
+            has_log,
+            flush_error: may_be_flush.then_some(kind),
             todo,
             failures: 0,
             bad: Vec::new(),
@@ -85,7 +101,7 @@ impl Engine {
             kind: OpKind::Write,
             extent,
             memory: op.memory.map(|memory| memory.part(at, extent.len())),
-            fua: op.fua,
+            fua: false,
             may_trim: false,
         };
         let leg = op.leg;
@@ -102,15 +118,17 @@ impl Engine {
     ) {
         let block = self.block_bytes();
         let narrowing = &mut self.bad.narrowings[index];
+        let flush_error = narrowing.flush_error.take();
+        if flush_error.is_some() {
+            self.flushes.doubts.end(op.leg);
+        }
         match result {
-            Ok(()) => {}
-            Err(ErrorKind::NotSupported) if op.fua => {
-                // Flushed afterwards.
-                narrowing.op.fua = false;
-                narrowing.todo.push(op.extent);
-                self.legs.legs[op.leg.index()].config.fua = false;
+            Ok(()) => {
+                if let Some(kind) = flush_error {
+                    self.note_flush_failed(op.leg, kind);
+                }
             }
-            Err(ErrorKind::Io) => {
+            Err(ErrorKind::Io) if narrowing.has_log => {
                 narrowing.failures += 1;
                 if op.extent.len() > block && !is_too_much(narrowing.failures) {
                     narrowing.todo.extend(halves(op.extent, block));
@@ -130,6 +148,9 @@ impl Engine {
     /// The leg is out, and with it the part that it was asked for.
     pub(crate) fn part_lost(&mut self, turn: &mut Turn<'_>, index: u32) {
         let narrowing = self.bad.narrowings.remove(index);
+        if narrowing.flush_error.is_some() {
+            self.flushes.doubts.end(narrowing.op.leg);
+        }
         self.write_op_ended(turn, narrowing.write, narrowing.op.leg);
     }
 }

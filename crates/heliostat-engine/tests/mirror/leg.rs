@@ -25,6 +25,8 @@ pub(crate) struct Failure {
     pub(crate) was_last: bool,
     /// Of a flush, whether there was anything that it could lose.
     pub(crate) may_lose: bool,
+    /// Whether it was a flush is found out later.
+    pub(crate) is_told_late: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct Leg {
     pub(crate) healed: Vec<(Extent, Tick)>,
     /// Sectors that no write gets to until the device finds others for them.
     pub(crate) stuck: BTreeSet<usize>,
+    /// Writes with FUA of which the flush has failed: without it they go well.
+    pub(crate) unflushable: Vec<Extent>,
     /// Sectors that a failed flush gave up: no later flush makes them durable, only a write.
     pub(crate) given_up: BTreeSet<usize>,
     pub(crate) faulted: bool,
@@ -78,6 +82,7 @@ impl Leg {
             bad: BTreeSet::new(),
             healed: Vec::new(),
             stuck: BTreeSet::new(),
+            unflushable: Vec::new(),
             given_up: BTreeSet::new(),
             faulted: false,
             rebuilding: false,
@@ -106,6 +111,7 @@ impl Leg {
             self.bad.clear();
             self.stuck.clear();
         }
+        self.unflushable.clear();
         self.given_up.clear();
         self.failures.clear();
         self.silent = false;

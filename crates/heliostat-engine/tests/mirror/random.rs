@@ -320,6 +320,15 @@ impl Run {
         if op.kind != OpKind::BlockStatus && self.chance(odds.short) {
             return Outcome::Short;
         }
+        let leg = &mut self.world.legs[op.leg.index()];
+        let again = leg
+            .unflushable
+            .iter()
+            .position(|extent| *extent == op.extent);
+        if let Some(again) = again.filter(|_| op.kind == OpKind::Write && !op.fua) {
+            leg.unflushable.swap_remove(again);
+            return Outcome::Good;
+        }
         let error = match op.kind {
             OpKind::Read if bad => Some(ErrorKind::Io),
             OpKind::Read if self.chance(odds.read_error) => {

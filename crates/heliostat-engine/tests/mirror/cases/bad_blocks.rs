@@ -178,6 +178,46 @@ fn a_write_that_fails_is_narrowed_to_blocks_and_logged_before_its_answer() {
 }
 
 #[test]
+fn a_write_with_fua_whose_flush_has_failed_has_no_bad_block() {
+    let mut world = world(2);
+    world.write(Extent::new(4096, 512));
+    world.pump();
+    let write = world.write_fua(Extent::new(16384, 1024));
+    let mut failed = false;
+    while !failed {
+        let of_leg = at_leg(&world, 1, OpKind::Write);
+        let mut sent = of_leg.into_iter();
+        match sent.find(|&at| world.pending[at].op.extent.offset() == 16384) {
+            Some(at) => {
+                world.complete(at, IO);
+                failed = true;
+            }
+            None => assert!(world.pump_one(), "it is sent"),
+        }
+    }
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    assert!(bad(&world, 1).is_empty());
+    assert_eq!(world.in_sync(), [0]);
+    let flush = world.flush();
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    world.settle();
+}
+
+#[test]
+fn a_write_with_fua_that_meets_a_bad_block_costs_no_leg() {
+    let mut world = world(2);
+    wear_out(&mut world, 1, 9..10);
+    let write = world.write_fua(Extent::new(4096, 2048));
+    world.pump();
+    assert_eq!(answer(&world, write), DONE);
+    assert_eq!(logged(&world, 1), [(9, 10)]);
+    assert_eq!(world.in_sync(), [0, 1]);
+    world.settle();
+}
+
+#[test]
 fn what_is_bad_on_one_leg_is_read_from_another() {
     let mut world = world(2);
     wear_out(&mut world, 1, 8..9);

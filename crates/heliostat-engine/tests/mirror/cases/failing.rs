@@ -4,9 +4,12 @@ use heliostat_engine::{Event, FaultReason};
 use heliostat_types::{Duration, ErrorKind, LegId, OpKind};
 
 use super::{
-    DONE, answer, block, blocks, deliver_all, end, legs_with, rotating, world, write_under_way,
+    DONE, answer, at_leg, block, blocks, deliver_all, end, legs_with, rotating, world,
+    write_under_way,
 };
-use crate::world::{Outcome, Reply};
+use crate::world::{Outcome, Reply, World};
+
+const IO: Outcome = Outcome::Bad(ErrorKind::Io);
 
 #[test]
 fn a_failed_read_goes_to_the_next_leg_and_is_mended() {
@@ -255,5 +258,96 @@ fn all_legs_silent_leave_the_last_one_in() {
     world.legs[left].silent = false;
     world.pump();
     assert_eq!(answer(&world, write), DONE);
+    world.settle();
+}
+
+/// The first leg fails a write with FUA, and ends it so when it is written again.
+fn fua_fails(again: Outcome, legs: usize) -> World {
+    let mut world = world(legs);
+    world.write(block(0));
+    world.pump();
+    let write = world.write_fua(block(8));
+    deliver_all(&mut world);
+    end(&mut world, 0, OpKind::Write, IO);
+    let flush = world.flush();
+    deliver_all(&mut world);
+    // The flush may rely on what is gone by then.
+    for leg in 0..legs {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    assert_eq!(answer(&world, flush), None, "nobody knows what has failed");
+    end(&mut world, 0, OpKind::Write, again);
+    world.pump();
+    let last = (legs == 1).then_some(Err(ErrorKind::Io));
+    let done = answer(&world, write);
+    assert_eq!(done, last.as_ref().or(DONE), "{again:?}");
+    let is_lost = legs == 1 && again == Outcome::Good;
+    let told = if is_lost {
+        Some(&Err(ErrorKind::Io))
+    } else {
+        DONE
+    };
+    assert_eq!(answer(&world, flush), told, "{again:?}");
+    world
+}
+
+#[test]
+fn where_a_write_with_fua_works_without_it_its_flush_has_failed() {
+    let mut world = fua_fails(Outcome::Good, 2);
+    assert_eq!(world.in_sync(), [1]);
+    world.settle();
+    let mut world = fua_fails(Outcome::Good, 1);
+    for _ in 0..2 {
+        let flush = world.flush();
+        world.pump();
+        assert_eq!(answer(&world, flush), Some(&Err(ErrorKind::Io)));
+    }
+    assert!(world.engine.record().dirty);
+}
+
+#[test]
+fn where_a_write_with_fua_fails_again_no_flush_has_failed() {
+    let mut world = fua_fails(IO, 2);
+    assert_eq!(world.in_sync(), [1]);
+    world.settle();
+    // The last leg loses nothing by that but the write, which was not answered.
+    let mut world = fua_fails(IO, 1);
+    world.settle();
+    assert!(!world.engine.record().dirty);
+}
+
+#[test]
+fn a_flush_that_was_put_off_ends_with_its_leg() {
+    let mut world = world(2);
+    world.write_fua(block(0));
+    deliver_all(&mut world);
+    end(&mut world, 0, OpKind::Write, IO);
+    let flush = world.flush();
+    deliver_all(&mut world);
+    for leg in [0, 1] {
+        end(&mut world, leg, OpKind::Flush, Outcome::Good);
+    }
+    world.fail_leg(LegId::new(0), FaultReason::Lost);
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    world.settle();
+    assert_eq!(world.in_sync(), [1]);
+}
+
+#[test]
+fn zeros_with_fua_are_made_and_then_flushed() {
+    let mut world = world(2);
+    let zeroes = world.zeroes(block(0), true, true, false);
+    deliver_all(&mut world);
+    for leg in [0, 1] {
+        let of_leg = at_leg(&world, leg, OpKind::WriteZeroes);
+        assert!(of_leg.iter().all(|&at| !world.pending[at].op.fua));
+        end(&mut world, leg, OpKind::WriteZeroes, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Flush, IO);
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    world.pump();
+    assert_eq!(answer(&world, zeroes), DONE);
+    assert_eq!(world.in_sync(), [1]);
     world.settle();
 }

@@ -106,9 +106,9 @@ impl World {
         self.tick += 1;
         let op = self.pending[at].op;
         self.say(|| format!("{} ends op {} {outcome:?}", op.leg, op.id.0));
-        let may_lose =
-            op.kind == OpKind::Flush && !self.legs[op.leg.index()].unflushed().is_empty();
+        let has_cache = !self.legs[op.leg.index()].unflushed().is_empty();
         let runs = self.carry_out(at, outcome);
+        let is_unflushed = self.fails_to_flush(at, outcome);
         let pending = self.pending.remove(at);
         self.note_end(&pending);
         let was_last = self.is_last(op.leg);
@@ -128,8 +128,21 @@ impl World {
                 tick: self.tick,
                 error,
                 was_last,
-                may_lose,
+                may_lose: op.kind == OpKind::Flush && has_cache,
+                is_told_late: false,
             });
+            if op.fua && op.kind == OpKind::Write && error != ErrorKind::NotSupported {
+                // Nobody is told that it was not the flush.
+                leg.failures.push(Failure {
+                    kind: OpKind::Flush,
+                    extent: Extent::default(),
+                    tick: self.tick,
+                    error,
+                    was_last,
+                    may_lose: is_unflushed,
+                    is_told_late: true,
+                });
+            }
         } else if op.kind == OpKind::Flush {
             leg.flush(&pending.image, pending.sent);
         } else if error.is_none() {
@@ -157,6 +170,24 @@ impl World {
         if outcome == Outcome::Short && !short_first {
             self.fail_leg(op.leg, FaultReason::Short);
         }
+    }
+
+    /// Whether it is its flush that a write with FUA has failed by, and there is something to lose.
+    fn fails_to_flush(&mut self, at: usize, outcome: Outcome) -> bool {
+        let op = self.pending[at].op;
+        let is_error = matches!(outcome, Outcome::Bad(ErrorKind::Io | ErrorKind::NoSpace));
+        // That there is no room for metadata is no news of anything else.
+        let is_full = outcome == Outcome::Bad(ErrorKind::NoSpace) && self.is_metadata(&op);
+        let is_write = op.fua && op.kind == OpKind::Write;
+        let is_unflushed = is_write && is_error && !is_full && !self.meets_bad(at);
+        if !is_unflushed || self.prng.below(2) == 0 {
+            return false;
+        }
+        let leg = &mut self.legs[op.leg.index()];
+        let may_lose = !leg.unflushed().is_empty();
+        leg.fail_flush(self.tick, &mut self.prng);
+        leg.unflushable.push(op.extent);
+        may_lose
     }
 
     fn note_end(&mut self, pending: &Pending) {
