@@ -634,6 +634,8 @@ impl Engine {
             }
         }
         self.abandon_ops(&ops);
+        let queue = &mut self.legs.legs[leg.index()].queue;
+        queue.lose_device(self.requests.now, &mut self.legs.costs);
     }
 
     /// Nobody needs these operations any more: those that are queued end here, those that a device

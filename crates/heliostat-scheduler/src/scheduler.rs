@@ -113,6 +113,11 @@ impl Scheduler {
         }
     }
 
+    /// The device is lost: what it has in hand counts no more, and no other one waits for it.
+    pub fn lose_device(&mut self, now: Instant, costs: &mut Costs) {
+        self.begin_anew(now, costs);
+    }
+
     /// What a flow may have from now on.
     pub fn set_flow(&mut self, flow: FlowId, limits: FlowLimits) {
         if limits == FlowLimits::DEFAULT {

@@ -6,8 +6,9 @@ use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 use crate::policies::Rotate;
 use crate::world::{Outcome, World};
 
-/// Turns without progress after which the engine is stuck.
-const PATIENCE: usize = 40;
+/// Turns without progress after which the engine is stuck: a disk looks 32 times what others do,
+/// and what is looked at less and less often comes to the end of time with 55.
+const PATIENCE: usize = 70;
 /// Turns after which the background must have ended.
 const BACKGROUND_PATIENCE: usize = 20_000;
 
@@ -108,15 +109,17 @@ impl World {
                 break;
             }
             stuck += 1;
-            self.wait_or_wake(stuck);
+            if self.wait_or_wake(stuck) {
+                stuck = 0;
+            }
         }
         self.check(!self.refused, || {
             "memory was refused, and is free, but nobody was told".to_owned()
         });
     }
 
-    /// Nothing is left to do now: time must help, or else the silent legs wake up.
-    fn wait_or_wake(&mut self, stuck: usize) {
+    /// Nothing is left to do now: time must help, or else the silent legs wake up, which is said.
+    fn wait_or_wake(&mut self, stuck: usize) -> bool {
         self.check(stuck < PATIENCE, || {
             format!("stuck: {:?} are not answered", self.asked)
         });
@@ -125,12 +128,13 @@ impl World {
         {
             self.now = self.now.max(deadline);
             self.tell_deadline();
-            return;
+            return false;
         }
         let woken = self.wake();
         self.check(woken, || {
             format!("no leg is silent, and {:?} are not answered", self.asked)
         });
+        woken
     }
 
     /// No leg is silent any more: not one that is being rebuilt either, for which nobody waits

@@ -11,6 +11,8 @@ use heliostat_types::{Duration, Instant};
 
 /// Who has done his round waits for one part in so many of it at most.
 const WAIT_PART: u64 = 4;
+/// And no longer than that: one that is stalled makes a round as long as the leg time-out.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 /// And looks whether the others have, so often meanwhile.
 const LOOKS: u64 = 32;
 /// But no oftener than that.
@@ -62,7 +64,8 @@ impl Together {
             return false;
         }
         let ended_at = *self.ended_at.get_or_insert(now);
-        let wait_max = ended_at.saturating_since(self.begun_at) / WAIT_PART;
+        let round = ended_at.saturating_since(self.begun_at);
+        let wait_max = std::cmp::min(round / WAIT_PART, WAIT_MAX);
         if now >= ended_at + wait_max {
             self.alone_last = std::cmp::min(self.alone_last * 2 + 1, ALONE_MAX);
             self.alone = self.alone_last;
