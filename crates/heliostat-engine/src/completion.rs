@@ -1,41 +1,50 @@
 //! What becomes of an operation that a leg has answered.
 //!
-//! Where it is in doubt whether a leg has failed a flush (see [`crate::bad_blocks`]), what it says
+//! While it is in doubt whether a leg has failed a flush (see [`crate::bad_blocks`]), what legs say
 //! of what is durable is heard when that is known: Linux tells of a failed flush once, and another
-//! one that ends well right behind it may rely on bytes that are gone.
+//! one that ends well beside it may rely on bytes that are gone. That of all legs, since what ends
+//! with the answer of another one may have had its answer from this one before.
 
-use heliostat_types::{ErrorKind, LegId, LegOpId, LegSet, OpKind};
+use heliostat_types::{ErrorKind, LegOpId, OpKind};
 
 use crate::engine::{Engine, Turn};
 use crate::legs::{Op, OpOwner};
 
-/// Of which legs it is in doubt whether they have failed a flush, and what is put off by that.
+/// Whether it is in doubt, of one leg, whether it has failed a flush, and what is put off by that.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts {
-    legs: LegSet,
+pub(crate) struct Doubt {
+    is_open: bool,
     put_off: Vec<(Op, Result<(), ErrorKind>)>,
 }
 
-impl Doubts {
-    /// It is in doubt of this leg.
-    pub(crate) fn begin(&mut self, leg: LegId) {
-        self.legs.insert(leg);
+impl Doubt {
+    /// It is from now on.
+    ///
+    /// # Panics
+    /// Where it was already: what would make it so is put off.
+    pub(crate) fn begin(&mut self) {
+        assert!(!self.is_open, "one doubt after the other");
+        self.is_open = true;
     }
 
     /// It is not, any more.
-    pub(crate) fn end(&mut self, leg: LegId) {
-        self.legs.remove(leg);
+    pub(crate) const fn end(&mut self) {
+        self.is_open = false;
     }
 
-    /// The first answer that was put off and need not be any more.
-    fn first_due(&self) -> Option<usize> {
-        let is_due = |(op, _): &(Op, _)| !self.legs.contains(op.leg);
-        self.put_off.iter().position(is_due)
+    /// Whether something is to be heard that was put off.
+    pub(crate) const fn is_due(&self) -> bool {
+        !self.is_open && !self.put_off.is_empty()
     }
 
-    /// Whether there is one.
-    pub(crate) fn are_due(&self) -> bool {
-        self.first_due().is_some()
+    /// What is to be heard next: first what may put off the rest again.
+    fn next(&mut self) -> Option<(Op, Result<(), ErrorKind>)> {
+        if !self.is_due() {
+            return None;
+        }
+        let mut all = self.put_off.iter();
+        let failed = all.position(|(op, result)| op.fua && result.is_err());
+        Some(self.put_off.remove(failed.unwrap_or(0)))
     }
 }
 
@@ -53,8 +62,8 @@ impl Engine {
         let op = self.reap(turn, id, result);
         let is_ghost = matches!(op.owner, OpOwner::Ghost { .. });
         let is_durable = op.kind == OpKind::Flush || op.fua;
-        if is_durable && !is_ghost && self.flushes.doubts.legs.contains(op.leg) {
-            self.flushes.doubts.put_off.push((op, result));
+        if is_durable && !is_ghost && self.flushes.doubt.is_open {
+            self.flushes.doubt.put_off.push((op, result));
             return;
         }
         self.answered(turn, &op, result);
@@ -62,10 +71,9 @@ impl Engine {
 
     /// Hears the next answer that was put off; whether there was one.
     pub(crate) fn hear_put_off(&mut self, turn: &mut Turn<'_>) -> bool {
-        let Some(first) = self.flushes.doubts.first_due() else {
+        let Some((op, result)) = self.flushes.doubt.next() else {
             return false;
         };
-        let (op, result) = self.flushes.doubts.put_off.remove(first);
         if self.legs.writable().contains(op.leg) {
             self.answered(turn, &op, result);
         } else {

@@ -9,7 +9,7 @@ use heliostat_types::{ErrorKind, FlowId, LegId, LegSet};
 
 use crate::api::{Answer, FaultReason};
 use crate::asked::AskedId;
-use crate::completion::Doubts;
+use crate::completion::Doubt;
 use crate::engine::{Engine, Turn};
 use crate::intent::IdleChunk;
 use crate::legs::{NewOp, OpOwner};
@@ -49,7 +49,7 @@ pub(crate) struct FlushRounds {
     active: Option<u32>,
     /// With the last write behind that each has to wait for.
     next: Vec<(u64, Waiter)>,
-    pub(crate) doubts: Doubts,
+    pub(crate) doubt: Doubt,
 }
 
 impl Default for FlushRounds {
@@ -58,7 +58,7 @@ impl Default for FlushRounds {
             rounds: Slab::new(),
             active: None,
             next: Vec::new(),
-            doubts: Doubts::default(),
+            doubt: Doubt::default(),
         }
     }
 }

@@ -578,7 +578,7 @@ impl Engine {
     /// taken out: what ends then may take out further legs, in the middle of a decision on which
     /// legs have failed the same write.
     pub(crate) fn settle_orphans(&mut self, turn: &mut Turn<'_>) {
-        if !self.orphans.owners.is_empty() || self.flushes.doubts.are_due() {
+        if !self.orphans.owners.is_empty() || self.flushes.doubt.is_due() {
             self.settle_all_orphans(turn);
         }
     }

@@ -640,7 +640,7 @@ impl Engine {
             (OpKind::Flush, Err(_)) if is_refused => {}
             (OpKind::Flush, Err(kind)) => self.note_flush_failed(leg, kind),
             (_, Err(kind)) => {
-                if op.fua && kind != ErrorKind::NoSpace {
+                if op.fua && kind == ErrorKind::Io {
                     // The leg does not say that it was not the flush.
                     self.note_flush_failed(leg, kind);
                 }
@@ -659,7 +659,7 @@ impl Engine {
         self.metadata_op_ended(turn, leg);
     }
 
-    /// A leg has failed a flush, and may have lost what it was sent without FUA.
+    /// A leg has failed a flush, and may have lost what it was sent.
     pub(crate) fn note_commit_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
         let keeper = self.keeper.as_mut();
         let commit = keeper.and_then(|keeper| keeper.commit.as_mut());

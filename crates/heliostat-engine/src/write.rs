@@ -406,11 +406,8 @@ impl Engine {
     /// flush that ends well does not say so: no flush round counts it as good any more, nor does
     /// any write that is to be durable and may have been there, though it may have come with FUA.
     pub(crate) fn note_flush_failed(&mut self, leg: LegId, kind: ErrorKind) {
-        let slot = &mut self.legs.legs[leg.index()];
-        slot.flush_failed = true;
-        if !slot.config.fua {
-            self.note_commit_flush_failed(leg, kind);
-        }
+        self.legs.legs[leg.index()].flush_failed = true;
+        self.note_commit_flush_failed(leg, kind);
         let writes = self.writes.iter();
         let concerned = writes
             .filter(|(_, write)| write.fua && write.outstanding > 0 && write.targets.contains(leg));

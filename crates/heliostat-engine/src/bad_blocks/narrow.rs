@@ -7,7 +7,7 @@
 //! A write with FUA is a write and a flush, of which the leg does not say which one has failed. So
 //! it is first written again as it was, without FUA. Where that works, it was the flush: what the
 //! leg has answered before may be lost, and is to be treated as after any flush that failed. This
-//! is found out of legs that have no log as well. Until it is known no flush of the leg counts.
+//! is found out of legs that have no log as well. Until it is known no flush counts.
 
 use heliostat_types::{ErrorKind, Extent, OpKind};
 
@@ -56,9 +56,13 @@ impl Engine {
         op: &Op,
         kind: ErrorKind,
     ) -> bool {
-        let has_log = self.has_bad_log(op.leg) && kind == ErrorKind::Io;
-        let may_be_flush = op.fua && matches!(kind, ErrorKind::Io | ErrorKind::NoSpace);
-        if op.kind != OpKind::Write || !(has_log || may_be_flush) {
+        let has_log = self.has_bad_log(op.leg);
+        let is_medium = has_log && kind == ErrorKind::Io;
+        // That is out at its first error, whatever it was.
+        let is_out = self.legs.fails_fast(op.leg, OpKind::Write);
+        let is_of_flush = matches!(kind, ErrorKind::Io | ErrorKind::NoSpace);
+        let may_be_flush = op.fua && is_of_flush && !is_out;
+        if op.kind != OpKind::Write || !(is_medium || may_be_flush) {
             return false;
         }
         self.write_failed_in_part(write, op.leg);
@@ -70,7 +74,7 @@ impl Engine {
             halves(op.extent, block).to_vec()
         };
         if may_be_flush {
-            self.flushes.doubts.begin(op.leg);
+            self.flushes.doubt.begin();
         }
         let narrowing = self.bad.narrowings.insert(Narrowing {
             write,
@@ -120,7 +124,7 @@ impl Engine {
         let narrowing = &mut self.bad.narrowings[index];
         let flush_error = narrowing.flush_error.take();
         if flush_error.is_some() {
-            self.flushes.doubts.end(op.leg);
+            self.flushes.doubt.end();
         }
         match result {
             Ok(()) => {
@@ -149,7 +153,7 @@ impl Engine {
     pub(crate) fn part_lost(&mut self, turn: &mut Turn<'_>, index: u32) {
         let narrowing = self.bad.narrowings.remove(index);
         if narrowing.flush_error.is_some() {
-            self.flushes.doubts.end(narrowing.op.leg);
+            self.flushes.doubt.end();
         }
         self.write_op_ended(turn, narrowing.write, narrowing.op.leg);
     }

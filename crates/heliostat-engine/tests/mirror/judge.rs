@@ -651,7 +651,7 @@ impl World {
             failures.any(|failure| {
                 // Another leg may have come in sync since.
                 (failure.was_last || self.is_last(leg))
-                    && (failure.tick >= asked.start || failure.is_told_late)
+                    && failure.tick >= asked.start
                     && is_final(failure.kind)
                     && failure.error != ErrorKind::NotSupported
                     && (failure.kind == OpKind::Flush || failure.extent.overlaps(blocks))

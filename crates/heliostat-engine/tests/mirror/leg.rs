@@ -25,8 +25,8 @@ pub(crate) struct Failure {
     pub(crate) was_last: bool,
     /// Of a flush, whether there was anything that it could lose.
     pub(crate) may_lose: bool,
-    /// Whether it was a flush is found out later.
-    pub(crate) is_told_late: bool,
+    /// The write with FUA that it may have been of, until that was written again.
+    pub(crate) of_fua: Option<Extent>,
 }
 
 #[derive(Debug)]

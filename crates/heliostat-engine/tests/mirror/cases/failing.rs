@@ -327,11 +327,31 @@ fn a_flush_that_was_put_off_ends_with_its_leg() {
     for leg in [0, 1] {
         end(&mut world, leg, OpKind::Flush, Outcome::Good);
     }
+    assert_eq!(answer(&world, flush), None, "nobody knows what has failed");
     world.fail_leg(LegId::new(0), FaultReason::Lost);
     world.pump();
     assert_eq!(answer(&world, flush), DONE);
     world.settle();
     assert_eq!(world.in_sync(), [1]);
+}
+
+#[test]
+fn a_flush_that_one_leg_has_answered_counts_for_no_leg_while_that_is_in_doubt() {
+    let mut world = world(2);
+    world.write(block(0));
+    world.pump();
+    world.write_fua(block(8));
+    let flush = world.flush();
+    deliver_all(&mut world);
+    end(&mut world, 0, OpKind::Flush, Outcome::Good);
+    end(&mut world, 0, OpKind::Write, IO);
+    end(&mut world, 1, OpKind::Flush, Outcome::Good);
+    assert_eq!(answer(&world, flush), None, "nobody knows what has failed");
+    end(&mut world, 0, OpKind::Write, Outcome::Good);
+    assert_eq!(world.in_sync(), [1]);
+    world.pump();
+    assert_eq!(answer(&world, flush), DONE);
+    world.settle();
 }
 
 #[test]

@@ -112,6 +112,9 @@ impl World {
         let pending = self.pending.remove(at);
         self.note_end(&pending);
         let was_last = self.is_last(op.leg);
+        if op.kind == OpKind::Write && !op.fua {
+            self.end_doubt(op.leg, |of_fua| of_fua == op.extent);
+        }
         let leg = &mut self.legs[op.leg.index()];
         leg.quiet_since = self.now;
         let error = match outcome {
@@ -129,7 +132,7 @@ impl World {
                 error,
                 was_last,
                 may_lose: op.kind == OpKind::Flush && has_cache,
-                is_told_late: false,
+                of_fua: None,
             });
             if op.fua && op.kind == OpKind::Write && error != ErrorKind::NotSupported {
                 // Nobody is told that it was not the flush.
@@ -140,7 +143,7 @@ impl World {
                     error,
                     was_last,
                     may_lose: is_unflushed,
-                    is_told_late: true,
+                    of_fua: Some(op.extent),
                 });
             }
         } else if op.kind == OpKind::Flush {
@@ -169,6 +172,26 @@ impl World {
         self.input(completion);
         if outcome == Outcome::Short && !short_first {
             self.fail_leg(op.leg, FaultReason::Short);
+        }
+    }
+
+    /// It is known whether writes with FUA of this leg have failed by their flush: then what
+    /// flushes have failed since is heard as well.
+    pub(crate) fn end_doubt(&mut self, leg: LegId, is_of: impl Fn(Extent) -> bool) {
+        let mut since = None;
+        for failure in &mut self.legs[leg.index()].failures {
+            if failure.of_fua.is_some_and(&is_of) {
+                failure.of_fua = None;
+                since = Some(since.unwrap_or(failure.tick).min(failure.tick));
+            }
+        }
+        let Some(since) = since else { return };
+        for leg in &mut self.legs {
+            let flushes = leg.failures.iter_mut();
+            let flushes = flushes.filter(|failure| failure.kind == OpKind::Flush);
+            for failure in flushes.filter(|failure| failure.tick >= since) {
+                failure.tick = self.tick;
+            }
         }
     }
 

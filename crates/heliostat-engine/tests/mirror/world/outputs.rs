@@ -215,6 +215,7 @@ impl World {
         match event {
             Event::LegFaulted { leg, reason } => {
                 self.judge_fault(leg, reason);
+                self.end_doubt(leg, |_| true);
                 let written = self
                     .asked
                     .values()

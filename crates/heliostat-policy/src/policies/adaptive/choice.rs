@@ -440,7 +440,8 @@ impl<'a> Choice<'a> {
         let waits = if is_on_fast { best } else { slowest };
         let aside = near().filter(|at| are_alike(at, &waits));
         let aside = aside.max_by_key(bytes)?;
-        let aside = self.slow_aside(well()).unwrap_or(aside);
+        let slow = (!is_on_fast).then(|| self.slow_aside(well())).flatten();
+        let aside = slow.unwrap_or(aside);
         // Where as many wait as the fast leg has in all, few come back to that meanwhile.
         let runs_dry = |at: &usize| {
             let is_less = forecast(at).in_flight <= forecast(&aside).in_flight;
