@@ -18,6 +18,7 @@ use crate::leg::{OpenedLeg, Store};
 use crate::memory::MemoryStore;
 use crate::nbd::NbdClient;
 use crate::ring::Ring;
+use crate::shadow::Shadow;
 use crate::workers::{Mailbox, Target, Workers};
 
 /// How often a write cache looks whether it wants to write something back: often between two
@@ -50,6 +51,8 @@ pub struct LegHub {
     outstanding_count: usize,
     /// What is done as one, by the first of them: the others.
     joined: BTreeMap<LegOpId, Box<[LegOpId]>>,
+    /// Where nothing is written to legs: what was to be.
+    shadow: Option<Shadow>,
 }
 
 /// One leg: how long it takes, and who moves its bytes.
@@ -168,7 +171,14 @@ impl LegHub {
             ready: Vec::new(),
             outstanding_count: 0,
             joined: BTreeMap::new(),
+            shadow: None,
         })
+    }
+
+    /// From now on nothing is written to any leg: up to so many bytes are kept in memory instead,
+    /// and read from there; for more there is no room.
+    pub fn keep_from_changing(&mut self, bytes_max: usize) {
+        self.shadow = Some(Shadow::new(bytes_max));
     }
 
     /// From now on this is leg `leg`, which was missing, or of which nothing is in flight. Where it
@@ -214,8 +224,16 @@ impl LegHub {
             delay,
             ..
         } = &mut self.legs[leg.index()];
+        let shadow = &mut self.shadow;
+        let mut kept = || shadow.as_mut()?.submit(&self.arena, leg, &io);
         if io.extent.end() > *size_bytes || !io.extent.is_aligned(*block_bytes) {
             self.fail(leg, &io, ErrorKind::InvalidInput);
+        } else if let Some(outcome) = kept() {
+            self.ready.push(LegDone {
+                leg,
+                op: io.op,
+                outcome,
+            });
         } else if let Some(delay) = delay {
             delay.submit(now, io);
         } else {
@@ -304,6 +322,11 @@ impl LegHub {
         for leg in &mut self.legs {
             if let Mover::Cached(cached) = &mut leg.mover {
                 cached.write_back_due(now);
+            }
+        }
+        if let Some(shadow) = &mut self.shadow {
+            for ended in &self.ready {
+                shadow.ended(&self.arena, ended.leg, ended.op, &ended.outcome);
             }
         }
         let before = done.len();

@@ -22,6 +22,7 @@ mod nbd;
 mod open;
 mod progress;
 mod ring;
+mod shadow;
 mod spec;
 mod superblock;
 mod workers;

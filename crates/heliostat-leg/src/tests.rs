@@ -7,4 +7,5 @@ mod fallback;
 mod faults;
 mod identities;
 mod refusals;
+mod shadow;
 mod shrinking;

@@ -146,11 +146,16 @@ pub struct Handle {
     places: Arc<Places>,
     watchers: Watchers,
     refusals: Arc<Mutex<Refusals>>,
+    is_read_only: bool,
 }
 
 /// Both ends of a new channel. What is set over it is kept in `settings`, and which legs there are
 /// in `places`.
-pub(crate) fn channel(settings: Settings, places: Places) -> std::io::Result<(Handle, Commands)> {
+pub(crate) fn channel(
+    settings: Settings,
+    places: Places,
+    is_read_only: bool,
+) -> std::io::Result<(Handle, Commands)> {
     let (commands, incoming) = sync_channel(COMMANDS_MAX);
     let waker = Arc::new(Waker::new()?);
     let handle = Handle {
@@ -160,6 +165,7 @@ pub(crate) fn channel(settings: Settings, places: Places) -> std::io::Result<(Ha
         places: Arc::new(places),
         watchers: Watchers::default(),
         refusals: Arc::default(),
+        is_read_only,
     };
     Ok((handle, Commands { incoming, waker }))
 }
@@ -177,6 +183,16 @@ impl Commands {
 }
 
 impl Handle {
+    /// Says why nothing may be changed on the legs, if so.
+    fn expect_writable(&self) -> Result<(), RuntimeError> {
+        if self.is_read_only {
+            let why = "the array is served read-only, and nothing changes on its legs: serve it \
+                       without --read-only first";
+            return Err(RuntimeError(why.to_owned()));
+        }
+        Ok(())
+    }
+
     /// What the array did.
     ///
     /// # Errors
@@ -384,6 +400,7 @@ impl Handle {
         flags: DeviceFlags,
         expect: impl FnOnce(&Addition, &Wanted) -> Result<(), String>,
     ) -> Result<String, RuntimeError> {
+        self.expect_writable()?;
         let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
             RuntimeError(
                 "the legs of this array are raw: one that was out comes back with 'heliostat serve \
@@ -430,6 +447,7 @@ impl Handle {
     /// # Errors
     /// Where there is no such leg, or it cannot be told now.
     pub fn set_flags(&self, leg: &str, change: FlagChange) -> Result<String, RuntimeError> {
+        self.expect_writable()?;
         self.ask_patiently(|reply| Command::SetFlags(leg.to_owned(), change, reply))
     }
 
@@ -445,6 +463,7 @@ impl Handle {
         by: Option<&str>,
         force: bool,
     ) -> Result<String, RuntimeError> {
+        self.expect_writable()?;
         let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
             RuntimeError(
                 "the legs of this array are raw, and only those with md metadata can be replaced \
@@ -489,6 +508,7 @@ impl Handle {
     /// Where it cannot grow so now, or a new leg cannot be one of this array, or holds something
     /// that is not to be lost. The text says what of it was done.
     pub fn grow(&self, legs: usize, new: &[String], force: bool) -> Result<String, RuntimeError> {
+        self.expect_writable()?;
         let wanted = self.ask(Command::Wanted)?.ok_or_else(|| {
             let why = events::why_not_grown(GrowRefusal::NoSuperblock);
             RuntimeError(format!("this array does not grow: {why}"))
@@ -654,6 +674,7 @@ impl Handle {
     /// # Errors
     /// Where there is nothing to compare, to go on with or to end.
     pub fn scrub(&self, action: ScrubAction) -> Result<String, RuntimeError> {
+        self.expect_writable()?;
         self.ask(|reply| Command::Scrub(action, reply))?
             .map_err(RuntimeError)
     }

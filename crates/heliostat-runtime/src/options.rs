@@ -136,6 +136,11 @@ impl ArrayOptions {
         let Trust::CopyFrom(wanted) = &self.trust else {
             return Ok(None);
         };
+        if self.read_only {
+            return Err(UsageError(
+                "--copy-from writes to legs, and with --read-only nothing does".to_owned(),
+            ));
+        }
         let same_path = |name: &str| {
             let (one, other) = (
                 Path::new(name).canonicalize(),

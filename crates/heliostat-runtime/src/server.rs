@@ -45,6 +45,9 @@ use crate::stop::{Phase, Stop};
 /// sockets must get their share.
 const ROUNDS_MAX: u32 = 16;
 
+/// What an array that is only read has to say to its legs is kept in so much memory.
+const UNWRITTEN_MAX_BYTES: usize = 64 << 20;
+
 /// What clients are told to align to at least.
 const BLOCK_PREFERRED_MIN_BYTES: u32 = 4096;
 
@@ -119,8 +122,9 @@ impl Server {
         let lock = setup::lock(options)?;
         exports.iter().try_for_each(|export| export.check())?;
         let mut prepared = setup::prepare_locked(options, lock, &mut interruptible)?;
-        let (handle, commands) = commands::channel(settings, options.places.clone())
-            .map_err(|error| failed("start", &error))?;
+        let (handle, commands) =
+            commands::channel(settings, options.places.clone(), options.read_only)
+                .map_err(|error| failed("start", &error))?;
         let shape = prepared.shape();
         let uuid = prepared
             .described
@@ -666,7 +670,11 @@ fn build(
     learned.recall(built.as_mut());
     let access = Access::default();
     let arena = Arena::new(memory_bytes).map_err(leg_error)?;
-    let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io).map_err(leg_error)?;
+    let hub = LegHub::new(prepared.legs, Arc::clone(&arena), options.io);
+    let mut hub = hub.map_err(leg_error)?;
+    if options.read_only {
+        hub.keep_from_changing(UNWRITTEN_MAX_BYTES);
+    }
     let log = Log::start(options.name.clone());
     let core = Core::new(Parts {
         engine: Engine::new(config, access.listened_to(built), record),

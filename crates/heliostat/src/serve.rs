@@ -82,7 +82,7 @@ pub(crate) struct ServeArgs {
     /// ADDRESS:PORT (docs/metrics.md) [default: nowhere].
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics_address)]
     metrics_listen: Option<SocketAddr>,
-    /// Refuse writes.
+    /// Refuse writes, and change nothing on the legs.
     #[arg(long)]
     read_only: bool,
     /// Whether the array's control files are shown in NAME/ beside its control socket; they need

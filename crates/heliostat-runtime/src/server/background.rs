@@ -63,6 +63,10 @@ impl Server {
 
     /// Goes on with what earlier lives have left undone.
     pub(super) fn resume_work(&mut self) {
+        if self.core.info.read_only {
+            // Nothing of it would stay.
+            return self.core.input(Input::PauseBackground);
+        }
         self.core.input(Input::StartResync { everything: false });
         if let Some(Unfinished { repair, from_bytes }) = self.core.work.unfinished() {
             self.core.input(Input::GoOnWithScrub { repair, from_bytes });

@@ -9,6 +9,7 @@ use crate::scratch::Scratch;
 use crate::{ArrayOptions, ArrayStatus, RateChange, Registered, ScrubAction, Trust};
 
 mod learned;
+mod read_only;
 mod returning;
 mod spares;
 mod volumes;

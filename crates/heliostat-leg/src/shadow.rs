@@ -1,0 +1,113 @@
+//! Legs of which nothing is changed: what is written to them is kept in memory, by sector, and is
+//! in what is read from then on.
+//!
+//! Whoever only reads an array still has things to say to its legs: which of them is out, what
+//! could not be read and is mended. All of that is forgotten with this memory.
+
+use std::collections::BTreeMap;
+
+use heliostat_types::{ErrorKind, Extent, LegId, LegOpId, OpKind, SECTOR_BYTES};
+
+use crate::api::{LegIo, LegOutcome};
+use crate::arena::Arena;
+
+const SECTOR: usize = 512;
+
+/// What was written to legs.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    /// By leg and sector.
+    sectors: BTreeMap<(LegId, u64), Box<[u8; SECTOR]>>,
+    /// There is room for so many.
+    sectors_max: usize,
+    /// Reads that are under way.
+    reads: BTreeMap<LegOpId, LegIo>,
+}
+
+impl Shadow {
+    /// With room for so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            sectors: BTreeMap::new(),
+            sectors_max: bytes_max / SECTOR,
+            reads: BTreeMap::new(),
+        }
+    }
+
+    /// How an operation ends that does not get to the leg; `None` where it has to.
+    pub(crate) fn submit(&mut self, arena: &Arena, leg: LegId, io: &LegIo) -> Option<LegOutcome> {
+        match io.kind {
+            OpKind::Read => {
+                self.reads.insert(io.op, io.clone());
+                // What a leg cannot read may have been written since.
+                let is_whole = self.count(leg, io.extent) == io.extent.len() / SECTOR_BYTES;
+                is_whole.then_some(LegOutcome::Done)
+            }
+            OpKind::Write => Some(self.write(arena, leg, io)),
+            OpKind::Flush => Some(LegOutcome::Done),
+            OpKind::BlockStatus if !self.has_any(leg, io.extent) => None,
+            OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => {
+                Some(LegOutcome::Failed(ErrorKind::NotSupported))
+            }
+        }
+    }
+
+    /// An operation of the leg has ended: what was read is what was written.
+    pub(crate) fn ended(&mut self, arena: &Arena, leg: LegId, op: LegOpId, outcome: &LegOutcome) {
+        let Some(io) = self.reads.remove(&op) else {
+            return;
+        };
+        if *outcome != LegOutcome::Done || !self.has_any(leg, io.extent) {
+            return;
+        }
+        let memory = io.memory.expect("a read has memory");
+        for ((_, sector), bytes) in self.sectors.range(sectors_of(leg, io.extent)) {
+            let mut from = 0;
+            for row in memory.rows(place_in(io.extent, *sector), SECTOR) {
+                let until = from + row.len_bytes;
+                arena.slice_mut(row).copy_from_slice(&bytes[from..until]);
+                from = until;
+            }
+        }
+    }
+
+    fn write(&mut self, arena: &Arena, leg: LegId, io: &LegIo) -> LegOutcome {
+        let Some(memory) = &io.memory else {
+            return LegOutcome::Failed(ErrorKind::InvalidInput);
+        };
+        let new = io.extent.len() / SECTOR_BYTES;
+        if self.sectors.len() as u64 + new > self.sectors_max as u64 {
+            return LegOutcome::Failed(ErrorKind::NoSpace);
+        }
+        for sector in io.extent.offset() / SECTOR_BYTES..io.extent.end() / SECTOR_BYTES {
+            let mut bytes = Box::new([0; SECTOR]);
+            let mut from = 0;
+            for row in memory.rows(place_in(io.extent, sector), SECTOR) {
+                let until = from + row.len_bytes;
+                bytes[from..until].copy_from_slice(arena.slice(row));
+                from = until;
+            }
+            self.sectors.insert((leg, sector), bytes);
+        }
+        LegOutcome::Done
+    }
+
+    fn count(&self, leg: LegId, extent: Extent) -> u64 {
+        self.sectors.range(sectors_of(leg, extent)).count() as u64
+    }
+
+    fn has_any(&self, leg: LegId, extent: Extent) -> bool {
+        self.sectors.range(sectors_of(leg, extent)).next().is_some()
+    }
+}
+
+/// The sectors of an extent of a leg.
+const fn sectors_of(leg: LegId, extent: Extent) -> std::ops::Range<(LegId, u64)> {
+    (leg, extent.offset() / SECTOR_BYTES)..(leg, extent.end().div_ceil(SECTOR_BYTES))
+}
+
+/// Where a sector begins in the memory of an operation.
+fn place_in(extent: Extent, sector: u64) -> usize {
+    let at = sector * SECTOR_BYTES - extent.offset();
+    usize::try_from(at).expect("operations fit memory")
+}
