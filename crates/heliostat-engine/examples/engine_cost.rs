@@ -132,6 +132,7 @@ impl Run {
             leg_timeout: Config::LEG_TIMEOUT_DEFAULT,
             write_behind: 0,
             clean_delay: Config::CLEAN_DELAY_DEFAULT,
+            repairs: true,
             hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
             scheduler_on: heliostat_engine::SchedulerPlace::Legs,
             scheduler: heliostat_scheduler::SchedulerSpec::None,

@@ -40,6 +40,9 @@ pub struct Config {
     /// Of a thousand reads, and of a thousand bytes read, how many may be read from a second leg as
     /// well because the first is late.
     pub hedges_permille: u64,
+    /// Whether what a leg cannot read is written to it anew, and a leg that cannot read too much is
+    /// faulted. Not where nothing is written to legs.
+    pub repairs: bool,
     /// Whether counters and histograms of clients and legs are kept.
     pub accounting: bool,
     /// In which order things go that wait,

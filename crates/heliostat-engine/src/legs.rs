@@ -495,7 +495,8 @@ impl Engine {
         if self.fault_at_first_error(turn, leg, kind) {
             return;
         }
-        if self.legs.legs[leg.index()].has_too_many_read_errors(turn.now) {
+        let has_too_many = self.legs.legs[leg.index()].has_too_many_read_errors(turn.now);
+        if has_too_many && self.config.repairs {
             self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
         }
     }

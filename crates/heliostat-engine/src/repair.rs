@@ -41,6 +41,11 @@ pub(crate) struct Repair {
 impl Engine {
     /// Tries to mend what `legs` could not read.
     pub(crate) fn repair_legs(&mut self, turn: &mut Turn<'_>, legs: LegSet, extent: Extent) {
+        let legs = if self.config.repairs {
+            legs
+        } else {
+            LegSet::EMPTY
+        };
         for leg in legs {
             let is_free =
                 self.locks.is_free(extent) && self.divergence_of(extent) == DivergencePin::None;

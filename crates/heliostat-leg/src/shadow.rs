@@ -75,7 +75,7 @@ impl Shadow {
         let Some(memory) = &io.memory else {
             return LegOutcome::Failed(ErrorKind::InvalidInput);
         };
-        let new = io.extent.len() / SECTOR_BYTES;
+        let new = io.extent.len() / SECTOR_BYTES - self.count(leg, io.extent);
         if self.sectors.len() as u64 + new > self.sectors_max as u64 {
             return LegOutcome::Failed(ErrorKind::NoSpace);
         }

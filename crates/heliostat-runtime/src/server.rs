@@ -160,7 +160,7 @@ impl Server {
             .watch()
             .map_err(|error| failed("watch descriptors", &error))?;
         server.set_scheduler(scheduler);
-        server.set_rates(rates);
+        server.begin_work(rates);
         server.prefer_all(&preferred);
         server.take_up()?;
         server.load_volumes()?;
@@ -710,6 +710,7 @@ fn engine_config(options: &ArrayOptions, prepared: &Prepared, memory_bytes: usiz
         memory_bytes,
         leg_timeout: options.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        repairs: !options.read_only,
         write_behind: (prepared.described.as_ref()).map_or(0, Described::write_behind),
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: options.accounting,

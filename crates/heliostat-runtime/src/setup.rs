@@ -530,6 +530,10 @@ impl Reconciliation<'_> {
             None if self.options.trust == Trust::AssumeClean => refuse_half_copied(&found)?,
             None => self.refuse_doubt(&found, &file)?,
         }
+        if self.options.read_only {
+            // What becomes of the legs now is not for the next start to know.
+            return Ok(None);
+        }
         // Flushed before it is called clean: what nobody flushed before us would be lost with the
         // power, on each leg at another place.
         if let Some(source) = source {

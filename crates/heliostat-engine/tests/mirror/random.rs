@@ -317,9 +317,6 @@ impl Run {
         if self.world.is_needed_behind(op.leg) && op.kind != OpKind::Read {
             return Outcome::Good;
         }
-        if op.kind != OpKind::BlockStatus && self.chance(odds.short) {
-            return Outcome::Short;
-        }
         let leg = &mut self.world.legs[op.leg.index()];
         let again = leg
             .unflushable
@@ -328,6 +325,9 @@ impl Run {
         if let Some(again) = again.filter(|_| op.kind == OpKind::Write && !op.fua) {
             leg.unflushable.swap_remove(again);
             return Outcome::Good;
+        }
+        if op.kind != OpKind::BlockStatus && self.chance(odds.short) {
+            return Outcome::Short;
         }
         let error = match op.kind {
             OpKind::Read if bad => Some(ErrorKind::Io),

@@ -38,6 +38,14 @@ impl Server {
         }
     }
 
+    /// With these bounds, unless nothing is to be written.
+    pub(super) fn begin_work(&mut self, rates: Rates) {
+        if self.core.info.read_only {
+            self.core.input(Input::PauseBackground);
+        }
+        self.set_rates(rates);
+    }
+
     /// Other bounds from now on, whatever is under way.
     pub(super) fn set_rates(&mut self, rates: Rates) {
         self.core.input(Input::SetBackgroundRates {
@@ -65,7 +73,7 @@ impl Server {
     pub(super) fn resume_work(&mut self) {
         if self.core.info.read_only {
             // Nothing of it would stay.
-            return self.core.input(Input::PauseBackground);
+            return;
         }
         self.core.input(Input::StartResync { everything: false });
         if let Some(Unfinished { repair, from_bytes }) = self.core.work.unfinished() {

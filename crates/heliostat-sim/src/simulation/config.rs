@@ -25,6 +25,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
         memory_bytes: array.memory_bytes,
         leg_timeout: array.leg_timeout,
         clean_delay: Config::CLEAN_DELAY_DEFAULT,
+        repairs: true,
         write_behind: array.write_behind,
         hedges_permille: Config::HEDGES_PERMILLE_DEFAULT,
         accounting: true,

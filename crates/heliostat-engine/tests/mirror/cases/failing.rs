@@ -7,7 +7,8 @@ use super::{
     DONE, answer, at_leg, block, blocks, deliver_all, end, legs_with, rotating, world,
     write_under_way,
 };
-use crate::world::{Outcome, Reply, World};
+use crate::policies::First;
+use crate::world::{Outcome, Reply, Setup, World};
 
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
 
@@ -24,6 +25,23 @@ fn a_failed_read_goes_to_the_next_leg_and_is_mended() {
     assert_eq!(world.in_sync(), [0, 1, 2]);
     let mended = |event: &&Event| matches!(event, Event::ReadRepaired { .. });
     assert_eq!(world.events.iter().filter(mended).count(), 2);
+}
+
+#[test]
+fn where_nothing_is_mended_a_leg_is_read_however_often_it_fails() {
+    let mut setup = Setup::legs(2);
+    setup.repairs = false;
+    let mut world = World::new(setup, Box::new(First));
+    world.legs[0].bad.insert(1);
+    for _ in 0..50 {
+        let read = world.read(blocks(0, 2));
+        world.pump();
+        assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
+    }
+    assert_eq!(world.in_sync(), [0, 1]);
+    assert!(world.legs[0].bad.contains(&1));
+    assert!(!world.engine.record().dirty);
+    world.settle();
 }
 
 #[test]

@@ -123,6 +123,7 @@ pub(super) fn random_setup(seed: u64, odds: Odds, size: Size, dice: &mut RandomS
         });
     }
     Setup {
+        repairs: true,
         seed,
         size_bytes,
         map: Some(map),

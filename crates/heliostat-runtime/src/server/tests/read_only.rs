@@ -79,6 +79,24 @@ fn what_was_not_ended_is_not_ended_by_reading_either() {
 }
 
 #[test]
+fn of_raw_legs_that_are_only_read_nothing_is_remembered() {
+    let scratch = Scratch::new();
+    let options = file_options(&scratch, 2);
+    let files = [file(&scratch, 0), file(&scratch, 1)];
+    let read_only = ArrayOptions {
+        read_only: true,
+        ..options.clone()
+    };
+    let rig = Rig::start(&read_only).unwrap();
+    rig.handle.fail(&files[1]).unwrap();
+    assert_eq!(rig.request(Job::Read(BLOCK)), Ok(vec![0; 4096]));
+    rig.stop();
+    let rig = Rig::start(&options).unwrap();
+    assert_eq!(rig.handle.status().unwrap().legs_in_sync, 2);
+    rig.stop();
+}
+
+#[test]
 fn legs_without_metadata_are_not_copied_where_they_are_only_read() {
     let scratch = Scratch::new();
     let options = file_options(&scratch, 2);
