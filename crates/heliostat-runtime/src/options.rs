@@ -15,6 +15,9 @@ use crate::UsageError;
 use crate::places::{self, Places};
 use crate::rates::{RateChange, Rates};
 
+/// A leg that completes nothing for less is busy, and not dead.
+const LEG_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
 /// What is to be served, and how.
 #[derive(Clone, Debug)]
 pub struct ArrayOptions {
@@ -108,6 +111,13 @@ impl ArrayOptions {
         self.refuse_twins()?;
         self.source()?;
         self.memory()?;
+        if self.leg_timeout < LEG_TIMEOUT_MIN {
+            return Err(UsageError(format!(
+                "--leg-timeout {} is too short: a leg that only takes its time would be faulted; \
+                 give it {LEG_TIMEOUT_MIN} at least",
+                self.leg_timeout
+            )));
+        }
         Rates::default().changed(self.rates)?;
         parse_policy(self.policy.as_deref(), count)?;
         Ok(())
@@ -203,6 +213,7 @@ pub enum Trust {
 #[cfg(test)]
 mod tests {
     use heliostat_leg::LegSpec;
+    use heliostat_types::Duration;
 
     use crate::rig::{file, file_options, memory_options, options, trusting};
     use crate::scratch::Scratch;
@@ -231,6 +242,12 @@ mod tests {
             error.contains("1 MiB") && error.contains("80 MiB"),
             "{error}"
         );
+        let too_short = ArrayOptions {
+            leg_timeout: Duration::from_ms(999),
+            ..good.clone()
+        };
+        let error = refusal(&too_short);
+        assert!(error.contains("999") && error.contains("1.00 s"), "{error}");
         let too_many = ArrayOptions {
             legs: vec![LegSpec::parse("mem:4MiB").unwrap(); 17],
             ..good.clone()
