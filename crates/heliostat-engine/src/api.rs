@@ -538,6 +538,11 @@ pub enum Event {
         /// Why it would have been faulted.
         reason: FaultReason,
     },
+    /// No leg has room for a write, which has failed; told again when one has gone well since.
+    NoSpace {
+        /// Which bytes of the array.
+        extent: Extent,
+    },
     /// A leg failed a read and another one is asked.
     ReadFailedOver {
         /// Which failed.

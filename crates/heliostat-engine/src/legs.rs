@@ -209,6 +209,8 @@ pub(crate) struct Legs {
     pub(crate) leg_bytes_max: u64,
     pub(crate) leg_timeout: Duration,
     pub(crate) accounting: bool,
+    /// That they are full was told, and no write has gone well since.
+    pub(crate) is_full_told: bool,
     /// Choices that their statistics lack.
     pub(crate) choices: Choices,
 }
@@ -248,6 +250,7 @@ impl Legs {
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
             accounting: config.accounting,
+            is_full_told: false,
             choices: Choices::default(),
         }
     }

@@ -14,7 +14,7 @@
 
 use heliostat_types::{ErrorKind, Extent, FlowId, LEGS_MAX, LegId, LegSet, OpKind};
 
-use crate::api::{Answer, FaultReason};
+use crate::api::{Answer, Event, FaultReason, Output};
 use crate::asked::AskedId;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::change::{Change, ChangeKind, Edge, scratch_of};
@@ -208,14 +208,14 @@ impl Engine {
                     from: edge.scratch.part(at, part.len()),
                     to: edge.data.part(at, part.len()),
                 };
-                self.outputs.push_back(crate::Output::Buffer(step));
+                self.outputs.push_back(Output::Buffer(step));
             }
             if is_zeroes {
                 let at = edge
                     .data
                     .part(inside.offset() - block.offset(), inside.len());
                 self.outputs
-                    .push_back(crate::Output::Buffer(BufferStep::Zero { at }));
+                    .push_back(Output::Buffer(BufferStep::Zero { at }));
             }
         }
     }
@@ -451,6 +451,7 @@ impl Engine {
             "a leg that comes in sync has what was written meanwhile"
         );
         if failed.is_empty() {
+            self.legs.is_full_told = false;
             self.range_is_equal(aligned);
         } else {
             self.judge_failed(turn, index, failed, done);
@@ -582,6 +583,10 @@ impl Engine {
             }
             if reason != FaultReason::WriteFailed(ErrorKind::NoSpace) || !done.is_empty() {
                 self.keep_last(leg, reason);
+            } else if !self.legs.is_full_told {
+                self.legs.is_full_told = true;
+                let event = Event::NoSpace { extent: aligned };
+                self.outputs.push_back(Output::Event(event));
             }
         }
     }

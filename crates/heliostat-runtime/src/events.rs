@@ -23,6 +23,10 @@ pub(crate) fn describe(event: &Event, name: &dyn Fn(LegId) -> String, names: &[S
             let (name, why) = (name(leg), why(reason));
             format!("{name} is kept although {why}: it is the last good one")
         }
+        Event::NoSpace { extent } => format!(
+            "no leg has room for a write of {extent}, which has failed: what the legs lie on is \
+             full; no leg is faulted for that"
+        ),
         Event::ReadFailedOver { leg, extent, kind } => {
             format!(
                 "{} failed a read of {extent} ({kind}); another leg is asked",
@@ -131,6 +135,7 @@ fn describe_background(event: &Event, name: &dyn Fn(LegId) -> String) -> String 
         Event::Unreadable { extent } => format!("no leg in sync can read {extent}"),
         Event::LegFaulted { .. }
         | Event::LastLegKept { .. }
+        | Event::NoSpace { .. }
         | Event::ReadFailedOver { .. }
         | Event::ReadRepaired { .. }
         | Event::BadBlocksFound { .. }

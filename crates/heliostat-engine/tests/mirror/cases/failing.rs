@@ -132,6 +132,10 @@ fn no_space_on_all_legs_is_nobodys_fault() {
     }
     assert_eq!(answer(&world, write), Some(&Err(ErrorKind::NoSpace)));
     assert_eq!(world.in_sync(), [0, 1, 2]);
+    let told = Event::NoSpace {
+        extent: blocks(0, 8),
+    };
+    assert_eq!(world.events, [told]);
     // What is there now is not said, but it stays: the checker sees to that.
     for _ in 0..6 {
         world.read(blocks(0, 8));

@@ -267,6 +267,7 @@ impl World {
                 self.forget_failed();
             }
             Event::LastLegKept { .. }
+            | Event::NoSpace { .. }
             | Event::ReadRepaired { .. }
             | Event::BadBlocksFound { .. }
             | Event::AddRefused { .. }
