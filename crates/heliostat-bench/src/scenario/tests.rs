@@ -556,3 +556,59 @@ proptest! {
         }
     }
 }
+
+/// A spare that has its copy before it was sent a first superblock as a leg: what it said as a
+/// spare, that it is clean, is no word of the array's. Shrunk from seed 1795675720343.
+const SPARE_AT_ONCE: &str = r#"
+name = "supplied"
+seconds = "1.457967936s"
+warmup_seconds = "0ns"
+seed = 1795675720343
+
+[array]
+size = "4KiB"
+data_offset = "64KiB"
+bitmap_chunk = "64KiB"
+memory = "80MiB"
+leg_timeout = "30s"
+scheduler = "deadline"
+policies = ["pid"]
+legs = [
+  { model = "ram", size = 2000398934016 },
+  { model = "ram", size = 1000204886016 },
+  { model = "ram", size = 2000398934016, operation_time = "1ms" },
+  { model = "hdd-7200-2tb" },
+  { model = "ram", part = "spare", size = 256060514304 },
+]
+
+[[job]]
+name = "burst"
+rw = "randwrite"
+bs = 512
+size = "4KiB"
+readahead = "8KiB"
+
+[[fault]]
+leg = 0
+at = "1.440327s"
+error = "write"
+
+[[fault]]
+leg = 1
+at = "1.451245s"
+error = "write"
+
+[[fault]]
+at = "0ns"
+until = "26.892ms"
+power_cut = true
+"#;
+
+#[test]
+fn a_spare_is_believed_by_what_it_says_as_a_leg() {
+    let file = parse(SPARE_AT_ONCE).unwrap();
+    let policy = file.policies[0].policy();
+    if let Err(error) = run(&file.scenario, &policy, &mut |_| ()) {
+        panic!("{error}");
+    }
+}

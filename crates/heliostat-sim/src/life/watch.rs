@@ -327,7 +327,10 @@ impl Simulation {
             if !map.holders(address).contains(leg) {
                 continue;
             }
-            let may_differ = !legs.iter().any(|leg| self.may_say_clean(leg))
+            // The leg itself says nothing until what it is sent now is there, and no more what it
+            // said as a spare.
+            let mut others = legs.iter().filter(|other| *other != leg);
+            let may_differ = !others.any(|other| self.may_say_clean(other))
                 && address
                     .checked_div(chunk_bytes)
                     .is_none_or(|chunk| !legs.iter().any(|leg| self.may_be_clear(leg, chunk)));
