@@ -58,10 +58,8 @@ impl Engine {
     ) -> bool {
         let has_log = self.has_bad_log(op.leg);
         let is_medium = has_log && kind == ErrorKind::Io;
-        // That is out at its first error, whatever it was.
-        let is_out = self.legs.fails_fast(op.leg, OpKind::Write);
-        let is_of_flush = matches!(kind, ErrorKind::Io | ErrorKind::NoSpace);
-        let may_be_flush = op.fua && is_of_flush && !is_out;
+        // Also of a leg that is to fail fast: it may have to stay, where all are full.
+        let may_be_flush = op.fua && matches!(kind, ErrorKind::Io | ErrorKind::NoSpace);
         if op.kind != OpKind::Write || !(is_medium || may_be_flush) {
             return false;
         }

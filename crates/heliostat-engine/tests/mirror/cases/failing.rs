@@ -1,14 +1,14 @@
 //! Legs that fail, are full or fall silent.
 
-use heliostat_engine::{Event, FaultReason};
+use heliostat_engine::{Event, FaultReason, LegConfig};
 use heliostat_types::{Duration, ErrorKind, LegId, OpKind};
 
 use super::{
-    DONE, answer, at_leg, block, blocks, deliver_all, end, legs_with, rotating, world,
+    DONE, answer, at_leg, block, blocks, deliver_all, end, legs_with, rotating, with_legs, world,
     write_under_way,
 };
 use crate::policies::First;
-use crate::world::{Outcome, Reply, Setup, World};
+use crate::world::{LEG, Outcome, Reply, Setup, World};
 
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
 
@@ -391,5 +391,28 @@ fn zeros_with_fua_are_made_and_then_flushed() {
     world.pump();
     assert_eq!(answer(&world, zeroes), DONE);
     assert_eq!(world.in_sync(), [1]);
+    world.settle();
+}
+
+/// It may have to stay: where all legs are full none is to blame. Seed 200650 of
+/// `legs_fail_that_are_behind_and_those_that_are_not` found what it had lost then.
+#[test]
+fn a_leg_that_is_to_fail_fast_is_sent_a_write_with_fua_again_as_well() {
+    let fast = LegConfig {
+        failfast: true,
+        ..LEG
+    };
+    let mut world = with_legs(&[fast, LEG]);
+    world.write_fua(block(0));
+    deliver_all(&mut world);
+    end(
+        &mut world,
+        0,
+        OpKind::Write,
+        Outcome::Bad(ErrorKind::NoSpace),
+    );
+    let again = at_leg(&world, 0, OpKind::Write);
+    assert_eq!(again.len(), 1);
+    assert!(!world.pending[again[0]].op.fua);
     world.settle();
 }
