@@ -41,11 +41,9 @@ pub(crate) struct Repair {
 impl Engine {
     /// Tries to mend what `legs` could not read.
     pub(crate) fn repair_legs(&mut self, turn: &mut Turn<'_>, legs: LegSet, extent: Extent) {
-        let legs = if self.config.repairs {
-            legs
-        } else {
-            LegSet::EMPTY
-        };
+        if !self.config.repairs {
+            return;
+        }
         for leg in legs {
             let is_free =
                 self.locks.is_free(extent) && self.divergence_of(extent) == DivergencePin::None;

@@ -1,8 +1,8 @@
 //! Legs of which nothing is changed: what is written to them is kept in memory, by sector, and is
 //! in what is read from then on.
 //!
-//! Whoever only reads an array still has things to say to its legs: which of them is out, what
-//! could not be read and is mended. All of that is forgotten with this memory.
+//! An array that is only read still has things to say to its legs: which of them is out, and what
+//! clients have read where legs differed. All of that is forgotten with this memory.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Shadow {
         match io.kind {
             OpKind::Read => {
                 self.reads.insert(io.op, io.clone());
-                // What a leg cannot read may have been written since.
+                // Where all of it was written since nothing is read, which may be what cannot be.
                 let is_whole = self.count(leg, io.extent) == io.extent.len() / SECTOR_BYTES;
                 is_whole.then_some(LegOutcome::Done)
             }
@@ -62,11 +62,11 @@ impl Shadow {
         }
         let memory = io.memory.expect("a read has memory");
         for ((_, sector), bytes) in self.sectors.range(sectors_of(leg, io.extent)) {
-            let mut from = 0;
+            let mut rest = &bytes[..];
             for row in memory.rows(place_in(io.extent, *sector), SECTOR) {
-                let until = from + row.len_bytes;
-                arena.slice_mut(row).copy_from_slice(&bytes[from..until]);
-                from = until;
+                let (part, others) = rest.split_at(row.len_bytes);
+                arena.slice_mut(row).copy_from_slice(part);
+                rest = others;
             }
         }
     }
@@ -80,13 +80,11 @@ impl Shadow {
             return LegOutcome::Failed(ErrorKind::NoSpace);
         }
         for sector in io.extent.offset() / SECTOR_BYTES..io.extent.end() / SECTOR_BYTES {
-            let mut bytes = Box::new([0; SECTOR]);
-            let mut from = 0;
-            for row in memory.rows(place_in(io.extent, sector), SECTOR) {
-                let until = from + row.len_bytes;
-                bytes[from..until].copy_from_slice(arena.slice(row));
-                from = until;
-            }
+            let rows = memory.rows(place_in(io.extent, sector), SECTOR);
+            let bytes: Vec<u8> = rows.flat_map(|row| arena.slice(row)).copied().collect();
+            let bytes = bytes
+                .try_into()
+                .expect("rows are as long as what they are of");
             self.sectors.insert((leg, sector), bytes);
         }
         LegOutcome::Done
