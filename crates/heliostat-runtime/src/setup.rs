@@ -618,9 +618,13 @@ impl Reconciliation<'_> {
             Some(_) => "",
             None => ", or with --assume-clean that all of them are equal",
         };
+        let without = match self.options.read_only {
+            true => " and without --read-only",
+            false => "",
+        };
         Err(RuntimeError(format!(
             "the legs cannot be served as they are:\n  {reasons}.\nSay which leg is right with \
-             --copy-from LEG (it is copied over the others){or}."
+             --copy-from LEG{without} (it is copied over the others){or}."
         )))
     }
 

@@ -24,6 +24,9 @@ pub struct ArrayStatus {
     pub size_bytes: u64,
     /// `clean`, or `active` while the legs may differ because something was just written.
     pub state: String,
+    /// Whether nothing is written to its legs, and nothing is done in the background.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub read_only: bool,
     /// How many legs are in sync, and how many there should be.
     pub legs_in_sync: usize,
     /// See above.

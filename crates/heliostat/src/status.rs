@@ -228,8 +228,9 @@ fn page(status: &ArrayStatus) -> String {
     } else {
         ""
     };
+    let read_only = if status.read_only { ", read-only" } else { "" };
     let mut lines = vec![format!(
-        "{}: {}, {}, {}{degraded}, {} of {} legs in sync",
+        "{}: {}, {}, {}{read_only}{degraded}, {} of {} legs in sync",
         status.name,
         status.shape,
         format_size(status.size_bytes),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::bail;
 use heliostat_runtime::{ArrayStatus, EndedWork, ProgressLine};
 
 use crate::cli::ControlArgs;
@@ -65,8 +66,16 @@ impl<'a> Waiting<'a> {
             for ended in news.cloned().collect::<Vec<_>>() {
                 self.tell_end(&ended);
             }
-            if status.background.is_none() {
+            let Some(work) = &status.background else {
                 break;
+            };
+            if status.read_only {
+                self.line.clear();
+                bail!(
+                    "{} is served read-only, and the {} goes on when it is served without that",
+                    self.name,
+                    work.kind
+                );
             }
             self.show(&status);
             thread::sleep(ASK_EVERY);

@@ -129,6 +129,8 @@ fn killed(room: &Room) -> Result<()> {
         second >= first,
         "{first} bytes were there, and {second} are"
     );
+    wait_read_only(room)?;
+    ensure!(recovered_bytes(room, &legs[1])? == stopped);
 
     let server = Server::start(room, &by_name, &[])?;
     wait_for_status(&server, "2 of 2 legs in sync")?;
@@ -143,6 +145,19 @@ fn killed(room: &Room) -> Result<()> {
     ensure!(recovered_bytes(room, &legs[1])?.is_none());
     ensure_clean(room, &legs)?;
     ensure_same_data(room, &legs)
+}
+
+/// Nobody waits for a rebuild that does not go on while the array is only read.
+fn wait_read_only(room: &Room) -> Result<()> {
+    let server = Server::start(room, &[NAME.to_owned()], &["--read-only"])?;
+    let waited = server.listen(&["wait", NAME])?;
+    let why = "is served read-only, and the rebuild goes on when";
+    ensure!(waited.status.code() == Some(1), "{}", waited.stderr);
+    ensure!(waited.stderr.contains(why), "{}", waited.stderr);
+    let status = server.control(&["status", NAME])?;
+    ensure!(status.contains("read-only, degraded"), "{status}");
+    server.terminate()?;
+    Ok(())
 }
 
 fn spares(room: &Room) -> Result<()> {

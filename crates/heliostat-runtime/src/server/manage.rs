@@ -220,6 +220,7 @@ impl Server {
             shape: self.shape(),
             size_bytes: self.core.info.size_bytes,
             state: state.to_owned(),
+            read_only: self.core.info.read_only,
             legs_in_sync: engine.in_sync().count(),
             legs_wanted: engine.map().legs(),
             scheduler: self.scheduler.to_string(),
