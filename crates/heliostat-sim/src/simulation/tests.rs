@@ -637,3 +637,54 @@ fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
     let gain = random(&adaptive) / random(&queue);
     assert!(gain > 0.9, "{gain}");
 }
+
+/// A burst is more than the SATA drive ends at once, and the NVMe drive has become slow: what waits
+/// there is not served sooner because nobody has seen yet what it takes.
+#[test]
+fn a_burst_does_not_wait_for_a_leg_that_has_become_slow() {
+    let burst = Job {
+        rw: Rw::RandRead,
+        arrival: Arrival::Burst {
+            per_s: 200_000.0,
+            on: Duration::from_ms(10),
+            off: Duration::from_ms(30),
+        },
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["ssd-sata-256gb", "nvme-gen3"], 1, burst);
+    scenario.array.size_bytes = 200 << 30;
+    let slow = Fault::new(1, Effect::Slow(30_000));
+    let at = Duration::from_ms(200);
+    scenario.faults.push(slow.between(at, Duration::MAX));
+    let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+    let mean_ns = |of: &RunResult| of.read.response_time_ns().mean();
+    let times = mean_ns(&adaptive) / mean_ns(&queue);
+    assert!(times < 0.95, "{times}");
+}
+
+/// One of two disks has never read a stream, and is left to random reads all the same: those that
+/// went to the other one would cost that a way there and back.
+#[test]
+fn a_stream_and_random_reads_have_a_disk_each() {
+    let stream = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        direct: false,
+        readahead_bytes: 128 << 10,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["hdd-7200-2tb"; 2], 20, stream);
+    scenario.array.size_bytes = 1 << 40;
+    scenario.warmup_seconds = Duration::from_secs(10);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        iodepth: 8,
+        ..Job::default()
+    });
+    let [adaptive, pid] = ["adaptive", "pid"].map(|policy| play(&scenario, policy));
+    for (adaptive, pid) in adaptive.jobs.iter().zip(&pid.jobs) {
+        let share = adaptive.read.ios as f64 / pid.read.ios as f64;
+        assert!(share > 0.97, "{share}");
+    }
+}

@@ -107,6 +107,14 @@ impl Point {
         }
     }
 
+    /// The same where further reads would only wait.
+    pub(super) fn full(self) -> Self {
+        Self {
+            added: self.time.max(1.0),
+            ..self
+        }
+    }
+
     /// Which share of a further read is gained in throughput: 1 where reads take no longer with
     /// it, 0 where they only wait longer.
     pub(super) fn gain(&self) -> f32 {

@@ -109,6 +109,10 @@ constants! { "leg":
     FORGIVEN_READS: u32 = count(64);
     /// What was learned of a leg that so many reads have passed over is old.
     STALE_READS: u32 = count(64);
+    /// Where flash has more in flight than are followed, those that were sent last would take the
+    /// places of all others, and nobody would know what any of them takes. What is not answered
+    /// after so long may never be.
+    FOLLOWED_FOR: Duration = time(Duration::from_secs(10));
 
     /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
     /// times as long as on the idle leg; with four in flight at least. It has room where reads
@@ -498,7 +502,12 @@ impl Leg {
             is_well =
                 is_idle && self.passed_over > FORGIVEN_READS.get() && self.health.is_forgiven(now);
             if !is_well {
-                cost *= self.health.factor();
+                // What it does behind more than it ever had is not learned now, and not hoped for.
+                let more = (curve.longest(self.load()) - known.time).max(0.0);
+                if more > 0.0 {
+                    known = known.full();
+                }
+                cost = (cost + more) * self.health.factor();
             }
         }
         Forecast {
@@ -585,8 +594,11 @@ impl Leg {
         let times = self.longer_times(index, extent.len());
         let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(curve.at(load) * times));
         let before = &self.followed[place_of(address)];
-        let is_twice = !self.turns && before.is_used && before.address == address;
-        self.followed[place_of(address)] = Followed {
+        let is_same = before.address == address;
+        let is_recent = now.saturating_since(before.began) < FOLLOWED_FOR.get();
+        let are_many = !self.turns && self.in_flight as usize > FOLLOWED;
+        let is_kept = are_many && before.is_used && is_recent && !is_same;
+        let followed = Followed {
             address,
             began: now,
             predicted_ns: curve.map_or(0.0, |curve| curve.at(load)),
@@ -597,15 +609,18 @@ impl Leg {
             is_stale: self.passed_over > STALE_READS.get(),
             rival_ns,
             is_repeat: is_repeat && !self.turns,
-            is_twice,
+            is_twice: !self.turns && before.is_used && is_same,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
             is_used: !self.turns || way != Way::Unknown,
         };
+        if !followed.is_repeat {
+            self.passed_over = 0;
+        }
+        if !is_kept {
+            self.followed[place_of(address)] = followed;
+        }
         if self.turns && self.queued.len() < QUEUED {
             self.queued.push(address);
-        }
-        if !self.followed[place_of(address)].is_repeat {
-            self.passed_over = 0;
         }
         self.last_read_at = now;
     }
