@@ -321,6 +321,15 @@ impl ReadAhead {
         self.worth = Worth::new();
     }
 
+    /// A leg was slow and is not any more: if it was too slow to help, how fast it is has to be
+    /// seen anew.
+    pub(crate) fn doubt(&mut self, leg: LegId) {
+        let pace = &mut self.paces[leg.index()];
+        if pace.rate * SLOWER_TIMES.get() < pace.best_rate {
+            pace.rate = 0.0;
+        }
+    }
+
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
         let pace = &mut self.paces[op.leg.index()];

@@ -421,7 +421,11 @@ impl ReadPolicy for Adaptive {
         }
         let leg = &mut self.legs[op.leg.index()];
         if op.kind == OpKind::Read {
+            let was_slow = leg.is_slow();
             leg.read_completed(now, op.extent, ok);
+            if was_slow && !leg.is_slow() {
+                self.ahead.doubt(op.leg);
+            }
         }
         leg.completed(now, op.extent);
         if op.kind == OpKind::Read && ok {

@@ -613,7 +613,7 @@ fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
         offset_increment_bytes: 20 << 30,
         ..Job::default()
     };
-    let mut scenario = scenario(&["ssd-sata-256gb"; 2], 1, streams);
+    let mut scenario = scenario(&["ssd-sata-256gb"; 2], 4, streams);
     scenario.array.size_bytes = 200 << 30;
     scenario.warmup_seconds = Duration::from_ms(400);
     scenario.jobs.push(Job {
@@ -687,4 +687,27 @@ fn a_stream_and_random_reads_have_a_disk_each() {
         let share = adaptive.read.ios as f64 / pid.read.ios as f64;
         assert!(share > 0.97, "{share}");
     }
+}
+
+/// A stream that has left a slow drive tries it with a read now and then.
+#[test]
+fn a_drive_that_is_well_again_reads_streams_again() {
+    let stream = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        direct: false,
+        readahead_bytes: 128 << 10,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["hdd-7200-2tb", "ssd-sata-256gb"], 9, stream);
+    scenario.array.size_bytes = 200 << 30;
+    let slow = Fault::new(1, Effect::Slow(30_000));
+    let (at, until) = (Duration::from_ms(500), Duration::from_ms(5_500));
+    scenario.faults.push(slow.between(at, until));
+    let slow = play(&scenario, "adaptive");
+    scenario.faults.clear();
+    let well = play(&scenario, "adaptive");
+    // It is well in four of nine seconds, and the disk does something as well.
+    let share = slow.read.bytes as f64 / well.read.bytes as f64;
+    assert!(share > 0.5, "{share}");
 }

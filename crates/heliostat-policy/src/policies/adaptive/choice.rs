@@ -296,6 +296,11 @@ impl<'a> Choice<'a> {
         let cost = |at: &usize| self.forecasts[*at].cost;
         let best = self.places().filter(is_home);
         let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)))?;
+        // Who is slow has no stream, and would not be seen to be well again.
+        let is_tried = |at: &usize| self.forecasts[*at].is_tried && !self.forecasts[*at].turns;
+        if let Some(tried) = self.places().find(is_tried) {
+            return Some(tried);
+        }
         if self.forecasts[best].turns
             && let Some(run) = self.places().find(|at| self.has_run(*at))
         {

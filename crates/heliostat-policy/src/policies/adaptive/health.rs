@@ -37,8 +37,7 @@ pub(super) struct Health {
     rounds: u32,
     /// From so many on the leg is slow.
     enough: u32,
-    /// The least of how many times as long as predicted their answers took, without those that
-    /// have told that the leg is slow: much of these was asked for while it was not.
+    /// The least of how many times as long as predicted their answers took.
     factor: f32,
     /// Reads from before that do not count.
     round_from: Instant,
@@ -130,7 +129,7 @@ impl Health {
         }
         self.answers = self.answers.saturating_add(1);
         self.rounds = self.rounds.saturating_add(1);
-        self.factor = if self.rounds == 1 || self.rounds == self.enough + 1 {
+        self.factor = if self.rounds == 1 {
             ratio
         } else {
             self.factor.min(ratio)

@@ -2,7 +2,6 @@ use heliostat_types::{Duration, OpKind};
 
 use self::reasons::fact;
 use super::curve::Curve;
-use crate::beliefs::FactValue;
 use crate::testing::{Bench, op};
 
 mod again;
@@ -299,25 +298,6 @@ fn a_slow_leg_is_not_hoped_to_do_more_than_was_seen() {
     // What ends meanwhile, and what the other one ends in the time that these take.
     let on_slow = rig.bench.legs[0].reads_in_flight;
     assert!((1..20).contains(&on_slow), "{on_slow}");
-}
-
-#[test]
-fn the_answers_that_tell_that_a_leg_is_slow_do_not_tell_how_slow() {
-    let mut rig = Rig::new("adaptive", 2);
-    rig.teach(200, &[100, 100]);
-    // Most of it was asked of a leg that was well.
-    rig.serve(0, 0, 250);
-    rig.serve(0, 0, 250);
-    let slow = |rig: &Rig| match fact(&rig.beliefs(0), "slow_times") {
-        Some(FactValue::Times(times)) => times,
-        other => panic!("{other:?}"),
-    };
-    assert!((2.0..3.0).contains(&slow(&rig)), "{}", slow(&rig));
-    rig.serve(0, 0, 3_000);
-    rig.serve(0, 0, 4_000);
-    assert!((25.0..35.0).contains(&slow(&rig)), "{}", slow(&rig));
-    rig.serve(0, 0, 2_000);
-    assert!((15.0..25.0).contains(&slow(&rig)), "{}", slow(&rig));
 }
 
 /// Of more reads than are followed those are that were sent first, so that an answer tells what a
