@@ -321,12 +321,12 @@ impl ReadAhead {
         self.worth = Worth::new();
     }
 
-    /// A leg was slow and is not any more: if it was too slow to help, how fast it is has to be
-    /// seen anew.
+    /// A leg was slow and is not any more: if it read a fraction of what it does at best, how fast
+    /// it is has to be seen anew.
     pub(crate) fn doubt(&mut self, leg: LegId) {
         let pace = &mut self.paces[leg.index()];
         if pace.rate * SLOWER_TIMES.get() < pace.best_rate {
-            pace.rate = 0.0;
+            (pace.rate, pace.loaded) = (0.0, None);
         }
     }
 

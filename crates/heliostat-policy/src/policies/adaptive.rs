@@ -420,12 +420,8 @@ impl ReadPolicy for Adaptive {
             self.ahead.on_complete(now, op, service_time);
         }
         let leg = &mut self.legs[op.leg.index()];
-        if op.kind == OpKind::Read {
-            let was_slow = leg.is_slow();
-            leg.read_completed(now, op.extent, ok);
-            if was_slow && !leg.is_slow() {
-                self.ahead.doubt(op.leg);
-            }
+        if op.kind == OpKind::Read && leg.read_completed(now, op.extent, ok) {
+            self.ahead.doubt(op.leg);
         }
         leg.completed(now, op.extent);
         if op.kind == OpKind::Read && ok {

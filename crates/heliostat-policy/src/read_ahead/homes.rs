@@ -61,7 +61,7 @@ impl Group {
 impl ReadAhead {
     /// Beside random reads, disks are shared out: an arm that reads both goes to and fro, and does
     /// a fraction of either. Random reads have as many as they are of all who wait, one at least
-    /// and not all, and those do not help streams; first those that were never seen to read one.
+    /// and not all, and those do not help streams; first those that have read little.
     /// Where there is flash, random reads go there.
     pub(super) fn share_out(&mut self, helpers: &mut Helpers, streams: usize) {
         let all = || helpers.iter();
@@ -71,7 +71,7 @@ impl ReadAhead {
         let count = all().count();
         let is_known = |helper: &Helper| helper.best_rate > 0.0;
         // One reader of files reads at random now and then, but somebody else does not.
-        let are_others = self.at_random.waiting() > 1.0;
+        let are_others = self.at_random.waiting() > 1.0 || !self.left.is_empty();
         let are_known = all().all(is_known) || are_others && all().any(is_known);
         let is_shared = self.is_beside_random() && count > 1 && are_known;
         let by_rate = |a: &&Helper, b: &&Helper| a.best_rate.total_cmp(&b.best_rate);

@@ -297,7 +297,10 @@ impl<'a> Choice<'a> {
         let best = self.places().filter(is_home);
         let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)))?;
         // Who is slow has no stream, and would not be seen to be well again.
-        let is_tried = |at: &usize| self.forecasts[*at].is_tried && !self.forecasts[*at].turns;
+        let is_tried = |at: &usize| {
+            let forecast = &self.forecasts[*at];
+            forecast.is_tried && !forecast.turns && forecast.cost <= self.forecasts[best].cost
+        };
         if let Some(tried) = self.places().find(is_tried) {
             return Some(tried);
         }

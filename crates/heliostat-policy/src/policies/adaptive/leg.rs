@@ -23,8 +23,7 @@ pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
 pub(super) use size::Size;
 
-/// Reads in flight that are followed, by a hash of their address; of two that meet in a place the
-/// first is not learned from.
+/// Reads in flight that are followed, by a hash of their address.
 const FOLLOWED: usize = 256;
 /// Addresses that an arm is known to go to: what a drive sorts at once.
 const QUEUED: usize = 32;
@@ -109,9 +108,8 @@ constants! { "leg":
     FORGIVEN_READS: u32 = count(64);
     /// What was learned of a leg that so many reads have passed over is old.
     STALE_READS: u32 = count(64);
-    /// Where flash has more in flight than are followed, those that were sent last would take the
-    /// places of all others, and nobody would know what any of them takes. What is not answered
-    /// after so long may never be.
+    /// Where flash has more in flight than are followed, those that were sent first keep their
+    /// places, or none would be followed to its end; for so long, since it may never be answered.
     FOLLOWED_FOR: Duration = time(Duration::from_secs(10));
 
     /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
@@ -454,6 +452,10 @@ impl Leg {
         heeds_health: bool,
     ) -> Forecast {
         let is_idle = self.in_flight == 0;
+        let is_slow = heeds_health && self.is_slow();
+        // For the time that one read takes it is tried as if it were well.
+        let is_due = is_idle && self.passed_over > FORGIVEN_READS.get();
+        let is_tried = is_slow && is_due && self.health.is_forgiven(now);
         let Some(curve) = self.curve(size.curve(continues)) else {
             let unknown_ns = self.unknown_ns();
             return Forecast {
@@ -470,7 +472,7 @@ impl Leg {
                 },
                 in_flight: self.in_flight,
                 is_well: true,
-                is_tried: heeds_health && self.is_slow(),
+                is_tried,
                 is_trial: is_idle,
                 turns: self.turns,
                 is_free_disk: self.turns,
@@ -478,7 +480,8 @@ impl Leg {
                 holds_up: false,
             };
         };
-        let mut known = curve.point(self.load());
+        let load = self.load();
+        let mut known = curve.point(load);
         if continues && self.turns && usize::from(self.like[size.curve(true)]) < SIZES {
             // Only random reads are known of it.
             known = known.shortened(UNKNOWN_STREAM.get());
@@ -495,20 +498,14 @@ impl Leg {
                 cost
             };
         }
-        let mut is_well = true;
-        let is_slow = heeds_health && self.is_slow();
-        if is_slow {
-            // For the time that one read takes it is tried as if it were well.
-            is_well =
-                is_idle && self.passed_over > FORGIVEN_READS.get() && self.health.is_forgiven(now);
-            if !is_well {
-                // What it does behind more than it ever had is not learned now, and not hoped for.
-                let more = (curve.longest(self.load()) - known.time).max(0.0);
-                if more > 0.0 {
-                    known = known.full();
-                }
-                cost = (cost + more) * self.health.factor();
+        let is_well = !is_slow || is_tried;
+        if !is_well {
+            if curve.is_beyond(load) {
+                // What it does there is not learned now, and not hoped for.
+                cost = cost.max(known.time * curve.longest(load) / curve.at(load));
+                known = known.full();
             }
+            cost *= self.health.factor();
         }
         Forecast {
             cost,
@@ -516,7 +513,7 @@ impl Leg {
             known,
             in_flight: self.in_flight,
             is_well,
-            is_tried: is_slow && is_well,
+            is_tried,
             is_trial: false,
             turns: self.turns,
             is_free_disk: self.turns,
@@ -679,15 +676,15 @@ impl Leg {
         self.progress_at = now;
     }
 
-    /// A read has ended; [`Leg::completed`] follows.
-    pub(super) fn read_completed(&mut self, now: Instant, extent: Extent, ok: bool) {
+    /// A read has ended; [`Leg::completed`] follows. Whether it tells that the leg is well again.
+    pub(super) fn read_completed(&mut self, now: Instant, extent: Extent, ok: bool) -> bool {
         let address = extent.offset();
         if let Some(at) = self.queued.iter().position(|queued| *queued == address) {
             self.queued.swap_remove(at);
         }
         let followed = &mut self.followed[place_of(address)];
         if !followed.is_used || followed.address != address {
-            return;
+            return false;
         }
         followed.is_used = false;
         let followed = *followed;
@@ -697,16 +694,17 @@ impl Leg {
         if !ok {
             let ratio = FAILED_RATIO.get();
             self.health.note_slow(now, followed.began, ratio, false);
-            return;
+            return false;
         }
         let mut time_ns = ns(now.saturating_since(followed.began));
         if followed.predicted_ns > 0.0 {
             let was_well = self.health.is_well();
             if followed.is_repeat && !was_well {
                 // A cache answers whatever the leg does.
-                return;
+                return false;
             }
             self.judge(now, &followed, time_ns);
+            let is_well_again = !was_well && self.health.is_well();
             if self.health.has_lasted(now) {
                 self.believe_slow();
             }
@@ -715,7 +713,7 @@ impl Leg {
             }
             if !was_well || !self.health.is_well() {
                 // What is learned from a slow leg would become what it is known for.
-                return;
+                return is_well_again;
             }
             let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
             if !self.turns {
@@ -727,12 +725,12 @@ impl Leg {
             time_ns = time_ns.min(longest);
             if followed.is_twice {
                 // It is shorter than either of them, so that it is slow where that seems slow.
-                return;
+                return false;
             }
             if followed.is_repeat {
                 let times = time_ns / followed.predicted_ns;
                 self.repeat_times += (times - self.repeat_times) / REPEAT_READS.get();
-                return;
+                return false;
             }
         }
         if followed.is_stale {
@@ -749,6 +747,7 @@ impl Leg {
         {
             self.infer_turning();
         }
+        false
     }
 
     /// What the leg does is what it can: known from now on, and not held against it any more. That
