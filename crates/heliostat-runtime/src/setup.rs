@@ -527,7 +527,7 @@ impl Reconciliation<'_> {
             .unwrap_or(0);
         match source {
             Some(source) => self.refuse_worse_source(&found, &file, source)?,
-            None if self.options.trust == Trust::AssumeClean => refuse_half_copied(&found)?,
+            None if self.options.trust == Trust::AssumeClean => self.refuse_half_copied(&found)?,
             None => self.refuse_doubt(&found, &file)?,
         }
         if self.options.read_only {
@@ -600,6 +600,15 @@ impl Reconciliation<'_> {
         Ok(Some(source))
     }
 
+    /// What has to go before a leg can be copied.
+    fn without(&self) -> &'static str {
+        if self.options.read_only {
+            " and without --read-only"
+        } else {
+            ""
+        }
+    }
+
     /// Refuses legs that may differ.
     fn refuse_doubt(&self, found: &[Found], file: &StateFile) -> Result<(), RuntimeError> {
         let mut reasons = state::verdict(found, file);
@@ -618,14 +627,23 @@ impl Reconciliation<'_> {
             Some(_) => "",
             None => ", or with --assume-clean that all of them are equal",
         };
-        let without = match self.options.read_only {
-            true => " and without --read-only",
-            false => "",
-        };
+        let without = self.without();
         Err(RuntimeError(format!(
             "the legs cannot be served as they are:\n  {reasons}.\nSay which leg is right with \
              --copy-from LEG{without} (it is copied over the others){or}."
         )))
+    }
+
+    /// Refuses to take legs for equal that were just being made so.
+    fn refuse_half_copied(&self, found: &[Found]) -> Result<(), RuntimeError> {
+        let without = self.without();
+        match unfinished_copy(found) {
+            None => Ok(()),
+            Some(copy) => Err(RuntimeError(format!(
+                "the legs are not equal, whatever --assume-clean says:\n  {copy}.\nCopy again, \
+                 with --copy-from LEG{without}."
+            ))),
+        }
     }
 
     /// Refuses to copy from a leg that is known not to be the right one, where a better one is
@@ -711,17 +729,6 @@ fn flush(legs: &[OpenedLeg]) -> Result<(), LegError> {
 /// What was being copied over these legs, and did not come to its end.
 fn unfinished_copy(found: &[Found]) -> Option<String> {
     found.iter().find_map(|found| found.file.unfinished_copy())
-}
-
-/// Refuses to take legs for equal that were just being made so.
-fn refuse_half_copied(found: &[Found]) -> Result<(), RuntimeError> {
-    match unfinished_copy(found) {
-        None => Ok(()),
-        Some(copy) => Err(RuntimeError(format!(
-            "the legs are not equal, whatever --assume-clean says:\n  {copy}.\nCopy again, with \
-             --copy-from LEG."
-        ))),
-    }
 }
 
 #[cfg(test)]

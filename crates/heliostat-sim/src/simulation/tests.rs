@@ -600,18 +600,25 @@ fn blocks_that_are_read_again_are_read_where_they_were() {
     }
 }
 
+/// One who reads a file as `cat` does.
+fn stream() -> Job {
+    Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        direct: false,
+        readahead_bytes: 128 << 10,
+        ..Job::default()
+    }
+}
+
 /// Who loads one of two drives now and then makes that slow, and not the other: there random reads
 /// wait for no more of the streams than fill it, and the rest waits for the neighbour.
 #[test]
 fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
     let streams = Job {
-        rw: Rw::Read,
-        bs_bytes: 128 << 10,
-        direct: false,
-        readahead_bytes: 128 << 10,
         numjobs: 8,
         offset_increment_bytes: 20 << 30,
-        ..Job::default()
+        ..stream()
     };
     let mut scenario = scenario(&["ssd-sata-256gb"; 2], 4, streams);
     scenario.array.size_bytes = 200 << 30;
@@ -666,14 +673,7 @@ fn a_burst_does_not_wait_for_a_leg_that_has_become_slow() {
 /// went to the other one would cost that a way there and back.
 #[test]
 fn a_stream_and_random_reads_have_a_disk_each() {
-    let stream = Job {
-        rw: Rw::Read,
-        bs_bytes: 128 << 10,
-        direct: false,
-        readahead_bytes: 128 << 10,
-        ..Job::default()
-    };
-    let mut scenario = scenario(&["hdd-7200-2tb"; 2], 20, stream);
+    let mut scenario = scenario(&["hdd-7200-2tb"; 2], 20, stream());
     scenario.array.size_bytes = 1 << 40;
     scenario.warmup_seconds = Duration::from_secs(10);
     scenario.jobs.push(Job {
@@ -692,14 +692,7 @@ fn a_stream_and_random_reads_have_a_disk_each() {
 /// A stream that has left a slow drive tries it with a read now and then.
 #[test]
 fn a_drive_that_is_well_again_reads_streams_again() {
-    let stream = Job {
-        rw: Rw::Read,
-        bs_bytes: 128 << 10,
-        direct: false,
-        readahead_bytes: 128 << 10,
-        ..Job::default()
-    };
-    let mut scenario = scenario(&["hdd-7200-2tb", "ssd-sata-256gb"], 9, stream);
+    let mut scenario = scenario(&["hdd-7200-2tb", "ssd-sata-256gb"], 9, stream());
     scenario.array.size_bytes = 200 << 30;
     let slow = Fault::new(1, Effect::Slow(30_000));
     let (at, until) = (Duration::from_ms(500), Duration::from_ms(5_500));
