@@ -135,9 +135,14 @@ impl Shape {
             Rw::Rw | Rw::RandRw => f64::from(job.rwmixread) / 100.0,
         };
         let (len_bytes, depth) = if !job.direct && job.rw == Rw::Read {
-            // A window of requests of up to 1 MiB.
-            let len_bytes = job.readahead_bytes.min(1 << 20) / job.bs_bytes * job.bs_bytes;
-            (len_bytes, job.readahead_bytes.div_ceil(len_bytes))
+            // A window of requests of up to 1 MiB, also where a read of the program is longer.
+            let window_bytes = job.readahead_bytes.next_multiple_of(PAGE_BYTES);
+            let most = window_bytes.min(AHEAD_BYTES);
+            let len_bytes = match most / job.bs_bytes {
+                0 => most,
+                whole => whole * job.bs_bytes,
+            };
+            (len_bytes, window_bytes.div_ceil(len_bytes))
         } else {
             (job.bs_bytes, u64::from(job.iodepth))
         };
@@ -152,6 +157,8 @@ impl Shape {
         }
     }
 }
+
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// What is read ahead at a time, at most.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -355,7 +362,10 @@ fn of_job(scenario: &Scenario, job: &Job, outstanding: f64) -> JobBound {
     // A policy may cut what is larger than a page.
     let pieces = (1..=leg_count as u64)
         .rev()
-        .find(|&pieces| shape.len_bytes > 4096 && (shape.len_bytes / pieces).is_multiple_of(4096))
+        .find(|&pieces| {
+            let piece_bytes = shape.len_bytes / pieces;
+            shape.len_bytes > PAGE_BYTES && piece_bytes.is_multiple_of(PAGE_BYTES)
+        })
         .unwrap_or(1);
     let secs = scenario.seconds.as_secs_f64().max(0.001);
     let mut legs: Vec<LegAtBest> = Vec::new();
@@ -567,6 +577,27 @@ mod tests {
         let behind = behind.unwrap().total;
         assert_eq!(behind.limit, Limit::Adapter);
         assert!((behind.read_iops - 1000.0).abs() < 1e-6, "{behind:?}");
+    }
+
+    #[test]
+    fn a_read_that_is_longer_than_what_is_read_ahead_goes_in_windows() {
+        for (bs, window, request) in [
+            (1 << 20, 128 << 10, 128 << 10),
+            (3 << 20, 4 << 20, 1 << 20),
+            (64 << 10, 4097, 8 << 10),
+            (48 << 10, 128 << 10, 96 << 10),
+        ] {
+            let job = Job {
+                rw: Rw::Read,
+                direct: false,
+                bs_bytes: bs,
+                readahead_bytes: window,
+                ..Job::default()
+            };
+            assert_eq!(super::Shape::of(&job).len_bytes, request, "{bs} {window}");
+            let told = told(&["ssd-sata-256gb"; 2], job, |_| ()).unwrap().total;
+            assert!(told.read_bw_bytes > 400e6, "{told:?}");
+        }
     }
 
     #[test]
