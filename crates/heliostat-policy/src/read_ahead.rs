@@ -3,13 +3,13 @@
 //! A stream is a run of reads each of which begins where the one before it ended. One stream alone
 //! is *striped*: legs read a *stretch* each, one behind the other, and so long that to get there
 //! costs little. All stretches of a round take equally long, so that a slower leg reads less; each
-//! goes to the leg that ends it first. Where there are as many streams as legs, or more, nothing is
-//! read ahead: there are enough reads for all legs, and on disks each stream has one leg for
-//! itself, its *home*, with as few others as may be; a few streams have some disks each. Where all
-//! is flash, and streams are no more than legs, it is tried which of both is faster. In a
-//! RAID10 a stretch is one of the leg, so that it leaves out what others hold, and homes read
-//! ahead. Beside random reads streams leave flash to them as far as there is another leg for
-//! streams.
+//! goes to the leg that ends it first. Where there are as many streams as legs, or more, no stretch
+//! is read ahead: there are enough reads for all legs, and on disks each stream has one leg for
+//! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
+//! a little ahead of whoever has one short read at a time, so that the arm stays. Where all is
+//! flash, and streams are no more than legs, it is tried which of both is faster. In a RAID10 a
+//! stretch is one of the leg, so that it leaves out what others hold, and homes read ahead. Beside
+//! random reads streams leave flash to them as far as there is another leg for streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
@@ -54,6 +54,14 @@ constants! { "read_ahead":
     GAP_SHARE: u64 = count(512);
     /// Requests that are sent at once may come in any order, as far apart as this.
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
+    /// Who has one read at a time, and a short one, has no other one there when it is answered, and
+    /// the arm leaves for other streams. So its home reads two operations of this ahead: with the
+    /// next one at hand a drive stays for as long as it lets others wait.
+    LONE_BYTES: u64 = bytes(512 << 10);
+    LONE_RUNS: u64 = count(2);
+    /// It is one where that is so of most reads, of about so many.
+    LONE_WEIGHT: f32 = number(1.0 / 16.0);
+    LONE_SHARE: f32 = number(0.5);
     /// One operation,
     RUN_BYTES: u64 = bytes(1 << 20);
     /// and one where all is flash that nobody writes, and more of them cost nothing: who waits for
@@ -145,6 +153,9 @@ struct Stream {
     changed_bytes: u64,
     /// and when that was too much last.
     written: Option<Instant>,
+    /// Of how many of its reads nothing behind them was asked for until they were answered, as far
+    /// as nothing was read ahead.
+    lone: f32,
     /// The legs that read all of it; in a RAID10 one of each group of legs,
     homes: LegSet,
     /// and the chunk that it was at when it got them.
@@ -393,6 +404,18 @@ impl ReadAhead {
         }
     }
 
+    /// A disk has read the bytes before `end`.
+    pub(crate) fn disk_has_read(&mut self, now: Instant, end: u64) {
+        let Some(at) = self.near(now, end) else {
+            return;
+        };
+        let stream = &mut self.streams[at];
+        if stream.planned == stream.next && end <= stream.next {
+            let is_last = f32::from(u8::from(end == stream.next));
+            stream.lone += LONE_WEIGHT.get() * (is_last - stream.lone);
+        }
+    }
+
     /// A client reads, or a leg has read ahead: what is to be read ahead now.
     pub(crate) fn plan(
         &mut self,
@@ -464,6 +487,7 @@ impl ReadAhead {
             };
             plan.stripe();
             plan.ask();
+            plan.keep_on(bytes);
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
     }
@@ -578,6 +602,7 @@ impl ReadAhead {
             wait: Duration::ZERO,
             changed_bytes: 0,
             written: None,
+            lone: 0.0,
             homes: LegSet::EMPTY,
             housed: None,
             stretches: Vec::new(),

@@ -5,8 +5,8 @@ use heliostat_types::{Duration, Extent, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, Prefetch};
 
 use super::{
-    ASKED_BYTES, ASKED_BYTES_FLASH, RUN_BYTES, RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX,
-    STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
+    ASKED_BYTES, ASKED_BYTES_FLASH, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
+    SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
 };
 
 /// A leg that can read ahead of a stream.
@@ -403,6 +403,31 @@ impl Plan<'_> {
             *known = helper;
         }
         true
+    }
+
+    /// Keeps the only home of a stream at it, whose reader has one read of `bytes` at a time.
+    pub(super) fn keep_on(&mut self, bytes: u64) {
+        let is_lone = self.stream.lone > LONE_SHARE.get() && bytes < LONE_BYTES.get();
+        if !is_lone || self.layout.chunk_bytes().is_some() || self.stream.homes.iter().count() != 1
+        {
+            return;
+        }
+        let is_home = |helper: &Helper| helper.turns && !helper.is_written;
+        let Some(home) = self.helping().find(|helper| is_home(helper)) else {
+            return;
+        };
+        let leg = home.leg;
+        let window = self.window(LONE_RUNS.get() * LONE_BYTES.get());
+        let len = LONE_BYTES.get();
+        while self.stream.ahead_bytes() + len <= window && len <= self.free_bytes {
+            let Some(end) = self.stream.planned.checked_add(len) else {
+                return;
+            };
+            let extent = Extent::from_range(self.stream.planned, end);
+            self.prefetch.push(Prefetch { leg, extent });
+            self.free_bytes -= len;
+            self.stream.planned = end;
+        }
     }
 
     /// Asks each leg for some of its stretches.

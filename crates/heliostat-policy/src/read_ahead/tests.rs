@@ -217,6 +217,48 @@ fn as_many_streams_as_legs_have_a_leg_each_and_nothing_read_ahead() {
     assert_eq!(rig.bytes(), before);
 }
 
+/// Reads two streams of two disks to 8 MiB, each read answered before the next `depth` are sent.
+fn read_at_depth(depth: u64, len: u64) -> Rig {
+    let mut rig = Rig::new(&[true, true]);
+    for batch in 0..8 * MIB / (depth * len) {
+        for start in [0, 1000 * MIB] {
+            let from = start + batch * depth * len;
+            let ends = (1..=depth).map(|number| from + number * len);
+            for end in ends.clone() {
+                rig.read(end - len, len);
+            }
+            for end in ends {
+                rig.ahead.disk_has_read(rig.now, end);
+            }
+        }
+    }
+    rig
+}
+
+#[test]
+fn who_has_one_short_read_at_a_time_has_the_next_ones_read_by_its_home() {
+    for len in [16 * KIB, 256 * KIB] {
+        let rig = read_at_depth(1, len);
+        for leg in 0..2 {
+            let StreamWay::Homes(homes) = rig.way(leg * 1000 * MIB + 8 * MIB) else {
+                panic!("the legs are shared out");
+            };
+            let home = homes.lowest().unwrap().index();
+            let next = leg * 1000 * MIB + 8 * MIB;
+            let of_stream = |(_, at): &&(usize, Extent)| at.offset() / (1000 * MIB) == leg;
+            let (sent_to, last) = *rig.sent.iter().rfind(of_stream).unwrap();
+            assert_eq!(sent_to, home);
+            let ahead = last.end() - next;
+            assert!((512 * KIB..=MIB).contains(&ahead), "{len}: {ahead}");
+        }
+    }
+    for (depth, len) in [(4, 64 * KIB), (1, 512 * KIB)] {
+        let rig = read_at_depth(depth, len);
+        let is_ahead = |(_, at): &(usize, Extent)| at.end() % (1000 * MIB) > 8 * MIB;
+        assert!(!rig.sent.iter().any(is_ahead), "{depth} {len}");
+    }
+}
+
 /// How many of six streams the last leg has, where it is flash that has answered 64 MiB in reads of
 /// 128 KiB, one each 260 us, and so many random reads are always in flight.
 fn streams_on_flash(disks: usize, random: u64) -> usize {

@@ -689,6 +689,31 @@ fn a_stream_and_random_reads_have_a_disk_each() {
     }
 }
 
+/// With one read at a time, a reader has no other one at the disk when that is answered, and eight
+/// of them would cost it a seek after each.
+#[test]
+fn readers_with_one_read_at_a_time_do_not_send_the_arm_to_and_fro() {
+    let reader = |bs_bytes, iodepth| Job {
+        rw: Rw::Read,
+        bs_bytes,
+        iodepth,
+        numjobs: 8,
+        offset_increment_bytes: 16 << 30,
+        ..Job::default()
+    };
+    let play = |policy, job| {
+        let mut scenario = scenario(&["hdd-7200-2tb"; 2], 8, job);
+        scenario.array.size_bytes = 200 << 30;
+        scenario.warmup_seconds = Duration::from_secs(2);
+        play(&scenario, policy).read.bytes as f64
+    };
+    let best = play("md", reader(512 << 10, 2));
+    for bs_bytes in [16 << 10, 128 << 10] {
+        let one = play("adaptive", reader(bs_bytes, 1));
+        assert!(one > 0.95 * best, "{bs_bytes}: {one} of {best}");
+    }
+}
+
 /// A stream that has left a slow drive tries it with a read now and then.
 #[test]
 fn a_drive_that_is_well_again_reads_streams_again() {

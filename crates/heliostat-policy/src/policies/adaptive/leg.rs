@@ -166,7 +166,7 @@ pub(super) struct Leg {
     /// How many times as long as predicted reads take of blocks that were read just before.
     repeat_times: f32,
     says_turning: bool,
-    turns: bool,
+    pub(super) turns: bool,
     in_flight: u32,
     bytes_in_flight: u64,
     /// Of the operations of late, which share changed something.
