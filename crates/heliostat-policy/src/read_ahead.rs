@@ -29,7 +29,7 @@ use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
-use homes::Group;
+use homes::{Group, hindering};
 use pace::Pace;
 use plan::{Helper, Helpers, Lane, Plan};
 use worth::Worth;
@@ -96,6 +96,9 @@ constants! { "read_ahead":
     RATE_FLASH: f32 = number(0.5);
     /// Legs that are slower than the fastest by more than this do not help a stream.
     SLOWER_TIMES: f32 = times(8.0);
+    /// In a RAID10 flash goes on with a stretch unless another leg that has the next chunk is twice
+    /// as fast.
+    FAR_FASTER: f32 = times(2.0);
     /// One answer says that a byte takes at most four times as long as is known of it.
     ONWARD_TIMES_MAX: f32 = times(4.0);
     /// A stream is written where that is one of eight bytes that it reads, and more than this: who
@@ -296,6 +299,8 @@ pub(crate) struct ReadAhead {
     at_random: AtRandom,
     /// Legs that are left to random reads.
     left: LegSet,
+    /// Legs of a RAID10 that streams are read faster without.
+    hindering: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
     are_few: bool,
     /// The write that was noted last, and the leg that was handed it first.
@@ -316,6 +321,7 @@ impl ReadAhead {
             parts: StreamIndex::new(),
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
+            hindering: LegSet::EMPTY,
             are_few: false,
             noted: None,
             long_reads: 0.0,
@@ -451,9 +457,9 @@ impl ReadAhead {
         match (only, layout.chunk_bytes()) {
             (Some(at), Some(chunk_bytes)) => {
                 self.house_in_groups(now, at, (&helpers, legs), (layout, chunk_bytes), count);
-                helpers.leave(self.left);
+                helpers.leave(self.left.union(self.hindering));
             }
-            (None, Some(_)) => helpers.leave(self.left),
+            (None, Some(_)) => helpers.leave(self.left.union(self.hindering)),
             (_, None) => {
                 helpers.leave_slow();
                 self.share_out(&mut helpers, count);
@@ -535,6 +541,13 @@ impl ReadAhead {
         self.share_out_groups(&groups, helpers, layout, count);
         let mut helpers = *helpers;
         helpers.leave(self.left);
+        let are_apart = groups.iter().all(|group| group.is_apart);
+        self.hindering = if are_apart {
+            LegSet::EMPTY
+        } else {
+            hindering(&helpers, layout, next, legs.len() as u64)
+        };
+        helpers.leave(self.hindering);
         for group in &groups {
             let holders = helpers.holding(layout, group.offset);
             let homes = self.homes_of(now, at, &holders, true, count);

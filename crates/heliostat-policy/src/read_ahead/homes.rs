@@ -1,7 +1,7 @@
 //! Which legs read which stream, where several streams share the legs out, among each other or
 //! with random reads.
 
-use heliostat_types::{Instant, LegId, LegSet};
+use heliostat_types::{Instant, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, LegView};
 use crate::constants::constants;
@@ -15,6 +15,8 @@ constants! { "homes":
     /// Flash that reads less than a fourth as fast as the fastest is none that random reads need
     /// before that is saturated.
     FAST_SHARE: f32 = number(0.25);
+    /// Legs of a RAID10 are left out of reading ahead where that is faster by more than a tenth.
+    WITHOUT_GAIN: f32 = times(1.1);
 }
 
 /// The legs of a RAID10 that hold a chunk.
@@ -24,7 +26,7 @@ pub(super) struct Group {
     pub(super) offset: u64,
     pub(super) legs: LegSet,
     /// None of them is in another group as well.
-    is_apart: bool,
+    pub(super) is_apart: bool,
 }
 
 impl Group {
@@ -56,6 +58,59 @@ impl Group {
         }
         groups
     }
+}
+
+/// How fast these legs of a RAID10 read a stream from `offset` on, in bytes per ns, if each chunk
+/// is read where its first copy is, by all that have it there; `None` where they do not hold all.
+fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64, chunks: u64) -> Option<f32> {
+    let chunk_bytes = layout.chunk_bytes().unwrap_or(0);
+    let mut loads = [0.0; LEGS_MAX];
+    for chunk in 0..chunks {
+        let offset = offset.saturating_add(chunk.saturating_mul(chunk_bytes));
+        let address = |helper: &Helper| layout.address_on(helper.leg, offset);
+        let first = helpers.iter().filter_map(address).min()?;
+        let readers = || {
+            helpers
+                .iter()
+                .filter(|helper| address(helper) == Some(first))
+        };
+        let rate: f32 = readers().map(|helper| helper.rate).sum();
+        for helper in readers() {
+            loads[helper.leg.index()] += helper.rate / rate;
+        }
+    }
+    let rates = helpers.iter().map(|helper| {
+        let load = loads[helper.leg.index()];
+        (load > 0.0).then(|| helper.rate * chunks as f32 / load)
+    });
+    rates.flatten().reduce(f32::min)
+}
+
+/// Legs that a stream of a RAID10 is read faster without, from `offset` on: where one is far slower
+/// than others that hold each of its chunks as well, all wait for its part.
+pub(super) fn hindering(
+    helpers: &Helpers,
+    layout: &dyn Layout,
+    offset: u64,
+    chunks: u64,
+) -> LegSet {
+    let mut by_rate: Vec<&Helper> = helpers.iter().collect();
+    by_rate.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+    let mut without = LegSet::EMPTY;
+    let mut hindering = LegSet::EMPTY;
+    let mut best = rate_of(helpers, layout, offset, chunks).unwrap_or(0.0);
+    for slowest in by_rate {
+        without.insert(slowest.leg);
+        let mut rest = *helpers;
+        rest.leave(without);
+        let Some(rate) = rate_of(&rest, layout, offset, chunks) else {
+            break;
+        };
+        if rate > best * WITHOUT_GAIN.get() {
+            (best, hindering) = (rate, without);
+        }
+    }
+    hindering
 }
 
 impl ReadAhead {

@@ -5,8 +5,9 @@ use heliostat_types::{Duration, Extent, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, Prefetch};
 
 use super::{
-    ASKED_BYTES, ASKED_BYTES_FLASH, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
-    SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
+    ASKED_BYTES, ASKED_BYTES_FLASH, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES,
+    RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW,
+    whole,
 };
 
 /// A leg that can read ahead of a stream.
@@ -362,9 +363,12 @@ impl Plan<'_> {
             let bytes = helper.stretch_bytes(stretch_ns).min(share);
             bytes.next_multiple_of(RUN_BYTES.get())
         };
+        // Flash loses nothing by it to leave a chunk to a leg that is far faster.
+        let best = best_of(readers.iter().map(|reader| reader.0));
+        let stays = |helper: &Helper| helper.turns || helper.rate * FAR_FASTER.get() >= best;
         let goes_on = |reader: &&(&Helper, u64)| {
             let (helper, address) = **reader;
-            helper.left_bytes > 0 && helper.stands == address
+            helper.left_bytes > 0 && helper.stands == address && stays(helper)
         };
         let end_ns = |reader: &&(&Helper, u64)| {
             let (helper, address) = **reader;

@@ -689,6 +689,23 @@ fn a_stream_and_random_reads_have_a_disk_each() {
     }
 }
 
+/// Each chunk of three legs is on two of them, and so on one that is no disk: a stream that is read
+/// ahead by all three would wait for the disk's part.
+#[test]
+fn a_stream_of_an_odd_raid10_does_not_wait_for_a_leg_that_it_need_not_have() {
+    let mut scenario = scenario(
+        &["ssd-sata-256gb", "nvme-gen4", "hdd-7200-1tb"],
+        2,
+        stream(),
+    );
+    scenario.array.size_bytes = 200 << 30;
+    scenario.array.layout = Layout::parse("near=2").unwrap();
+    scenario.warmup_seconds = Duration::from_secs(1);
+    let bytes = |policy| play(&scenario, policy).read.bytes as f64;
+    let gain = bytes("adaptive") / bytes("latency-lifetime");
+    assert!(gain > 1.3, "{gain}");
+}
+
 /// With one read at a time, a reader has no other one at the disk when that is answered, and eight
 /// of them would cost it a seek after each.
 #[test]

@@ -124,6 +124,20 @@ fn all_legs_of_a_raid10_read_one_stream_and_each_reads_on() {
 }
 
 #[test]
+fn a_stream_is_not_read_ahead_by_a_disk_that_it_need_not_have() {
+    for (turning, are_read) in [
+        ([false, false, true], [0, 1].as_slice()),
+        ([true; 3], &[0, 1, 2]),
+    ] {
+        let mut rig = Rig::new(&turning);
+        rig.layout = Box::new(Odd { legs: 3 });
+        let asked = play(&mut rig, (600, 3 * CHUNK), 1, 0);
+        let legs: Vec<usize> = asked.into_keys().collect();
+        assert_eq!(legs, are_read);
+    }
+}
+
+#[test]
 fn the_first_copies_of_a_far_layout_are_read_as_one_stripe() {
     let mut rig = Rig::new(&[true; 4]);
     rig.layout = Box::new(Far);
