@@ -61,7 +61,7 @@ constants! { "read_ahead":
     LONE_RUNS: u64 = count(2);
     /// It is one where that is so of most reads, of about so many.
     LONE_WEIGHT: f32 = number(1.0 / 16.0);
-    LONE_SHARE: f32 = number(0.5);
+    LONE_SHARE: f32 = number(0.75);
     /// One operation,
     RUN_BYTES: u64 = bytes(1 << 20);
     /// and one where all is flash that nobody writes, and more of them cost nothing: who waits for
@@ -299,7 +299,7 @@ pub(crate) struct ReadAhead {
     at_random: AtRandom,
     /// Legs that are left to random reads.
     left: LegSet,
-    /// Legs of a RAID10 that streams are read faster without.
+    /// Disks of a RAID10 that streams are read faster without.
     hindering: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
     are_few: bool,
@@ -493,7 +493,9 @@ impl ReadAhead {
             };
             plan.stripe();
             plan.ask();
-            plan.keep_on(bytes);
+            if only.is_some() {
+                plan.keep_on(bytes);
+            }
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
     }
@@ -545,7 +547,7 @@ impl ReadAhead {
         self.hindering = if are_apart {
             LegSet::EMPTY
         } else {
-            hindering(&helpers, layout, next, legs.len() as u64)
+            hindering(&helpers, layout, next)
         };
         helpers.leave(self.hindering);
         for group in &groups {
@@ -591,6 +593,7 @@ impl ReadAhead {
                 stream.run_bytes = 0;
                 stream.gap = Duration::ZERO;
                 stream.housed = None;
+                stream.lone = 0.0;
             }
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             let forgiven = extent.len() / CHANGED_SHARE.get();

@@ -420,7 +420,7 @@ impl ReadPolicy for Adaptive {
             self.ahead.on_complete(now, op, service_time);
         }
         let leg = &mut self.legs[op.leg.index()];
-        if self.settings.streams && op.kind == OpKind::Read && leg.turns {
+        if self.settings.streams && op.kind == OpKind::Read && ok && leg.turns {
             let end = op.array_offset.saturating_add(op.extent.len());
             self.ahead.disk_has_read(now, end);
         }

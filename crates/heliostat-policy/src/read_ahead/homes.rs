@@ -15,7 +15,7 @@ constants! { "homes":
     /// Flash that reads less than a fourth as fast as the fastest is none that random reads need
     /// before that is saturated.
     FAST_SHARE: f32 = number(0.25);
-    /// Legs of a RAID10 are left out of reading ahead where that is faster by more than a tenth.
+    /// Disks of a RAID10 are left out of reading ahead where that is faster by more than a tenth.
     WITHOUT_GAIN: f32 = times(1.1);
 }
 
@@ -86,31 +86,26 @@ fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64, chunks: u64) -> 
     rates.flatten().reduce(f32::min)
 }
 
-/// Legs that a stream of a RAID10 is read faster without, from `offset` on: where one is far slower
-/// than others that hold each of its chunks as well, all wait for its part.
-pub(super) fn hindering(
-    helpers: &Helpers,
-    layout: &dyn Layout,
-    offset: u64,
-    chunks: u64,
-) -> LegSet {
-    let mut by_rate: Vec<&Helper> = helpers.iter().collect();
-    by_rate.sort_by(|one, other| one.rate.total_cmp(&other.rate));
-    let mut without = LegSet::EMPTY;
-    let mut hindering = LegSet::EMPTY;
-    let mut best = rate_of(helpers, layout, offset, chunks).unwrap_or(0.0);
-    for slowest in by_rate {
-        without.insert(slowest.leg);
-        let mut rest = *helpers;
-        rest.leave(without);
-        let Some(rate) = rate_of(&rest, layout, offset, chunks) else {
-            break;
-        };
-        if rate > best * WITHOUT_GAIN.get() {
-            (best, hindering) = (rate, without);
-        }
+/// The disks of a RAID10 without which a stream is read faster from `offset` on: where flash holds
+/// each of its chunks as well, and is far faster, all wait for the disks' part.
+pub(super) fn hindering(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> LegSet {
+    let disks = helpers.iter().filter(|helper| helper.turns);
+    let disks: LegSet = disks.map(|helper| helper.leg).collect();
+    let mut flash = *helpers;
+    flash.leave(disks);
+    if disks.is_empty() || flash.count() == 0 {
+        return LegSet::EMPTY;
     }
-    hindering
+    // Legs may be missing, so nobody can tell here after how many chunks it is the same ones' turn.
+    let rate = |helpers| rate_of(helpers, layout, offset, LEGS_MAX as u64);
+    let (Some(without), with) = (rate(&flash), rate(helpers).unwrap_or(0.0)) else {
+        return LegSet::EMPTY;
+    };
+    if without > with * WITHOUT_GAIN.get() {
+        disks
+    } else {
+        LegSet::EMPTY
+    }
 }
 
 impl ReadAhead {

@@ -412,15 +412,17 @@ impl Plan<'_> {
     /// Keeps the only home of a stream at it, whose reader has one read of `bytes` at a time.
     pub(super) fn keep_on(&mut self, bytes: u64) {
         let is_lone = self.stream.lone > LONE_SHARE.get() && bytes < LONE_BYTES.get();
-        if !is_lone || self.layout.chunk_bytes().is_some() || self.stream.homes.iter().count() != 1
-        {
+        let homes = self.stream.homes;
+        if !is_lone || homes.is_empty() || self.layout.chunk_bytes().is_some() {
             return;
         }
-        let is_home = |helper: &Helper| helper.turns && !helper.is_written;
-        let Some(home) = self.helping().find(|helper| is_home(helper)) else {
-            return;
+        let leg = {
+            let mut helping = self.helping();
+            match (helping.next(), helping.next()) {
+                (Some(home), None) if home.turns && !home.is_written => home.leg,
+                _ => return,
+            }
         };
-        let leg = home.leg;
         let window = self.window(LONE_RUNS.get() * LONE_BYTES.get());
         let len = LONE_BYTES.get();
         while self.stream.ahead_bytes() + len <= window && len <= self.free_bytes {

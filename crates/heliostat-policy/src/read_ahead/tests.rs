@@ -252,7 +252,7 @@ fn who_has_one_short_read_at_a_time_has_the_next_ones_read_by_its_home() {
             assert!((512 * KIB..=MIB).contains(&ahead), "{len}: {ahead}");
         }
     }
-    for (depth, len) in [(4, 64 * KIB), (1, 512 * KIB)] {
+    for (depth, len) in [(2, 64 * KIB), (4, 64 * KIB), (1, 512 * KIB)] {
         let rig = read_at_depth(depth, len);
         let is_ahead = |(_, at): &(usize, Extent)| at.end() % (1000 * MIB) > 8 * MIB;
         assert!(!rig.sent.iter().any(is_ahead), "{depth} {len}");
