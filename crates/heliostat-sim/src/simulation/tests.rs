@@ -689,6 +689,72 @@ fn a_stream_and_random_reads_have_a_disk_each() {
     }
 }
 
+/// Every write waits for the SATA drive, which reads a sixth of what the NVMe drive does: streams
+/// that wait there hold up those who write, and are slow themselves.
+#[test]
+fn streams_do_not_wait_where_all_writes_wait() {
+    let streams = Job {
+        numjobs: 4,
+        offset_increment_bytes: 15 << 30,
+        ..stream()
+    };
+    let mut scenario = scenario(&["ssd-sata-256gb", "nvme-gen3"], 1, streams);
+    scenario.array.size_bytes = 200 << 30;
+    scenario.warmup_seconds = Duration::from_ms(300);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        iodepth: 16,
+        ..Job::default()
+    });
+    let policies = ["adaptive", "latency-lifetime"];
+    let [adaptive, other] = policies.map(|policy| play(&scenario, policy));
+    for (adaptive, other) in adaptive.jobs.iter().zip(&other.jobs) {
+        let share = adaptive.read.ios as f64 / other.read.ios as f64;
+        assert!(share > 0.93, "{share}");
+    }
+}
+
+/// Of two reads one goes to the slower disk as well, which would end it later: two at once on the
+/// faster one take it nearly twice as long as one.
+#[test]
+fn two_reads_have_both_of_two_disks_that_differ() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 32 << 10,
+        iodepth: 2,
+        random_distribution: Distribution::Zipf { theta: 0.9 },
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["hdd-7200-1tb", "hdd-5400-old"], 10, job);
+    scenario.array.size_bytes = 200 << 30;
+    let [adaptive, one] = ["adaptive", "devid:1"].map(|policy| play(&scenario, policy));
+    let gain = adaptive.read.ios as f64 / one.read.ios as f64;
+    assert!(gain > 1.25, "{gain}");
+}
+
+/// A network disk becomes three times as slow behind sixteen reads, and no read meets it idle any
+/// more: what it took then does not say that it is saturated now, and disks are little help.
+#[test]
+fn a_leg_that_is_slower_at_any_depth_is_not_saturated_by_that() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 32 << 10,
+        iodepth: 16,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["hdd-7200-2tb", "net-ssd", "hdd-7200-2tb"], 6, job);
+    scenario.array.size_bytes = 200 << 30;
+    scenario.warmup_seconds = Duration::from_secs(1);
+    let slow = Fault::new(1, Effect::Slow(3_000));
+    scenario
+        .faults
+        .push(slow.between(Duration::ZERO, Duration::MAX));
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+    let share = adaptive.read.ios as f64 / hst.read.ios as f64;
+    assert!(share > 0.97, "{share}");
+}
+
 /// Each chunk of three legs is on two of them, and so on one that is no disk: a stream that is read
 /// ahead by all three would wait for the disk's part.
 #[test]

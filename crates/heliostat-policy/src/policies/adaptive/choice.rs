@@ -410,9 +410,14 @@ impl<'a> Choice<'a> {
         let best_time = all().map(|at| least(&at)).reduce(f32::min)?;
         // What reads so little, and takes so long, is worth more to random reads, which have
         // nowhere else to go.
+        // Nor has what is written and so much slower: all writes wait for it.
         let is_left = |at: &usize| {
             let reads_little = rate(at) > 0.0 && rate(at) * ASIDE_TIMES.get() < best_rate;
             reads_little && least(at) > best_time * ASIDE_TIMES.get()
+                || forecast(at).is_written
+                    && rate(at) > 0.0
+                    && rate(at) < FILLED_SHARE.get() * best_rate
+                    && least(at) > best_time * GROUP.get()
         };
         let well = || all().filter(|at| !is_left(at));
         let is_alone = |at: &usize| least_rate > 0.0 && least_rate < FILLED_SHARE.get() * rate(at);
@@ -527,7 +532,10 @@ impl<'a> Choice<'a> {
             return self.most_worth(best);
         }
         let weight = self.weight(best);
-        let least = || self.leg(best).least_cost(Size::of(self.extent.len()));
+        let least = || {
+            let least = self.leg(best).least_cost(Size::of(self.extent.len()));
+            least.max(forecast.idle_cost())
+        };
         if !forecast.is_saturated(weight) || !forecast.is_saturated_by(weight, least()) {
             return best;
         }
@@ -569,11 +577,12 @@ impl<'a> Choice<'a> {
     fn most_worth(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES.get());
         let mut place = best;
-        let mut most = self.forecasts[best].worth();
+        let worth = |at: usize| self.forecasts[at].worth(self.leg(at).load());
+        let mut most = worth(best);
         for (at, forecast) in self.forecasts.iter().enumerate() {
             let may = forecast.is_well && forecast.is_free_disk && forecast.cost < limit;
-            if may && at != best && forecast.worth() > most {
-                most = forecast.worth();
+            if may && at != best && worth(at) > most {
+                most = worth(at);
                 place = at;
             }
         }

@@ -1,5 +1,7 @@
 //! How long a read takes by the load that it meets: straight lines between powers of two.
 
+use heliostat_types::{Duration, Instant};
+
 use super::leg::Numbers;
 use crate::constants::constants;
 
@@ -10,6 +12,9 @@ constants! { "curve":
     /// change of the workload within some hundred reads, and leaves 1 to 2 % of the chance in
     /// single reads.
     WEIGHT_MIN: f32 = number(1.0 / 64.0);
+    /// Of how far a knot is above the line between its neighbours. Far less than that: what reads
+    /// of several loads tell counts for more.
+    BENT_WEIGHT: f32 = number(1.0 / 512.0);
     /// From half a read on something is known of a load.
     SEEN_MIN: f32 = number(0.5);
     /// What is old is worth so many reads: a few new ones correct it, and one by itself does not.
@@ -19,6 +24,14 @@ constants! { "curve":
     /// learned at one depth corrects all others.
     LESS: f32 = times(0.9);
     MORE: f32 = times(2.0);
+    /// What an idle leg takes may be another time by now where for so long no read was answered
+    /// that had met as little load as there ever was, and reads that are known for 64 times take
+    /// half as long again by now.
+    IDLE_OLD: Duration = time(Duration::from_secs(1));
+    GROWN: f32 = times(1.5);
+    GROWN_READS: f32 = number(64.0);
+    /// It counts where reads take twice as long by now.
+    IDLE_TIMES: f32 = times(2.0);
     /// No leg is known to take longer than that: others give up on a disk before.
     LONGEST_NS: f32 = number(1e11);
 }
@@ -30,6 +43,10 @@ pub(super) struct Curve {
     count: [f32; KNOTS],
     /// Of which knots something is known, as bits.
     seen: Seen,
+    /// When one was answered last that had met as little load as there ever was.
+    idle_at: Instant,
+    /// How many times as long reads take since then, at loads that were known before.
+    grown: f32,
 }
 
 /// Some of the knots: each is a bit.
@@ -170,6 +187,19 @@ impl Curve {
         usual.max(self.mean[deepest] * times)
     }
 
+    /// The same at `now`. What an idle leg takes may be old, unless it has an arm: if all that
+    /// further reads add is taken away again, in a line, as much is left.
+    pub(super) fn point_of_late(&self, now: Instant, load: f32, turns: bool) -> Point {
+        let mut point = self.point(load);
+        // Below that nobody asks.
+        let is_asked = point.time > IDLE_TIMES.get() * point.idle;
+        let is_old = || now.saturating_since(self.idle_at) > IDLE_OLD.get();
+        if is_asked && !turns && self.grown > GROWN.get() && is_old() {
+            point.idle = point.idle.max(point.time - point.added);
+        }
+        point
+    }
+
     /// Whether a load is deeper than all that were seen, where [`Curve::at`] hopes.
     pub(super) fn is_beyond(&self, load: f32) -> bool {
         let (at, part) = place(load);
@@ -219,7 +249,13 @@ impl Curve {
             return None;
         }
         let seen = Seen::of(&count);
-        let mut curve = Self { mean, count, seen };
+        let mut curve = Self {
+            mean,
+            count,
+            seen,
+            idle_at: Instant::ZERO,
+            grown: 1.0,
+        };
         curve.doubt();
         Some(curve)
     }
@@ -244,6 +280,40 @@ impl Curve {
             self.mean[knot] = (self.mean[knot] + error * weight * share).max(1.0);
         }
         self.straighten(at);
+    }
+
+    /// The same of an answer at `now`, of a leg that has an arm or none.
+    pub(super) fn answered(&mut self, now: Instant, load: f32, time_ns: f32, turns: bool) {
+        let (at, part) = place(load);
+        let is_known = self.count[at] + self.count[at + 1] > GROWN_READS.get();
+        let before = self.at(load);
+        self.learn(load, time_ns);
+        if self.seen.next(0).is_some_and(|least| at <= least) {
+            (self.idle_at, self.grown) = (now, 1.0);
+        } else if is_known {
+            self.grown = (self.grown * self.at(load) / before).clamp(0.01, 100.0);
+        }
+        // An arm that sorts takes longer by less the more there are.
+        if !turns {
+            self.unbend(at, part);
+            self.straighten(at);
+        }
+    }
+
+    /// Where all reads meet about the same load, between two knots, they do not tell which of both
+    /// takes how long: what one takes too much the other takes too little. Reads take longer by
+    /// more the more there are, so the lower one is not above the line between its neighbours. At
+    /// the load that was met nothing changes.
+    fn unbend(&mut self, at: usize, part: f32) {
+        if at == 0 || !self.seen.has(at - 1) {
+            return;
+        }
+        let line = self.mean[at - 1] + (self.mean[at + 1] - self.mean[at - 1]) / 3.0;
+        let above = (self.mean[at] - line).max(0.0) * BENT_WEIGHT.get();
+        // Near a knot that one alone is told.
+        let between = 4.0 * part * (1.0 - part);
+        self.mean[at] -= above * between * part;
+        self.mean[at + 1] += above * between * (1.0 - part);
     }
 
     /// Makes the knots beside `at` and `at + 1` agree with them.

@@ -481,7 +481,7 @@ impl Leg {
             };
         };
         let load = self.load();
-        let mut known = curve.point(load);
+        let mut known = curve.point_of_late(now, load, self.turns);
         if continues && self.turns && usize::from(self.like[size.curve(true)]) < SIZES {
             // Only random reads are known of it.
             known = known.shortened(UNKNOWN_STREAM.get());
@@ -738,7 +738,7 @@ impl Leg {
         }
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();
-        curve.learn(followed.load, time_ns);
+        curve.answered(now, followed.load, time_ns, self.turns);
         if is_new {
             self.find_like();
         }

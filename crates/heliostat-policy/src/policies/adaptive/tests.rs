@@ -1,11 +1,11 @@
 use heliostat_types::{Duration, OpKind};
 
 use self::reasons::fact;
-use super::curve::Curve;
 use crate::testing::{Bench, op};
 
 mod again;
 mod aside;
+mod curve;
 mod deep;
 mod late;
 mod learned;
@@ -539,50 +539,6 @@ fn a_slow_disk_is_well_only_by_an_answer_that_is_clearly_in_time() {
 }
 
 #[test]
-fn a_curve_is_as_fast_below_and_above_until_it_is_seen() {
-    let mut curve = Curve::default();
-    curve.learn(4.0, 400.0);
-    assert_eq!(curve.at(1.0), 100.0);
-    assert_eq!(curve.at(4.0), 400.0);
-    assert_eq!(curve.at(64.0), 400.0);
-    assert_eq!(curve.point(4.0).gain(), 1.0);
-}
-
-#[test]
-fn a_curve_learns_lines_between_powers_of_two() {
-    let mut curve = Curve::default();
-    for _ in 0..2_000 {
-        for load in [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0] {
-            curve.learn(load, load * 100.0);
-        }
-    }
-    for load in [1.0, 1.7, 2.5, 5.0, 7.0] {
-        assert!((curve.at(load) - load * 100.0).abs() < 1.0, "{load}");
-        assert!(curve.point(load).gain().abs() < 0.01, "{load}");
-    }
-}
-
-#[test]
-fn what_was_never_seen_may_take_longer_than_is_hoped_for() {
-    let mut curve = Curve::default();
-    curve.learn(1.0, 100.0);
-    assert!((curve.longest(8.0) - 800.0).abs() < 1.0);
-    assert!(
-        (curve.at(8.0) - 100.0).abs() < 1.0,
-        "but that is not hoped for"
-    );
-    curve.learn(16.0, 1_000.0);
-    let deeper = curve.at(16.0);
-    assert!((curve.longest(4.0) - deeper).abs() < 1.0);
-    assert!(curve.at(4.0) < 0.9 * deeper, "but that is not hoped for");
-    // All that is beyond the last knot is learned there, and is known.
-    for _ in 0..500 {
-        curve.learn(30_000.0, 500_000.0);
-    }
-    assert!(curve.longest(30_000.0) < 1.1 * curve.at(30_000.0));
-}
-
-#[test]
 fn more_and_larger_reads_than_ever_are_no_sign_of_a_slow_leg() {
     let serve = |rig: &mut Rig, (count, len): (u64, u64), us: u64| {
         for number in 0..count {
@@ -603,22 +559,6 @@ fn more_and_larger_reads_than_ever_are_no_sign_of_a_slow_leg() {
         }
         assert_eq!(rig.bench.pick(0), 0, "{count} reads of {len} bytes");
     }
-}
-
-#[test]
-fn news_at_one_depth_correct_all_others() {
-    let mut curve = Curve::default();
-    for _ in 0..100 {
-        for load in [1.0, 2.0, 4.0, 8.0] {
-            curve.learn(load, load * 1_000.0);
-        }
-    }
-    for _ in 0..2_000 {
-        curve.learn(1.0, 100.0);
-    }
-    assert!((curve.at(1.0) - 100.0).abs() < 1.0);
-    // No more than twice as long per doubling.
-    assert!(curve.at(8.0) < 801.0);
 }
 
 #[test]

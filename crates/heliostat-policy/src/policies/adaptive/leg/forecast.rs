@@ -79,12 +79,17 @@ impl Forecast {
         self.in_flight == 0 || gain > ROOM_GAIN.get() && times < ROOM_TIMES.get()
     }
 
-    /// By how much it adds to the throughput of the leg, in reads per ns.
-    pub(in super::super) fn worth(&self) -> f32 {
-        let share = if self.in_flight == 0 {
-            1.0
-        } else {
-            self.known.gain().max(0.0)
+    /// By how much it adds to the throughput of the leg, in reads per ns, at this load.
+    pub(in super::super) fn worth(&self, load: f32) -> f32 {
+        let share = match self.in_flight {
+            0 => 1.0,
+            // There is hardly a third one yet, of which it is hoped that it takes no longer: what
+            // it adds is told by the way from an idle leg to this one.
+            1 => {
+                let longer = (self.known.time - self.known.idle) / self.known.time.max(1.0);
+                (1.0 - longer * load / (load - 1.0).max(1.0)).clamp(0.0, 1.0)
+            }
+            _ => self.known.gain().max(0.0),
         };
         share / self.own_cost
     }

@@ -1,0 +1,136 @@
+//! What a curve says of loads that were seen, and of others.
+
+use heliostat_types::{Duration, Instant};
+
+use crate::policies::adaptive::curve::Curve;
+
+#[test]
+fn a_curve_is_as_fast_below_and_above_until_it_is_seen() {
+    let mut curve = Curve::default();
+    curve.learn(4.0, 400.0);
+    assert_eq!(curve.at(1.0), 100.0);
+    assert_eq!(curve.at(4.0), 400.0);
+    assert_eq!(curve.at(64.0), 400.0);
+    assert_eq!(curve.point(4.0).gain(), 1.0);
+}
+
+#[test]
+fn a_curve_learns_lines_between_powers_of_two() {
+    let mut curve = Curve::default();
+    for _ in 0..2_000 {
+        for load in [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0] {
+            curve.learn(load, load * 100.0);
+        }
+    }
+    for load in [1.0, 1.7, 2.5, 5.0, 7.0] {
+        assert!((curve.at(load) - load * 100.0).abs() < 1.0, "{load}");
+        assert!(curve.point(load).gain().abs() < 0.01, "{load}");
+    }
+}
+
+#[test]
+fn what_was_never_seen_may_take_longer_than_is_hoped_for() {
+    let mut curve = Curve::default();
+    curve.learn(1.0, 100.0);
+    assert!((curve.longest(8.0) - 800.0).abs() < 1.0);
+    assert!(
+        (curve.at(8.0) - 100.0).abs() < 1.0,
+        "but that is not hoped for"
+    );
+    curve.learn(16.0, 1_000.0);
+    let deeper = curve.at(16.0);
+    assert!((curve.longest(4.0) - deeper).abs() < 1.0);
+    assert!(curve.at(4.0) < 0.9 * deeper, "but that is not hoped for");
+    // All that is beyond the last knot is learned there, and is known.
+    for _ in 0..500 {
+        curve.learn(30_000.0, 500_000.0);
+    }
+    assert!(curve.longest(30_000.0) < 1.1 * curve.at(30_000.0));
+}
+
+#[test]
+fn news_at_one_depth_correct_all_others() {
+    let mut curve = Curve::default();
+    for _ in 0..100 {
+        for load in [1.0, 2.0, 4.0, 8.0] {
+            curve.learn(load, load * 1_000.0);
+        }
+    }
+    for _ in 0..2_000 {
+        curve.learn(1.0, 100.0);
+    }
+    assert!((curve.at(1.0) - 100.0).abs() < 1.0);
+    // No more than twice as long per doubling.
+    assert!(curve.at(8.0) < 801.0);
+}
+
+/// A curve of a drive that ends 1.4 reads in the time of one by itself, at loads up to 96.
+fn drive() -> (Curve, impl Fn(f32) -> f32) {
+    let mut curve = Curve::default();
+    let ns = |load: f32| f32::max(45_000.0, load * 700.0);
+    for load in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 96.0] {
+        for _ in 0..300 {
+            curve.answered(Instant::ZERO, load, ns(load), false);
+        }
+    }
+    (curve, ns)
+}
+
+#[test]
+fn where_all_reads_meet_one_load_a_curve_is_a_line_from_the_one_below() {
+    for turns in [false, true] {
+        let (mut curve, ns) = drive();
+        // Reads that were sent at lesser loads while it grew took longer than these do.
+        for _ in 0..64 {
+            curve.answered(Instant::ZERO, 120.0, ns(192.0), turns);
+        }
+        assert!(curve.point(192.0).gain() > 0.5, "a further read is free");
+        for _ in 0..10_000 {
+            curve.answered(Instant::ZERO, 192.0, ns(192.0), turns);
+        }
+        let point = curve.point(192.0);
+        assert!((point.time - ns(192.0)).abs() < 1.0, "{point:?}");
+        // What an arm takes at most at once is less than a line.
+        assert_eq!(point.gain() < 0.2, !turns, "{point:?}");
+    }
+}
+
+#[test]
+fn what_was_seen_at_a_knot_is_not_bent() {
+    let mut curve = Curve::default();
+    for load in [8.0, 16.0, 32.0] {
+        for _ in 0..300 {
+            curve.answered(Instant::ZERO, load, f32::min(load * 12.5, 200.0), false);
+        }
+    }
+    let before = curve.at(32.0);
+    for _ in 0..10_000 {
+        curve.answered(Instant::ZERO, 16.0, 200.0, false);
+    }
+    assert_eq!(curve.at(32.0), before);
+}
+
+#[test]
+fn what_an_idle_leg_takes_is_old_where_none_was_met_for_long() {
+    let mut curve = Curve::default();
+    let mut now = Instant::ZERO;
+    let learn = |curve: &mut Curve, now, reads, times: f32| {
+        for _ in 0..reads {
+            for (load, ns) in [(36.0, 120_000.0), (60.0, 122_000.0)] {
+                curve.answered(now, load, ns * times, false);
+            }
+        }
+    };
+    for _ in 0..300 {
+        curve.answered(now, 9.0, 100_000.0, false);
+    }
+    learn(&mut curve, now, 300, 1.0);
+    learn(&mut curve, now, 2_000, 3.0);
+    let idle = |curve: &Curve, now, turns| curve.point_of_late(now, 40.0, turns).idle;
+    let before = idle(&curve, now, false);
+    now += Duration::from_secs(2);
+    assert!(idle(&curve, now, false) > 200_000.0, "{curve:?}");
+    assert_eq!(idle(&curve, now, true), before, "a disk");
+    curve.answered(now, 9.0, 100_000.0, false);
+    assert!(idle(&curve, now, false) < 1.1 * before, "{curve:?}");
+}
