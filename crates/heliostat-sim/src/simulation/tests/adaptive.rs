@@ -1,0 +1,278 @@
+//! The default policy beside others, and beside itself without a part.
+
+use heliostat_engine::Layout;
+use heliostat_types::Duration;
+use heliostat_workload::{Arrival, Distribution, Job, Rw};
+
+use super::{play, scenario};
+use crate::faults::{Effect, Fault};
+use crate::result::RunResult;
+use crate::scenario::Scenario;
+
+/// A scenario over 200 GiB, as large as a small drive is.
+fn over_200_gib(legs: &[&str], seconds: u64, job: Job) -> Scenario {
+    let mut scenario = scenario(legs, seconds, job);
+    scenario.array.size_bytes = 200 << 30;
+    scenario
+}
+
+/// How many times as many reads two NVMe drives serve, at depth 2, as where a part is off.
+fn gain_of(part: &str, job: &Job) -> f64 {
+    let mut scenario = scenario(&["nvme-gen3", "nvme-gen3"], 0, job.clone());
+    scenario.array.size_bytes = 8 << 30;
+    scenario.warmup_seconds = Duration::from_ms(500);
+    scenario.seconds = Duration::from_ms(500);
+    let [all, without] = ["adaptive".to_owned(), format!("adaptive:{part}=off")]
+        .map(|policy| play(&scenario, &policy).read.ios as f64);
+    all / without
+}
+
+/// One leg always has a read where there is another one, so that legs look unlike.
+#[test]
+fn two_large_reads_at_a_time_are_cut() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 256 << 10,
+        iodepth: 2,
+        ..Job::default()
+    };
+    let gain = gain_of("split", &job);
+    assert!((1.3..1.4).contains(&gain), "{gain}");
+}
+
+/// A file is a stream, and the one before takes no part any more.
+#[test]
+fn files_that_are_read_one_after_the_other_are_read_ahead() {
+    for (file_mib, least) in [(16, 1.6), (64, 2.0), (256, 2.1)] {
+        let job = Job {
+            rw: Rw::Read,
+            bs_bytes: 128 << 10,
+            iodepth: 2,
+            offset_bytes: file_mib << 20,
+            size_bytes: file_mib << 20,
+            ..Job::default()
+        };
+        let gain = gain_of("streams", &job);
+        assert!(gain > least, "{file_mib} MiB: {gain}");
+    }
+}
+
+/// What a drive holds it answers at once, and two drives hold twice as much.
+#[test]
+fn blocks_that_are_read_again_are_read_where_they_were() {
+    for (iodepth, least) in [(2, 1.05), (8, 1.02)] {
+        let job = Job {
+            rw: Rw::RandRead,
+            random_distribution: Distribution::Zipf { theta: 1.1 },
+            iodepth,
+            ..Job::default()
+        };
+        let gain = gain_of("locality", &job);
+        assert!(gain > least, "depth {iodepth}: {gain}");
+    }
+}
+
+/// One who reads a file as `cat` does.
+fn stream() -> Job {
+    Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        direct: false,
+        readahead_bytes: 128 << 10,
+        ..Job::default()
+    }
+}
+
+/// Who loads one of two drives now and then makes that slow, and not the other: there random reads
+/// wait for no more of the streams than fill it, and the rest waits for the neighbour.
+#[test]
+fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
+    let streams = Job {
+        numjobs: 8,
+        offset_increment_bytes: 20 << 30,
+        ..stream()
+    };
+    let mut scenario = over_200_gib(&["ssd-sata-256gb"; 2], 4, streams);
+    scenario.warmup_seconds = Duration::from_ms(400);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRead,
+        iodepth: 4,
+        ..Job::default()
+    });
+    scenario.jobs.push(Job {
+        rw: Rw::RandRead,
+        bs_bytes: 64 << 10,
+        leg: Some(0),
+        arrival: Arrival::Burst {
+            per_s: 7_000.0,
+            on: Duration::from_ms(200),
+            off: Duration::from_ms(200),
+        },
+        ..Job::default()
+    });
+    let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+    let random = |of: &RunResult| of.jobs[1].read.ios as f64;
+    let gain = random(&adaptive) / random(&queue);
+    assert!(gain > 0.9, "{gain}");
+}
+
+/// A burst is more than the SATA drive ends at once, and the NVMe drive has become slow: what waits
+/// there is not served sooner because nobody has seen yet what it takes.
+#[test]
+fn a_burst_does_not_wait_for_a_leg_that_has_become_slow() {
+    let burst = Job {
+        rw: Rw::RandRead,
+        arrival: Arrival::Burst {
+            per_s: 200_000.0,
+            on: Duration::from_ms(10),
+            off: Duration::from_ms(30),
+        },
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["ssd-sata-256gb", "nvme-gen3"], 1, burst);
+    let slow = Fault::new(1, Effect::Slow(30_000));
+    let at = Duration::from_ms(200);
+    scenario.faults.push(slow.between(at, Duration::MAX));
+    let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+    let mean_ns = |of: &RunResult| of.read.response_time_ns().mean();
+    let times = mean_ns(&adaptive) / mean_ns(&queue);
+    assert!(times < 0.95, "{times}");
+}
+
+/// One of two disks has never read a stream, and is left to random reads all the same: those that
+/// went to the other one would cost that a way there and back.
+#[test]
+fn a_stream_and_random_reads_have_a_disk_each() {
+    let mut scenario = scenario(&["hdd-7200-2tb"; 2], 20, stream());
+    scenario.array.size_bytes = 1 << 40;
+    scenario.warmup_seconds = Duration::from_secs(10);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        iodepth: 8,
+        ..Job::default()
+    });
+    let [adaptive, pid] = ["adaptive", "pid"].map(|policy| play(&scenario, policy));
+    for (adaptive, pid) in adaptive.jobs.iter().zip(&pid.jobs) {
+        let share = adaptive.read.ios as f64 / pid.read.ios as f64;
+        assert!(share > 0.97, "{share}");
+    }
+}
+
+/// Every write waits for the SATA drive, which reads a sixth of what the NVMe drive does: streams
+/// that wait there hold up those who write, and are slow themselves.
+#[test]
+fn streams_do_not_wait_where_all_writes_wait() {
+    let streams = Job {
+        numjobs: 4,
+        offset_increment_bytes: 15 << 30,
+        ..stream()
+    };
+    let mut scenario = over_200_gib(&["ssd-sata-256gb", "nvme-gen3"], 1, streams);
+    scenario.warmup_seconds = Duration::from_ms(300);
+    scenario.jobs.push(Job {
+        rw: Rw::RandRw,
+        rwmixread: 70,
+        iodepth: 16,
+        ..Job::default()
+    });
+    let policies = ["adaptive", "latency-lifetime"];
+    let [adaptive, other] = policies.map(|policy| play(&scenario, policy));
+    for (adaptive, other) in adaptive.jobs.iter().zip(&other.jobs) {
+        let share = adaptive.read.ios as f64 / other.read.ios as f64;
+        assert!(share > 0.93, "{share}");
+    }
+}
+
+/// Of two reads one goes to the slower disk as well, which would end it later: two at once on the
+/// faster one take it nearly twice as long as one.
+#[test]
+fn two_reads_have_both_of_two_disks_that_differ() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 32 << 10,
+        iodepth: 2,
+        random_distribution: Distribution::Zipf { theta: 0.9 },
+        ..Job::default()
+    };
+    let scenario = over_200_gib(&["hdd-7200-1tb", "hdd-5400-old"], 10, job);
+    let [adaptive, one] = ["adaptive", "devid:1"].map(|policy| play(&scenario, policy));
+    let gain = adaptive.read.ios as f64 / one.read.ios as f64;
+    assert!(gain > 1.25, "{gain}");
+}
+
+/// A network disk becomes three times as slow behind sixteen reads, and no read meets it idle any
+/// more: what it took then does not say that it is saturated now, and disks are little help.
+#[test]
+fn a_leg_that_is_slower_at_any_depth_is_not_saturated_by_that() {
+    let job = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 32 << 10,
+        iodepth: 16,
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["hdd-7200-2tb", "net-ssd", "hdd-7200-2tb"], 6, job);
+    scenario.warmup_seconds = Duration::from_secs(1);
+    let slow = Fault::new(1, Effect::Slow(3_000));
+    scenario
+        .faults
+        .push(slow.between(Duration::ZERO, Duration::MAX));
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+    let share = adaptive.read.ios as f64 / hst.read.ios as f64;
+    assert!(share > 0.97, "{share}");
+}
+
+/// Each chunk of three legs is on two of them, and so on one that is no disk: a stream that is read
+/// ahead by all three would wait for the disk's part.
+#[test]
+fn a_stream_of_an_odd_raid10_does_not_wait_for_a_leg_that_it_need_not_have() {
+    let mut scenario = over_200_gib(
+        &["ssd-sata-256gb", "nvme-gen4", "hdd-7200-1tb"],
+        2,
+        stream(),
+    );
+    scenario.array.layout = Layout::parse("near=2").unwrap();
+    scenario.warmup_seconds = Duration::from_secs(1);
+    let bytes = |policy| play(&scenario, policy).read.bytes as f64;
+    let gain = bytes("adaptive") / bytes("latency-lifetime");
+    assert!(gain > 1.3, "{gain}");
+}
+
+/// With one read at a time, a reader has no other one at the disk when that is answered, and eight
+/// of them would cost it a seek after each.
+#[test]
+fn readers_with_one_read_at_a_time_do_not_send_the_arm_to_and_fro() {
+    let reader = |bs_bytes, iodepth| Job {
+        rw: Rw::Read,
+        bs_bytes,
+        iodepth,
+        numjobs: 8,
+        offset_increment_bytes: 16 << 30,
+        ..Job::default()
+    };
+    let play = |policy, job| {
+        let mut scenario = over_200_gib(&["hdd-7200-2tb"; 2], 8, job);
+        scenario.warmup_seconds = Duration::from_secs(2);
+        play(&scenario, policy).read.bytes as f64
+    };
+    let best = play("md", reader(512 << 10, 2));
+    for bs_bytes in [16 << 10, 128 << 10] {
+        let one = play("adaptive", reader(bs_bytes, 1));
+        assert!(one > 0.95 * best, "{bs_bytes}: {one} of {best}");
+    }
+}
+
+/// A stream that has left a slow drive tries it with a read now and then.
+#[test]
+fn a_drive_that_is_well_again_reads_streams_again() {
+    let mut scenario = over_200_gib(&["hdd-7200-2tb", "ssd-sata-256gb"], 9, stream());
+    let slow = Fault::new(1, Effect::Slow(30_000));
+    let (at, until) = (Duration::from_ms(500), Duration::from_ms(5_500));
+    scenario.faults.push(slow.between(at, until));
+    let slow = play(&scenario, "adaptive");
+    scenario.faults.clear();
+    let well = play(&scenario, "adaptive");
+    // It is well in four of nine seconds, and the disk does something as well.
+    let share = slow.read.bytes as f64 / well.read.bytes as f64;
+    assert!(share > 0.5, "{share}");
+}
