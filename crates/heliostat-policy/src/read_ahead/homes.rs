@@ -62,7 +62,9 @@ impl Group {
 
 /// How fast these legs of a RAID10 read a stream from `offset` on, in bytes per ns, if each chunk
 /// is read where its first copy is, by all that have it there; `None` where they do not hold all.
-fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64, chunks: u64) -> Option<f32> {
+/// Legs may be missing, so nobody can tell here after how many chunks it is the same ones' turn.
+fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> Option<f32> {
+    let chunks = LEGS_MAX as u64;
     let chunk_bytes = layout.chunk_bytes().unwrap_or(0);
     let mut loads = [0.0; LEGS_MAX];
     for chunk in 0..chunks {
@@ -96,11 +98,10 @@ pub(super) fn hindering(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> 
     if disks.is_empty() || flash.count() == 0 {
         return LegSet::EMPTY;
     }
-    // Legs may be missing, so nobody can tell here after how many chunks it is the same ones' turn.
-    let rate = |helpers| rate_of(helpers, layout, offset, LEGS_MAX as u64);
-    let (Some(without), with) = (rate(&flash), rate(helpers).unwrap_or(0.0)) else {
+    let Some(without) = rate_of(&flash, layout, offset) else {
         return LegSet::EMPTY;
     };
+    let with = rate_of(helpers, layout, offset).unwrap_or(0.0);
     if without > with * WITHOUT_GAIN.get() {
         disks
     } else {

@@ -581,9 +581,9 @@ impl<'a> Choice<'a> {
         let mut most = worth(best);
         for (at, forecast) in self.forecasts.iter().enumerate() {
             let may = forecast.is_well && forecast.is_free_disk && forecast.cost < limit;
-            if may && at != best && worth(at) > most {
-                most = worth(at);
-                place = at;
+            let more = if may && at != best { worth(at) } else { 0.0 };
+            if more > most {
+                (place, most) = (at, more);
             }
         }
         place

@@ -169,6 +169,19 @@ impl Curve {
         }
     }
 
+    /// What it says of a load at `now`. What an idle leg takes may be old, unless it has an arm: if
+    /// all that further reads add is taken away again, in a line, as much is left.
+    pub(super) fn point_of_late(&self, now: Instant, load: f32, turns: bool) -> Point {
+        let mut point = self.point(load);
+        // Below that nobody asks.
+        let is_asked = point.time > IDLE_TIMES.get() * point.idle;
+        let is_old = || now.saturating_since(self.idle_at) > IDLE_OLD.get();
+        if is_asked && !turns && self.grown > GROWN.get() && is_old() {
+            point.idle = point.idle.max(point.time - point.added);
+        }
+        point
+    }
+
     /// What a read takes at a load at most, as far as is known. What lies between loads that were
     /// seen is a guess: no more than at the next one that is deeper; or, deeper than all of them,
     /// where [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
@@ -185,19 +198,6 @@ impl Curve {
         let deepest = self.seen.last().unwrap_or(0);
         let times = load / (1u32 << deepest) as f32;
         usual.max(self.mean[deepest] * times)
-    }
-
-    /// The same at `now`. What an idle leg takes may be old, unless it has an arm: if all that
-    /// further reads add is taken away again, in a line, as much is left.
-    pub(super) fn point_of_late(&self, now: Instant, load: f32, turns: bool) -> Point {
-        let mut point = self.point(load);
-        // Below that nobody asks.
-        let is_asked = point.time > IDLE_TIMES.get() * point.idle;
-        let is_old = || now.saturating_since(self.idle_at) > IDLE_OLD.get();
-        if is_asked && !turns && self.grown > GROWN.get() && is_old() {
-            point.idle = point.idle.max(point.time - point.added);
-        }
-        point
     }
 
     /// Whether a load is deeper than all that were seen, where [`Curve::at`] hopes.
@@ -294,8 +294,7 @@ impl Curve {
             self.grown = (self.grown * self.at(load) / before).clamp(0.01, 100.0);
         }
         // An arm that sorts takes longer by less the more there are.
-        if !turns {
-            self.unbend(at, part);
+        if !turns && self.unbend(at, part) {
             self.straighten(at);
         }
     }
@@ -303,17 +302,21 @@ impl Curve {
     /// Where all reads meet about the same load, between two knots, they do not tell which of both
     /// takes how long: what one takes too much the other takes too little. Reads take longer by
     /// more the more there are, so the lower one is not above the line between its neighbours. At
-    /// the load that was met nothing changes.
-    fn unbend(&mut self, at: usize, part: f32) {
+    /// the load that was met nothing changes. Whether it was above.
+    fn unbend(&mut self, at: usize, part: f32) -> bool {
         if at == 0 || !self.seen.has(at - 1) {
-            return;
+            return false;
         }
         let line = self.mean[at - 1] + (self.mean[at + 1] - self.mean[at - 1]) / 3.0;
-        let above = (self.mean[at] - line).max(0.0) * BENT_WEIGHT.get();
+        if self.mean[at] <= line {
+            return false;
+        }
+        let above = (self.mean[at] - line) * BENT_WEIGHT.get();
         // Near a knot that one alone is told.
         let between = 4.0 * part * (1.0 - part);
         self.mean[at] -= above * between * part;
         self.mean[at + 1] += above * between * (1.0 - part);
+        true
     }
 
     /// Makes the knots beside `at` and `at + 1` agree with them.

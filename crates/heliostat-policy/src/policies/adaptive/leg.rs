@@ -277,7 +277,7 @@ impl Leg {
         self.arm.tells().unwrap_or(true)
     }
 
-    /// Whether the arm is moved by writes as well, which a drive does when it has time.
+    /// Whether it has to write as well, which moves an arm when the drive has time.
     pub(super) fn is_written(&self) -> bool {
         self.writes > WRITTEN_SHARE.get()
     }

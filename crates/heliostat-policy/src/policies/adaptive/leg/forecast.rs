@@ -28,7 +28,7 @@ pub(in super::super) struct Forecast {
     pub(in super::super) turns: bool,
     /// It has one that streams do not have for themselves.
     pub(in super::super) is_free_disk: bool,
-    /// Its arm is moved by writes as well.
+    /// It has to write as well.
     pub(in super::super) is_written: bool,
     /// Writes wait for it; `cost` is more by that.
     pub(in super::super) holds_up: bool,
