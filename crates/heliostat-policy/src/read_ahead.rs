@@ -15,6 +15,7 @@
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
 
 mod at_random;
+mod held;
 mod homes;
 mod pace;
 mod plan;
@@ -129,9 +130,10 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 4] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 5] = [
     CONSTANTS,
     at_random::CONSTANTS,
+    held::CONSTANTS,
     homes::CONSTANTS,
     worth::CONSTANTS,
 ];
@@ -299,6 +301,8 @@ pub(crate) struct ReadAhead {
     at_random: AtRandom,
     /// Legs that are left to random reads.
     left: LegSet,
+    /// Flash on which short writes wait for what streams read.
+    held: LegSet,
     /// Disks of a RAID10 that streams are read faster without.
     hindering: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
@@ -321,6 +325,7 @@ impl ReadAhead {
             parts: StreamIndex::new(),
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
+            held: LegSet::EMPTY,
             hindering: LegSet::EMPTY,
             are_few: false,
             noted: None,
@@ -394,7 +399,7 @@ impl ReadAhead {
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
         if op.kind == OpKind::Write {
-            self.paces[op.leg.index()].note_write_time(service_time);
+            self.paces[op.leg.index()].note_write_time(op.extent.len(), service_time);
         }
         if op.kind != OpKind::Read {
             return;
@@ -404,6 +409,7 @@ impl ReadAhead {
         pace.note_bytes(now, op.extent.len(), service_time);
         if is_long(op.extent.len()) {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
+            pace.note_read_time(service_time);
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_complete(now, op.extent, service_time);
@@ -432,7 +438,9 @@ impl ReadAhead {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
-        self.at_random.update(now);
+        let are_flash = legs.iter().all(|view| !view.rotational);
+        self.at_random.update(now, are_flash, &mut self.paces);
+        self.note_held(now, legs, are_flash);
         let mut only = None;
         if let Some(request) = request {
             only = self.note(now, request.extent);
@@ -652,10 +660,13 @@ impl ReadAhead {
         if !stream.is_confirmed(now) {
             return StreamWay::Any;
         }
-        let legs = legs.iter().map(|view| view.leg);
-        let homes: LegSet = legs.filter(|leg| stream.homes.contains(*leg)).collect();
+        let all = legs.iter().map(|view| view.leg);
+        let homes: LegSet = all.filter(|leg| stream.homes.contains(*leg)).collect();
+        let unheld = self.unheld(legs);
         if !homes.is_empty() {
             StreamWay::Homes(homes)
+        } else if !unheld.is_empty() {
+            StreamWay::Homes(unheld)
         } else if self.is_beside_random() {
             StreamWay::Aside
         } else {
@@ -697,11 +708,6 @@ impl ReadAhead {
     /// How fast a leg has answered at best, in bytes per ns; 0: not known.
     pub(crate) const fn best_rate(&self, leg: LegId) -> f32 {
         self.paces[leg.index()].best_rate
-    }
-
-    /// Whether others read at random.
-    fn is_beside_random(&self) -> bool {
-        self.at_random.waiting() > 0.0
     }
 
     /// The stretch that each leg is to begin first.

@@ -15,8 +15,8 @@ fn constants_are_listed_once_with_their_modules_values_and_units() {
         .iter()
         .map(|name| name.split_once('.').expect("a module").0)
         .collect();
-    let all = "arm at_random choice curve health hedge homes late leg read_ahead recent split \
-               streams tries worth";
+    let all = "arm at_random choice curve health hedge held homes late leg read_ahead recent \
+               split streams tries worth";
     assert_eq!(modules, all.split(' ').collect());
     let known = [
         ("choice.BAND", f64::from(1.05_f32), ConstantUnit::Times),
@@ -51,6 +51,7 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         include_str!("../policies/adaptive/tries.rs"),
         include_str!("../read_ahead.rs"),
         include_str!("../read_ahead/at_random.rs"),
+        include_str!("../read_ahead/held.rs"),
         include_str!("../read_ahead/homes.rs"),
         include_str!("../read_ahead/pace.rs"),
         include_str!("../read_ahead/plan.rs"),

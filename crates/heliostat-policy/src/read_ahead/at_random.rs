@@ -1,15 +1,19 @@
-//! How many reads that continue no stream wait at a time, on average.
+//! How many reads that continue no stream wait at a time, on average, and how many writes.
 
 use heliostat_types::{Duration, Instant};
 
 use crate::constants::constants;
 use crate::stream_index::place_of;
 
+use super::pace::Pace;
+
 /// Reads in flight that are followed, by a hash of their address.
 const FOLLOWED: usize = 256;
 constants! { "at_random":
     /// What hard disks answer in less is chance; so many answers are none,
     WINDOW: Duration = time(Duration::from_ms(500));
+    /// Flash answers more, unless reads ahead are before them,
+    WINDOW_FLASH: Duration = time(Duration::from_ms(50));
     WINDOW_READS: u32 = count(64);
     /// where they took longer than a burst does.
     WINDOW_MIN: Duration = time(Duration::from_ms(10));
@@ -26,6 +30,8 @@ pub(super) struct AtRandom {
     answers: u32,
     since: Instant,
     waiting: f32,
+    /// How many short writes wait for the leg that most wait for.
+    writing: f32,
     /// What one of them took, in ns; 0: not known.
     mean_ns: f32,
 }
@@ -38,6 +44,7 @@ impl AtRandom {
             answers: 0,
             since: Instant::ZERO,
             waiting: 0.0,
+            writing: 0.0,
             mean_ns: 0.0,
         }
     }
@@ -57,16 +64,20 @@ impl AtRandom {
     }
 
     /// By Little's law: what all have waited together, by how long that was.
-    pub(super) fn update(&mut self, now: Instant) {
+    pub(super) fn update(&mut self, now: Instant, are_flash: bool, paces: &mut [Pace]) {
+        let window = if are_flash { WINDOW_FLASH } else { WINDOW }.get();
         let passed = now.saturating_since(self.since);
         let is_enough = self.answers >= WINDOW_READS.get() && passed >= WINDOW_MIN.get();
-        if passed < WINDOW.get() && !is_enough {
+        if passed < window && !is_enough {
             return;
         }
         let passed_ns = passed.as_ns() as f32;
         // Half of it, or more after a pause.
-        let weight = passed_ns / (passed_ns + passed.min(WINDOW.get()).as_ns() as f32);
+        let weight = passed_ns / (passed_ns + passed.min(window).as_ns() as f32);
         self.waiting += weight * (self.waited_ns as f32 / passed_ns - self.waiting);
+        let written_ns = paces.iter_mut().map(Pace::take_short_waited);
+        let writing = written_ns.max().unwrap_or(0) as f32 / passed_ns;
+        self.writing += weight * (writing - self.writing);
         if self.answers > 0 {
             self.mean_ns = self.waited_ns as f32 / self.answers as f32;
         }
@@ -76,6 +87,12 @@ impl AtRandom {
     /// What one of them took of late, in ns; 0: not known.
     pub(super) const fn mean_ns(&self) -> f32 {
         self.mean_ns
+    }
+
+    /// Whether somebody waits half of the time, and for writes half of that.
+    pub(super) fn are_writers(&self) -> bool {
+        let enough = WAITING_MIN.get();
+        self.waiting + self.writing >= enough && self.writing >= enough / 2.0
     }
 
     /// How many wait; 0 where that is seldom.

@@ -60,6 +60,12 @@ impl Group {
     }
 }
 
+/// Those that do not turn.
+fn flash_of(helpers: &Helpers) -> LegSet {
+    let flash = helpers.iter().filter(|helper| !helper.turns);
+    flash.map(|helper| helper.leg).collect()
+}
+
 /// How fast these legs of a RAID10 read a stream from `offset` on, in bytes per ns, if each chunk
 /// is read where its first copy is, by all that have it there; `None` where they do not hold all.
 /// Legs may be missing, so nobody can tell here after how many chunks it is the same ones' turn.
@@ -181,6 +187,9 @@ impl ReadAhead {
         let is_one_of_disks = is_beside_random && groups.iter().any(turn);
         for group in groups {
             self.left = self.left.difference(group.legs);
+            if self.is_beside_writes() {
+                left = left.union(flash_of(&holders_of(group)));
+            }
             if is_beside_random && (!is_one_of_disks || turn(group)) {
                 let holders = holders_of(group);
                 left = left.union(self.left_of_group(group, &holders, streams, was));
@@ -199,8 +208,7 @@ impl ReadAhead {
         was: LegSet,
     ) -> LegSet {
         let disks = || holders.iter().filter(|helper| helper.turns);
-        let flash = holders.iter().filter(|helper| !helper.turns);
-        let flash: LegSet = flash.map(|helper| helper.leg).collect();
+        let flash = flash_of(holders);
         if flash.is_empty() {
             if holders.count() < 2 {
                 return LegSet::EMPTY;
@@ -227,13 +235,17 @@ impl ReadAhead {
 
     /// Beside random reads, streams that are fewer than legs have legs of their own where there is
     /// flash: the slower ones, and the others are left to random reads. But not where writes wait
-    /// for reads on any of them: who reads at random would wait for those.
+    /// for reads on any of them: who reads at random would wait for those. Nor is anything read
+    /// ahead where others only write, and wait for what is read.
     fn share_out_flash(&mut self, helpers: &mut Helpers, streams: usize) {
         let count = helpers.count();
-        let flash = helpers.iter().filter(|helper| !helper.turns);
-        let flash: LegSet = flash.map(|helper| helper.leg).collect();
+        let flash = flash_of(helpers);
         let was = self.left;
         self.left = LegSet::EMPTY;
+        if self.is_beside_writes() {
+            helpers.leave(flash);
+            return;
+        }
         if !self.is_beside_random() || streams >= count || count < 2 {
             return;
         }

@@ -3,10 +3,10 @@
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::{
-    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, ONWARD_TIMES_MAX,
-    RATE_FLASH, RATE_TURNING, RUN_BYTES, SLOWER_TIMES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX,
-    WAY_TURNING_NS_MIN, WRITES_PASS, WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT,
-    WRITTEN_WEIGHT, is_of_late,
+    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, LONG_BYTES,
+    ONWARD_TIMES_MAX, RATE_FLASH, RATE_TURNING, RUN_BYTES, SEQUENTIAL_BYTES, SLOWER_TIMES,
+    WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS, WRITES_PASS_APART,
+    WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
 };
 
 /// How fast a leg reads in sequence.
@@ -51,6 +51,15 @@ pub(super) struct Pace {
     written: Instant,
     /// and what one takes, in ns; 0: not known.
     pub(super) write_ns: f32,
+    /// For how long short ones have waited since that was asked, how many,
+    short_waited_ns: u64,
+    short_writes: u32,
+    /// and what one took before that, in ns; 0: not known.
+    pub(super) short_ns: f32,
+    /// What a long read takes, in ns; 0: not known,
+    pub(super) read_ns: f32,
+    /// and a short one at least.
+    pub(super) least_ns: f32,
 }
 
 impl Pace {
@@ -153,14 +162,33 @@ impl Pace {
         self.is_written && self.was_written(now)
     }
 
-    /// It has answered a write.
-    pub(super) fn note_write_time(&mut self, service_time: Duration) {
+    /// It has answered a write of so many bytes.
+    pub(super) fn note_write_time(&mut self, bytes: u64, service_time: Duration) {
+        if bytes < SEQUENTIAL_BYTES.get() {
+            let waited_ns = self.short_waited_ns;
+            self.short_waited_ns = waited_ns.saturating_add(service_time.as_ns());
+            self.short_writes = self.short_writes.saturating_add(1);
+        }
         let ns = service_time.as_ns() as f32;
         if self.write_ns == 0.0 {
             self.write_ns = ns;
         } else {
             self.write_ns += WRITTEN_WEIGHT.get() * (ns - self.write_ns);
         }
+    }
+
+    /// It has answered a read that may be one of a stream.
+    pub(super) fn note_read_time(&mut self, service_time: Duration) {
+        learn(&mut self.read_ns, service_time.as_ns() as f32);
+    }
+
+    /// For how long short writes have waited since this was asked last, in ns.
+    pub(super) fn take_short_waited(&mut self) -> u64 {
+        if self.short_writes > 0 {
+            self.short_ns = self.short_waited_ns as f32 / self.short_writes as f32;
+        }
+        self.short_writes = 0;
+        std::mem::take(&mut self.short_waited_ns)
     }
 
     /// Whether writes wait for what is being read, where a random read takes so long.
@@ -179,6 +207,12 @@ impl Pace {
         self.answered = now;
         self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
         self.bytes = self.bytes.saturating_add(bytes);
+        // A long one is as much of it as is short.
+        let share = (LONG_BYTES.get() as f32 / bytes.max(1) as f32).min(1.0);
+        let ns = service_time.as_ns() as f32 * share;
+        if self.least_ns == 0.0 || ns < self.least_ns {
+            self.least_ns = ns;
+        }
         if self.bytes >= BEST_BYTES.get() {
             let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
             self.best_rate = self.best_rate.max(rate);

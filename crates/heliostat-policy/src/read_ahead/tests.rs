@@ -292,12 +292,12 @@ fn beside_random_reads_flash_has_one_stream() {
 fn who_reads_at_random_is_known_soon_and_forgotten_after_some_time() {
     let mut random = AtRandom::new();
     let mut now = Instant::from_ns(1_000_000_000);
-    random.update(now);
+    random.update(now, false, &mut []);
     for number in 0..100 {
         random.sent(now, number * MIB);
         now += Duration::from_us(150);
         random.answered(now, number * MIB);
-        random.update(now);
+        random.update(now, false, &mut []);
     }
     assert!((random.waiting() - 0.5).abs() < 0.01, "15 ms of flash");
     for number in 0..10 {
@@ -305,11 +305,26 @@ fn who_reads_at_random_is_known_soon_and_forgotten_after_some_time() {
         now += Duration::from_ms(50);
         random.answered(now, number * MIB);
     }
-    random.update(now);
+    random.update(now, false, &mut []);
     assert!((random.waiting() - 0.75).abs() < 0.05, "0.5 s of a disk");
     now += Duration::from_secs(2);
-    random.update(now);
+    random.update(now, false, &mut []);
     assert!(random.waiting() == 0.0);
+}
+
+/// Each of them waits behind what is read ahead, so that they are few.
+#[test]
+fn who_reads_at_random_behind_what_is_read_ahead_on_flash_is_known_soon() {
+    let mut random = AtRandom::new();
+    let mut now = Instant::from_ns(1_000_000_000);
+    random.update(now, true, &mut []);
+    for number in 0..15 {
+        random.sent(now, number * MIB);
+        now += Duration::from_us(7_500);
+        random.answered(now, number * MIB);
+        random.update(now, true, &mut []);
+    }
+    assert!(random.waiting() > 0.5, "0.1 s");
 }
 
 #[test]

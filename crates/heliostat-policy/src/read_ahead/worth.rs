@@ -26,7 +26,8 @@ constants! { "worth":
     WAIT_BYTES_MAX: u64 = bytes(64 << 30);
     /// To read ahead has to be faster by a twentieth, since readers wait longer now and then.
     GAIN: f32 = times(1.05);
-    /// Where what was before differs by more from what was after, it is something else.
+    /// Where what was before differs by more from what was after, it is something else, unless the
+    /// other way is faster by more than that again.
     STEADY: f32 = times(1.15);
     /// What has become slower by a fifth is tried anew, after so much.
     SLOWER: f32 = times(0.8);
@@ -208,9 +209,11 @@ impl Worth {
     fn end_try(&mut self, after: f32) {
         let [before, other] = self.rates;
         let usual = before.max(after);
+        let differs = usual / before.min(after);
+        let is_steady = differs <= STEADY.get();
         let known = &mut self.known[0];
-        let is_better = if usual > before.min(after) * STEADY.get() {
-            false
+        let is_better = if !is_steady {
+            other > usual * differs * GAIN.get()
         } else if known.is_worth {
             other * GAIN.get() > usual
         } else {
@@ -221,8 +224,10 @@ impl Worth {
             known.is_worth = !known.is_worth;
             known.wait_bytes = WAIT_BYTES.get();
         } else {
+            // What says nothing is tried again sooner.
+            let least = if is_steady { WAIT_BYTES } else { FIRST_BYTES };
             let longer = known.wait_bytes.saturating_mul(WAIT_TIMES.get());
-            known.wait_bytes = longer.clamp(WAIT_BYTES.get(), WAIT_BYTES_MAX.get());
+            known.wait_bytes = longer.clamp(least.get(), WAIT_BYTES_MAX.get());
         }
         known.rate = if is_better { other } else { after };
         self.begin(Phase::Usual);

@@ -6,7 +6,7 @@ use heliostat_workload::{Arrival, Distribution, Job, Rw};
 
 use super::{play, scenario};
 use crate::faults::{Effect, Fault};
-use crate::result::RunResult;
+use crate::result::{JobResult, RunResult};
 use crate::scenario::Scenario;
 
 /// A scenario over 200 GiB, as large as a small drive is.
@@ -182,6 +182,57 @@ fn streams_do_not_wait_where_all_writes_wait() {
         let share = adaptive.read.ios as f64 / other.read.ios as f64;
         assert!(share > 0.93, "{share}");
     }
+}
+
+/// A stream beside another job.
+fn beside(legs: &[&str], other: Job) -> Scenario {
+    let mut scenario = over_200_gib(legs, 1, stream());
+    scenario.warmup_seconds = Duration::from_ms(300);
+    scenario.jobs.push(other);
+    scenario
+}
+
+/// Who writes, or reads and writes, one at a time, would wait behind megabytes that are read ahead,
+/// each time: a log is written at a hundredth of its speed then, and a reader is hardly seen.
+#[test]
+fn who_has_one_operation_at_a_time_does_not_wait_behind_what_is_read_ahead() {
+    for (rw, iodepth) in [
+        (Rw::RandWrite, 1),
+        (Rw::Write, 1),
+        (Rw::RandWrite, 8),
+        (Rw::RandRw, 1),
+    ] {
+        let other = Job {
+            rw,
+            rwmixread: 70,
+            iodepth,
+            offset_bytes: 100 << 30,
+            ..Job::default()
+        };
+        let scenario = beside(&["ssd-sata-256gb", "ssd-sata-256gb"], other);
+        let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+        for (adaptive, queue) in adaptive.jobs.iter().zip(&queue.jobs) {
+            let all = |job: &JobResult| (job.read.ios + job.write.ios) as f64;
+            let share = all(adaptive) / all(queue);
+            assert!(share > 0.95, "{rw:?} at {iodepth}: {share}");
+        }
+    }
+}
+
+/// Writes wait for the slower drive, which adds a seventh to what is read in sequence.
+#[test]
+fn streams_leave_the_slower_flash_to_those_who_write() {
+    let other = Job {
+        rw: Rw::Write,
+        offset_bytes: 100 << 30,
+        ..Job::default()
+    };
+    let mut scenario = beside(&["ssd-sata-256gb", "nvme-gen3"], other);
+    scenario.jobs[0].readahead_bytes = 2 << 20;
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+    let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
+    let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+    assert!(read > 1.5 && written > 1.8, "{read} {written}");
 }
 
 /// Of two reads one goes to the slower disk as well, which would end it later: two at once on the

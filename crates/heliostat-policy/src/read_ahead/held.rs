@@ -1,0 +1,73 @@
+//! Flash on which those who write wait for what streams read.
+
+use heliostat_types::{Instant, LegId, LegSet};
+
+use crate::api::LegView;
+use crate::constants::constants;
+
+use super::ReadAhead;
+use super::pace::Pace;
+
+constants! { "held":
+    /// Short writes are held up by streams where one takes more than half of what a long read does.
+    TIMES: f32 = times(2.0);
+    /// And more than eight times as much as a short read did at best.
+    IDLE_TIMES: f32 = times(8.0);
+    /// Flash that adds less than a third to what the fastest reads of a stream has none of it then.
+    SHARE: f32 = number(1.0 / 3.0);
+}
+
+impl Pace {
+    /// Whether short writes take about as long as the reads of streams, and far longer than a read
+    /// of an idle leg does: they wait for those, then.
+    fn writes_are_held(&self, now: Instant) -> bool {
+        let is_as_long = self.read_ns > 0.0 && self.short_ns * TIMES.get() > self.read_ns;
+        is_as_long && self.short_ns > IDLE_TIMES.get() * self.least_ns && self.was_written(now)
+    }
+}
+
+impl ReadAhead {
+    /// Whether others read at random.
+    pub(super) fn is_beside_random(&self) -> bool {
+        self.at_random.waiting() > 0.0
+    }
+
+    /// Whether others write and wait for what is read, and do not read at random.
+    pub(super) fn is_beside_writes(&self) -> bool {
+        !self.held.is_empty() && !self.is_beside_random()
+    }
+
+    /// On which of `legs` writes wait, where all are flash: beside disks streams need it. Where
+    /// nothing is read ahead any more they take as little as before: that is no reason to begin
+    /// again while there are as many.
+    pub(super) fn note_held(&mut self, now: Instant, legs: &[LegView], are_flash: bool) {
+        if !are_flash || !self.at_random.are_writers() {
+            self.held = LegSet::EMPTY;
+            return;
+        }
+        for view in legs {
+            if self.paces[view.leg.index()].writes_are_held(now) {
+                self.held.insert(view.leg);
+            }
+        }
+    }
+
+    /// Those of `legs` that a stream is to be read by, without flash that all writes wait for and
+    /// that adds little to it; none where that is all of them.
+    pub(super) fn unheld(&self, legs: &[LegView]) -> LegSet {
+        if self.held.is_empty() {
+            return LegSet::EMPTY;
+        }
+        let rate = |leg: LegId| self.paces[leg.index()].best_rate;
+        let best = legs.iter().map(|view| rate(view.leg)).fold(0.0, f32::max);
+        let adds_little = |leg: LegId| rate(leg) > 0.0 && rate(leg) < SHARE.get() * best;
+        let is_waited_for = |leg: &LegId| self.held.contains(*leg) && adds_little(*leg);
+        let all = legs.iter().map(|view| view.leg);
+        let others: LegSet = all.filter(|leg| !is_waited_for(leg)).collect();
+        if others.iter().count() < legs.len() {
+            others
+        } else {
+            LegSet::EMPTY
+        }
+    }
+}
