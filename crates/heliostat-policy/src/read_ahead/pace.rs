@@ -133,7 +133,7 @@ impl Pace {
             most.min(1.0 / self.onward_ns)
                 .max(best / SLOWER_TIMES.get())
         } else {
-            best.max(RATE_FLASH.get())
+            best.max(self.best_rate).max(RATE_FLASH.get())
         }
     }
 
