@@ -235,6 +235,40 @@ fn streams_leave_the_slower_flash_to_those_who_write() {
     assert!(read > 1.5 && written > 1.8, "{read} {written}");
 }
 
+/// Where each reader has one read at a time no drive ever has much to do, so that nobody can see
+/// how much it could. It does what it is seen to do, though, and a disk a thirtieth of that; who is
+/// at the disk when that is known leaves it then.
+#[test]
+fn a_few_short_reads_at_a_time_do_not_make_fast_flash_as_slow_as_a_disk() {
+    let readers = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        numjobs: 4,
+        offset_increment_bytes: 15 << 30,
+        ..Job::default()
+    };
+    let legs = ["nvme-gen4", "ssd-sata-1tb", "hdd-7200-1tb"];
+    let mut scenario = over_200_gib(&legs, 2, readers);
+    let beside = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 8 << 10,
+        iodepth: 2,
+        ..Job::default()
+    };
+    for others in [vec![], vec![beside]] {
+        scenario.jobs.truncate(1);
+        scenario.jobs.extend(others);
+        let policies = ["adaptive", "latency-lifetime"];
+        let [adaptive, other] = policies.map(|policy| play(&scenario, policy));
+        for (adaptive, other) in adaptive.jobs.iter().zip(&other.jobs) {
+            let share = adaptive.read.ios as f64 / other.read.ios as f64;
+            assert!(share > 0.97, "{share}");
+        }
+        let late = |run: &RunResult| run.jobs[0].read.response_time_ns().quantile(9_990);
+        assert!(late(&adaptive) < late(&other) * 2);
+    }
+}
+
 /// Of two reads one goes to the slower disk as well, which would end it later: two at once on the
 /// faster one take it nearly twice as long as one.
 #[test]
