@@ -30,6 +30,7 @@ use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
+use held::Held;
 use homes::{Group, hindering};
 use pace::Pace;
 use plan::{Helper, Helpers, Lane, Plan};
@@ -302,7 +303,7 @@ pub(crate) struct ReadAhead {
     /// Legs that are left to random reads.
     left: LegSet,
     /// Flash on which short writes wait for what streams read.
-    held: LegSet,
+    held: Held,
     /// Disks of a RAID10 that streams are read faster without.
     hindering: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
@@ -325,7 +326,7 @@ impl ReadAhead {
             parts: StreamIndex::new(),
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
-            held: LegSet::EMPTY,
+            held: Held::default(),
             hindering: LegSet::EMPTY,
             are_few: false,
             noted: None,
@@ -341,6 +342,7 @@ impl ReadAhead {
     pub(crate) fn forget(&mut self, leg: LegId) {
         self.paces[leg.index()] = Pace::default();
         self.worth = Worth::new();
+        self.held.legs.remove(leg);
     }
 
     /// A leg was slow and is not any more: if it read a fraction of what it does at best, how fast
@@ -651,11 +653,8 @@ impl ReadAhead {
     pub(crate) fn way(&self, now: Instant, offset: u64, legs: &[LegView]) -> StreamWay {
         let Some(stream) = self.near(now, offset).map(|at| &self.streams[at]) else {
             let is_second = self.ends[place_of(offset)] == offset;
-            return if is_second {
-                StreamWay::Any
-            } else {
-                StreamWay::None
-            };
+            let ways = [StreamWay::None, StreamWay::Any];
+            return ways[usize::from(is_second)];
         };
         if !stream.is_confirmed(now) {
             return StreamWay::Any;
@@ -762,8 +761,8 @@ impl ReadAhead {
                 pace.loaded = None;
             }
             pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
-            if pace.is_known(now) && !view.rotational {
-                best = f32::max(best, pace.rate);
+            if !view.rotational {
+                best = f32::max(best, pace.seen_rate(now));
             }
         }
         for view in legs {

@@ -14,6 +14,7 @@ constants! { "at_random":
     WINDOW: Duration = time(Duration::from_ms(500));
     /// Flash answers more, unless reads ahead are before them,
     WINDOW_FLASH: Duration = time(Duration::from_ms(50));
+    WINDOW_ANSWERS: u32 = count(4);
     WINDOW_READS: u32 = count(64);
     /// where they took longer than a burst does.
     WINDOW_MIN: Duration = time(Duration::from_ms(10));
@@ -30,8 +31,10 @@ pub(super) struct AtRandom {
     answers: u32,
     since: Instant,
     waiting: f32,
-    /// How many short writes wait for the leg that most wait for.
+    /// How many short writes wait for the leg that most wait for,
     writing: f32,
+    /// and how many it answers, in one ns.
+    writes: f32,
     /// What one of them took, in ns; 0: not known.
     mean_ns: f32,
 }
@@ -45,6 +48,7 @@ impl AtRandom {
             since: Instant::ZERO,
             waiting: 0.0,
             writing: 0.0,
+            writes: 0.0,
             mean_ns: 0.0,
         }
     }
@@ -65,8 +69,14 @@ impl AtRandom {
 
     /// By Little's law: what all have waited together, by how long that was.
     pub(super) fn update(&mut self, now: Instant, are_flash: bool, paces: &mut [Pace]) {
-        let window = if are_flash { WINDOW_FLASH } else { WINDOW }.get();
         let passed = now.saturating_since(self.since);
+        // One that waits for a pause of its leg is nobody who reads at random.
+        let are_some = || {
+            let short = paces.iter().map(Pace::short_writes).max();
+            self.answers.max(short.unwrap_or(0)) >= WINDOW_ANSWERS.get()
+        };
+        let is_short = are_flash && passed >= WINDOW_FLASH.get() && are_some();
+        let window = if is_short { WINDOW_FLASH } else { WINDOW }.get();
         let is_enough = self.answers >= WINDOW_READS.get() && passed >= WINDOW_MIN.get();
         if passed < window && !is_enough {
             return;
@@ -75,9 +85,10 @@ impl AtRandom {
         // Half of it, or more after a pause.
         let weight = passed_ns / (passed_ns + passed.min(window).as_ns() as f32);
         self.waiting += weight * (self.waited_ns as f32 / passed_ns - self.waiting);
-        let written_ns = paces.iter_mut().map(Pace::take_short_waited);
-        let writing = written_ns.max().unwrap_or(0) as f32 / passed_ns;
-        self.writing += weight * (writing - self.writing);
+        let written = paces.iter_mut().map(Pace::take_short_writes);
+        let (written_ns, writes) = written.max().unwrap_or((0, 0));
+        self.writing += weight * (written_ns as f32 / passed_ns - self.writing);
+        self.writes += weight * (writes as f32 / passed_ns - self.writes);
         if self.answers > 0 {
             self.mean_ns = self.waited_ns as f32 / self.answers as f32;
         }
@@ -93,6 +104,11 @@ impl AtRandom {
     pub(super) fn are_writers(&self) -> bool {
         let enough = WAITING_MIN.get();
         self.waiting + self.writing >= enough && self.writing >= enough / 2.0
+    }
+
+    /// How many short writes the leg answers that most wait for, in one ns.
+    pub(super) const fn writes(&self) -> f32 {
+        self.writes
     }
 
     /// How many wait; 0 where that is seldom.

@@ -13,8 +13,27 @@ constants! { "held":
     TIMES: f32 = times(2.0);
     /// And more than eight times as much as a short read did at best.
     IDLE_TIMES: f32 = times(8.0);
+    /// They are fewer than they were when they were half as many.
+    FEWER: f32 = number(0.5);
     /// Flash that adds less than a third to what the fastest reads of a stream has none of it then.
     SHARE: f32 = number(1.0 / 3.0);
+}
+
+/// What is known of that.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) legs: LegSet,
+    /// How many writes there were when they came to be held, in one ns.
+    writes: f32,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            legs: LegSet::EMPTY,
+            writes: 0.0,
+        }
+    }
 }
 
 impl Pace {
@@ -34,34 +53,42 @@ impl ReadAhead {
 
     /// Whether others write and wait for what is read, and do not read at random.
     pub(super) fn is_beside_writes(&self) -> bool {
-        !self.held.is_empty() && !self.is_beside_random()
+        !self.held.legs.is_empty() && !self.is_beside_random()
     }
 
-    /// On which of `legs` writes wait, where all are flash: beside disks streams need it. Where
-    /// nothing is read ahead any more they take as little as before: that is no reason to begin
-    /// again while there are as many.
+    /// On which of `legs` writes wait, where all are flash: beside disks streams need it. When
+    /// nothing is read ahead any more they wait for less, and may be more, but they are not fewer:
+    /// for so long it stays so.
     pub(super) fn note_held(&mut self, now: Instant, legs: &[LegView], are_flash: bool) {
-        if !are_flash || !self.at_random.are_writers() {
-            self.held = LegSet::EMPTY;
+        let writes = self.at_random.writes();
+        let are_as_many = !self.held.legs.is_empty() && writes >= self.held.writes * FEWER.get();
+        let are_writers = self.at_random.are_writers();
+        if !are_flash || !are_writers && !are_as_many {
+            self.held.legs = LegSet::EMPTY;
             return;
         }
-        for view in legs {
-            if self.paces[view.leg.index()].writes_are_held(now) {
-                self.held.insert(view.leg);
-            }
+        let all: LegSet = legs.iter().map(|view| view.leg).collect();
+        let mut held = self.held.legs.intersection(all);
+        if are_writers {
+            let is_held = |leg: &LegId| self.paces[leg.index()].writes_are_held(now);
+            held = held.union(all.iter().filter(is_held).collect());
         }
+        if self.held.legs.is_empty() {
+            self.held.writes = writes;
+        }
+        self.held.legs = held;
     }
 
     /// Those of `legs` that a stream is to be read by, without flash that all writes wait for and
     /// that adds little to it; none where that is all of them.
     pub(super) fn unheld(&self, legs: &[LegView]) -> LegSet {
-        if self.held.is_empty() {
+        if self.held.legs.is_empty() {
             return LegSet::EMPTY;
         }
         let rate = |leg: LegId| self.paces[leg.index()].best_rate;
         let best = legs.iter().map(|view| rate(view.leg)).fold(0.0, f32::max);
         let adds_little = |leg: LegId| rate(leg) > 0.0 && rate(leg) < SHARE.get() * best;
-        let is_waited_for = |leg: &LegId| self.held.contains(*leg) && adds_little(*leg);
+        let is_waited_for = |leg: &LegId| self.held.legs.contains(*leg) && adds_little(*leg);
         let all = legs.iter().map(|view| view.leg);
         let others: LegSet = all.filter(|leg| !is_waited_for(leg)).collect();
         if others.iter().count() < legs.len() {

@@ -188,7 +188,7 @@ impl ReadAhead {
         for group in groups {
             self.left = self.left.difference(group.legs);
             if self.is_beside_writes() {
-                left = left.union(flash_of(&holders_of(group)));
+                left = left.union(group.legs);
             }
             if is_beside_random && (!is_one_of_disks || turn(group)) {
                 let holders = holders_of(group);

@@ -118,6 +118,15 @@ impl Pace {
         self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
     }
 
+    /// How fast it was seen to read: of late, or else ever, at least.
+    pub(super) fn seen_rate(&self, now: Instant) -> f32 {
+        if self.is_known(now) {
+            self.rate
+        } else {
+            self.best_rate
+        }
+    }
+
     /// How fast the leg is believed to read, where the fastest is as fast as `best`: what is not
     /// known any more may be as good as it can be, and is seen when it has something to read.
     pub(super) fn believed_rate(&self, now: Instant, turns: bool, best: f32) -> f32 {
@@ -133,7 +142,7 @@ impl Pace {
             most.min(1.0 / self.onward_ns)
                 .max(best / SLOWER_TIMES.get())
         } else {
-            best.max(self.best_rate).max(RATE_FLASH.get())
+            best.max(RATE_FLASH.get())
         }
     }
 
@@ -182,13 +191,19 @@ impl Pace {
         learn(&mut self.read_ns, service_time.as_ns() as f32);
     }
 
-    /// For how long short writes have waited since this was asked last, in ns.
-    pub(super) fn take_short_waited(&mut self) -> u64 {
+    /// How many short writes it has answered since they were taken last.
+    pub(super) const fn short_writes(&self) -> u32 {
+        self.short_writes
+    }
+
+    /// For how long they have waited, in ns, and how many they are.
+    pub(super) fn take_short_writes(&mut self) -> (u64, u32) {
         if self.short_writes > 0 {
             self.short_ns = self.short_waited_ns as f32 / self.short_writes as f32;
         }
-        self.short_writes = 0;
-        std::mem::take(&mut self.short_waited_ns)
+        let taken = (self.short_waited_ns, self.short_writes);
+        (self.short_waited_ns, self.short_writes) = (0, 0);
+        taken
     }
 
     /// Whether writes wait for what is being read, where a random read takes so long.

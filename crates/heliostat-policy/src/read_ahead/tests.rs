@@ -325,6 +325,14 @@ fn who_reads_at_random_behind_what_is_read_ahead_on_flash_is_known_soon() {
         random.update(now, true, &mut []);
     }
     assert!(random.waiting() > 0.5, "0.1 s");
+    // One that waits for a pause of its leg is nobody.
+    let mut random = AtRandom::new();
+    random.sent(now, 0);
+    random.update(now, true, &mut []);
+    now += Duration::from_ms(100);
+    random.answered(now, 0);
+    random.update(now, true, &mut []);
+    assert!(random.waiting() == 0.0);
 }
 
 #[test]

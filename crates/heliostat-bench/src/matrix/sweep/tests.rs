@@ -141,6 +141,7 @@ fn what_there_is_none_of_is_named() {
         [
             "at_random.WINDOW",
             "at_random.WINDOW_FLASH",
+            "at_random.WINDOW_ANSWERS",
             "at_random.WINDOW_READS",
             "at_random.WINDOW_MIN",
             "at_random.WAITING_MIN",

@@ -196,25 +196,31 @@ fn beside(legs: &[&str], other: Job) -> Scenario {
 /// each time: a log is written at a hundredth of its speed then, and a reader is hardly seen.
 #[test]
 fn who_has_one_operation_at_a_time_does_not_wait_behind_what_is_read_ahead() {
-    for (rw, iodepth) in [
-        (Rw::RandWrite, 1),
-        (Rw::Write, 1),
-        (Rw::RandWrite, 8),
-        (Rw::RandRw, 1),
+    for (rw, iodepth, thinktime_us) in [
+        (Rw::RandWrite, 1, 0),
+        (Rw::Write, 1, 0),
+        (Rw::Write, 1, 1_000),
+        (Rw::RandWrite, 8, 0),
+        (Rw::RandRw, 1, 0),
     ] {
         let other = Job {
             rw,
             rwmixread: 70,
             iodepth,
+            thinktime: Duration::from_us(thinktime_us),
             offset_bytes: 100 << 30,
             ..Job::default()
         };
-        let scenario = beside(&["ssd-sata-256gb", "ssd-sata-256gb"], other);
-        let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
-        for (adaptive, queue) in adaptive.jobs.iter().zip(&queue.jobs) {
-            let all = |job: &JobResult| (job.read.ios + job.write.ios) as f64;
-            let share = all(adaptive) / all(queue);
-            assert!(share > 0.95, "{rw:?} at {iodepth}: {share}");
+        let mirror = beside(&["ssd-sata-256gb", "ssd-sata-256gb"], other.clone());
+        let mut raid10 = beside(&["ssd-sata-256gb"; 4], other);
+        raid10.array.layout = Layout::parse("near=2").unwrap();
+        for scenario in [mirror, raid10] {
+            let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
+            for (adaptive, queue) in adaptive.jobs.iter().zip(&queue.jobs) {
+                let all = |job: &JobResult| (job.read.ios + job.write.ios) as f64;
+                let share = all(adaptive) / all(queue);
+                assert!(share > 0.95, "{rw:?} at {iodepth}, {thinktime_us}: {share}");
+            }
         }
     }
 }
@@ -247,7 +253,7 @@ fn a_few_short_reads_at_a_time_do_not_make_fast_flash_as_slow_as_a_disk() {
         offset_increment_bytes: 15 << 30,
         ..Job::default()
     };
-    let legs = ["nvme-gen4", "ssd-sata-1tb", "hdd-7200-1tb"];
+    let legs = ["ssd-sata-1tb", "nvme-gen4", "hdd-7200-1tb"];
     let mut scenario = over_200_gib(&legs, 2, readers);
     let beside = Job {
         rw: Rw::RandRead,

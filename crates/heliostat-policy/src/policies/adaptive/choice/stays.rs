@@ -73,6 +73,7 @@ impl Choice<'_> {
             let forecast = &self.forecasts[*at];
             !forecast.turns && forecast.is_well && cost(*at) < most
         };
-        self.places().find(is_fast)
+        let fast = self.places().filter(is_fast);
+        fast.min_by(|one, other| cost(*one).total_cmp(&cost(*other)))
     }
 }
