@@ -653,23 +653,21 @@ impl ReadAhead {
     pub(crate) fn way(&self, now: Instant, offset: u64, legs: &[LegView]) -> StreamWay {
         let Some(stream) = self.near(now, offset).map(|at| &self.streams[at]) else {
             let is_second = self.ends[place_of(offset)] == offset;
-            let ways = [StreamWay::None, StreamWay::Any];
-            return ways[usize::from(is_second)];
+            return if is_second {
+                StreamWay::Any
+            } else {
+                StreamWay::None
+            };
         };
         if !stream.is_confirmed(now) {
             return StreamWay::Any;
         }
         let all = legs.iter().map(|view| view.leg);
         let homes: LegSet = all.filter(|leg| stream.homes.contains(*leg)).collect();
-        let unheld = self.unheld(legs);
-        if !homes.is_empty() {
-            StreamWay::Homes(homes)
-        } else if !unheld.is_empty() {
-            StreamWay::Homes(unheld)
-        } else if self.is_beside_random() {
-            StreamWay::Aside
+        if homes.is_empty() {
+            self.way_without_home(legs)
         } else {
-            StreamWay::Any
+            StreamWay::Homes(homes)
         }
     }
 

@@ -12,12 +12,13 @@ const FOLLOWED: usize = 256;
 constants! { "at_random":
     /// What hard disks answer in less is chance; so many answers are none,
     WINDOW: Duration = time(Duration::from_ms(500));
-    /// Flash answers more, unless reads ahead are before them,
-    WINDOW_FLASH: Duration = time(Duration::from_ms(50));
-    WINDOW_ANSWERS: u32 = count(4);
     WINDOW_READS: u32 = count(64);
     /// where they took longer than a burst does.
     WINDOW_MIN: Duration = time(Duration::from_ms(10));
+    /// Where all is flash so many are enough after a tenth of the time: it answers few where each
+    /// waits behind what is read ahead.
+    WINDOW_FLASH: Duration = time(Duration::from_ms(50));
+    WINDOW_ANSWERS: u32 = count(4);
     /// Others read at random where somebody waits for such a read half of the time.
     WAITING_MIN: f32 = number(0.5);
 }
@@ -35,7 +36,7 @@ pub(super) struct AtRandom {
     writing: f32,
     /// and how many it answers, in one ns.
     writes: f32,
-    /// What one of them took, in ns; 0: not known.
+    /// What such a read took, in ns; 0: not known.
     mean_ns: f32,
 }
 
@@ -95,7 +96,7 @@ impl AtRandom {
         (self.waited_ns, self.answers, self.since) = (0, 0, now);
     }
 
-    /// What one of them took of late, in ns; 0: not known.
+    /// What such a read took of late, in ns; 0: not known.
     pub(super) const fn mean_ns(&self) -> f32 {
         self.mean_ns
     }

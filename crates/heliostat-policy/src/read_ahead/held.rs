@@ -5,8 +5,8 @@ use heliostat_types::{Instant, LegId, LegSet};
 use crate::api::LegView;
 use crate::constants::constants;
 
-use super::ReadAhead;
 use super::pace::Pace;
+use super::{ReadAhead, StreamWay};
 
 constants! { "held":
     /// Short writes are held up by streams where one takes more than half of what a long read does.
@@ -20,20 +20,11 @@ constants! { "held":
 }
 
 /// What is known of that.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) legs: LegSet,
     /// How many writes there were when they came to be held, in one ns.
     writes: f32,
-}
-
-impl Default for Held {
-    fn default() -> Self {
-        Self {
-            legs: LegSet::EMPTY,
-            writes: 0.0,
-        }
-    }
 }
 
 impl Pace {
@@ -79,9 +70,21 @@ impl ReadAhead {
         self.held.legs = held;
     }
 
+    /// Where a stream goes that has no home, out of the way of others.
+    pub(super) fn way_without_home(&self, legs: &[LegView]) -> StreamWay {
+        let unheld = self.unheld(legs);
+        if !unheld.is_empty() {
+            StreamWay::Homes(unheld)
+        } else if self.is_beside_random() {
+            StreamWay::Aside
+        } else {
+            StreamWay::Any
+        }
+    }
+
     /// Those of `legs` that a stream is to be read by, without flash that all writes wait for and
     /// that adds little to it; none where that is all of them.
-    pub(super) fn unheld(&self, legs: &[LegView]) -> LegSet {
+    fn unheld(&self, legs: &[LegView]) -> LegSet {
         if self.held.legs.is_empty() {
             return LegSet::EMPTY;
         }

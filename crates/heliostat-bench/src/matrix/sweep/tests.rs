@@ -140,10 +140,10 @@ fn what_there_is_none_of_is_named() {
         names,
         [
             "at_random.WINDOW",
-            "at_random.WINDOW_FLASH",
-            "at_random.WINDOW_ANSWERS",
             "at_random.WINDOW_READS",
             "at_random.WINDOW_MIN",
+            "at_random.WINDOW_FLASH",
+            "at_random.WINDOW_ANSWERS",
             "at_random.WAITING_MIN",
             "choice.BAND",
         ]
