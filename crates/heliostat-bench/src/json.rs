@@ -41,6 +41,14 @@ struct JobJson<'a> {
     name: &'a str,
     read: MovedJson,
     write: MovedJson,
+    unanswered: UnansweredJson,
+}
+
+/// Requests that still waited when the measured time ended, and for how long on average by then.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct UnansweredJson {
+    ios: u64,
+    waited_ns: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -152,6 +160,10 @@ impl<'a> ResultJson<'a> {
             name: &job.name,
             read: moved(&job.read, seconds),
             write: moved(&job.write, seconds),
+            unanswered: UnansweredJson {
+                ios: job.unanswered.ios,
+                waited_ns: job.unanswered.mean_ns(),
+            },
         });
         Self {
             scenario: &result.scenario,

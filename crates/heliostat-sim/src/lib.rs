@@ -58,7 +58,7 @@ pub use lives::{kept_life_seeds, kept_supplied_seeds, kept_tended_seeds};
 pub use metadata::MetadataSpec;
 #[doc(hidden)]
 pub use planted::{Found, planted, run_planted};
-pub use result::{Hedges, Integrity, JobResult, LegResult, Moved, RunResult};
+pub use result::{Hedges, Integrity, JobResult, LegResult, Moved, RunResult, Unanswered};
 pub use scenario::{ArraySpec, NONE_2014, Scenario, ScenarioError, TraceOpener};
 pub use series::{Series, SeriesMoved, SeriesPoint};
 pub use shrink::Shrunk;

@@ -317,9 +317,6 @@ impl Simulation {
         len_bytes: u64,
         response_time: Duration,
     ) {
-        if !self.measured.contains(self.now) {
-            return;
-        }
         let index = self.clients.client(client).job;
         let job = &mut self.jobs[index];
         let (side, moved) = match kind {
@@ -327,6 +324,13 @@ impl Simulation {
             OpKind::Write => (Side::Write, &mut job.write),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes | OpKind::BlockStatus => return,
         };
+        if !self.measured.contains(self.now) {
+            let since_end = self.now.saturating_since(self.measured.ends_at);
+            if self.now >= self.measured.ends_at && response_time > since_end {
+                job.unanswered.record(response_time - since_end);
+            }
+            return;
+        }
         moved.record(len_bytes, response_time);
         if self.scenario.jobs[index].counts() {
             self.series

@@ -102,6 +102,30 @@ pub struct Moved {
     pub times: Times,
 }
 
+/// Requests that came in the measured time and were answered after it. Where requests come whatever
+/// is answered, times of those that were answered alone flatter who lets many wait for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unanswered {
+    /// How many.
+    pub ios: u64,
+    /// How long they had waited when the measured time ended, all together.
+    pub waited_ns: u128,
+}
+
+impl Unanswered {
+    /// Counts one request.
+    pub(crate) fn record(&mut self, waited: Duration) {
+        self.ios += 1;
+        self.waited_ns += u128::from(waited.as_ns());
+    }
+
+    /// How long each of them had waited when the measured time ended, on average.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        self.waited_ns as f64 / self.ios.max(1) as f64
+    }
+}
+
 /// The figures of one job.
 #[derive(Clone, Debug)]
 pub struct JobResult {
@@ -111,6 +135,8 @@ pub struct JobResult {
     pub read: Moved,
     /// Its writes.
     pub write: Moved,
+    /// Its reads and writes that were not answered yet when the measured time ended.
+    pub unanswered: Unanswered,
     /// For how long legs were busy with it, added up: with each operation from when it was given to
     /// the leg, or the one before it ended, until it ended itself. What the array does for nobody,
     /// resync and its like, is on the account of the first client.

@@ -30,7 +30,7 @@ use crate::oracle::Oracle;
 use crate::planted::{Plant, Planted};
 use crate::power::Power;
 use crate::requests::Requests;
-use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult};
+use crate::result::{Hedges, Integrity, JobResult, Moved, RunResult, Unanswered};
 use crate::scenario::{Scenario, ScenarioError, TraceOpener};
 use crate::series::SeriesRecorder;
 use crate::shadow::Shadow;
@@ -765,6 +765,7 @@ fn empty_result(job: &Job) -> JobResult {
         name,
         read,
         write,
+        unanswered: Unanswered::default(),
         leg_time: Duration::ZERO,
     }
 }

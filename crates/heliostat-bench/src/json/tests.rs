@@ -95,15 +95,17 @@ fn fields_stand_in_the_order_of_the_contract() {
         {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
         "write":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}}},
-
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "unanswered":
+        {"ios":0,"waited_ns":0}},
         {"name":"writer","read":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
         {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
         "write":
         {"ios":0,"iops":0,"bw_bytes":0,"response_time_ns":
-        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}}}],
-        "legs":[
+        {"mean":0,"p50":0,"p90":0,"p99":0,"p99.9":0,"p99.99":0,"max":0}},
+        "unanswered":
+        {"ios":0,"waited_ns":0}}],"legs":[
         {"model":"ram","reads":0,"writes":0,"read_bytes":0,"write_bytes":0,
         "hedge_reads":0,"probe_reads":0,"merges":0,"stream_switches":0,
         "busy_fraction":0,"service_time_ns":

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use heliostat_engine::{Layout, Map};
 use heliostat_policy::{PolicySpec, all_policies};
 use heliostat_types::{Duration, Extent, LegId};
-use heliostat_workload::{Job, Rw};
+use heliostat_workload::{Arrival, Job, Rw};
 
 use super::{RunError, Simulation, run};
 use crate::contents::Fidelity;
@@ -395,6 +395,25 @@ fn an_array_that_is_no_multiple_of_a_stripe_is_read_to_its_end() {
         let moved = result.read.bytes + result.write.bytes;
         assert_eq!(moved, scenario.array.size_bytes, "{layout}");
     }
+}
+
+/// A disk has several times as many reads as it does: what it has not done in the end is not
+/// forgotten.
+#[test]
+fn what_still_waits_in_the_end_is_told() {
+    let job = Job {
+        rw: Rw::RandRead,
+        arrival: Arrival::Poisson { per_s: 2_000.0 },
+        ..Job::default()
+    };
+    let result = play(&scenario(&["hdd-7200-2tb"], 10, job), "queue");
+    let (read, waiting) = (&result.jobs[0].read, result.jobs[0].unanswered);
+    let all = read.ios + waiting.ios;
+    assert!((19_000..22_000).contains(&all), "{all}");
+    assert!(waiting.ios > 2 * read.ios, "{waiting:?}");
+    let mean_ns = waiting.mean_ns();
+    // Evenly over the time: half of it.
+    assert!((4e9..6e9).contains(&mean_ns), "{mean_ns}");
 }
 
 #[test]
