@@ -15,6 +15,9 @@ constants! { "health":
     /// or so many where flash writes: a read that meets a block that is being written waits for
     /// that, which is one of twenty and takes four times as long.
     ROUNDS_WRITTEN: u32 = count(4);
+    /// A leg of flash of which a round was slow gets so many reads before one of them says that it
+    /// was a pause.
+    SUSPECT_READS: u32 = count(4);
     /// A slow leg is tried again after twice the time of its slow answer, then after twice as long
     /// each time: what trying costs halves with each.
     PATIENCE_TIMES: u64 = count(2);
@@ -37,7 +40,7 @@ pub(super) struct Health {
     rounds: u32,
     /// From so many on the leg is slow.
     enough: u32,
-    /// The least of how many times as long as predicted their answers took.
+    /// The least of how many times as long as predicted their answers took, from the second on.
     factor: f32,
     /// Reads from before that do not count.
     round_from: Instant,
@@ -46,6 +49,8 @@ pub(super) struct Health {
     /// When the first of the rounds was, and how many answers have not been in time since.
     slow_since: Instant,
     answers: u32,
+    /// Reads that the leg was handed since `round_from`.
+    sent: u32,
 }
 
 impl Default for Health {
@@ -59,6 +64,7 @@ impl Default for Health {
             forgiven_at: Instant::ZERO,
             slow_since: Instant::ZERO,
             answers: 0,
+            sent: 0,
         }
     }
 }
@@ -66,6 +72,21 @@ impl Default for Health {
 impl Health {
     pub(super) fn is_well(&self) -> bool {
         self.rounds < self.enough
+    }
+
+    /// A read is handed to the leg.
+    pub(super) const fn sent(&mut self) {
+        self.sent = self.sent.saturating_add(1);
+    }
+
+    /// How many times as long the leg may take from now on, where it may just have turned slow and
+    /// has enough to do that will tell.
+    pub(super) fn suspected_factor(&self) -> f32 {
+        if self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get() {
+            self.factor
+        } else {
+            1.0
+        }
     }
 
     /// How many times as long as it is known for the leg takes.
@@ -129,12 +150,14 @@ impl Health {
         }
         self.answers = self.answers.saturating_add(1);
         self.rounds = self.rounds.saturating_add(1);
-        self.factor = if self.rounds == 1 {
+        // The leg may have turned slow in the midst of the first round, or that was an accident.
+        self.factor = if self.rounds <= 2 {
             ratio
         } else {
             self.factor.min(ratio)
         };
         self.round_from = now;
+        self.sent = 0;
         let limit = PATIENCE_MAX_TIMES.get().saturating_mul(time_ns);
         let limit = limit.max(PATIENCE_NS.get()).min(PATIENCE_MAX_NS.get());
         let before = if self.rounds <= self.enough {

@@ -1,6 +1,7 @@
 //! What is known of one leg, and what it is predicted to take for a read.
 
 mod beliefs;
+mod followed;
 mod forecast;
 mod learned;
 mod size;
@@ -19,6 +20,7 @@ use crate::api::LegView;
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
 
+use followed::Followed;
 pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
 pub(super) use size::Size;
@@ -127,29 +129,6 @@ const NONE: u8 = u8::MAX;
 /// What has become less than that is nothing: numbers that are too small to be normal take a
 /// processor a hundred times as long.
 const TINY: f32 = 1e-3;
-
-/// A read that the leg has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Followed {
-    address: u64,
-    began: Instant,
-    predicted_ns: f32,
-    /// What it may take at this load and of this length, which may never have been seen.
-    longest_ns: f32,
-    load: f32,
-    /// The root of the way to it, where it met an idle leg and continued nothing.
-    root: Option<f32>,
-    curve: u8,
-    /// What is known of the leg is old.
-    is_stale: bool,
-    /// What another leg was predicted to take, where this one was tried.
-    rival_ns: f32,
-    /// It may be answered from a cache, and tells nothing of others.
-    is_repeat: bool,
-    /// Another one of the same address is in flight: whose answer it is nobody knows.
-    is_twice: bool,
-    is_used: bool,
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Leg {
@@ -498,6 +477,9 @@ impl Leg {
                 cost
             };
         }
+        if heeds_health && !self.turns {
+            cost *= self.health.suspected_factor();
+        }
         let is_well = !is_slow || is_tried;
         if !is_well {
             if curve.is_beyond(load) {
@@ -620,6 +602,7 @@ impl Leg {
             self.queued.push(address);
         }
         self.last_read_at = now;
+        self.health.sent();
     }
 
     /// After which time the read that was just handed to the leg is late, and what was predicted.
@@ -711,8 +694,10 @@ impl Leg {
             if was_well {
                 self.late.learn(time_ns / followed.predicted_ns);
             }
-            if !was_well || !self.health.is_well() {
-                // What is learned from a slow leg would become what it is known for.
+            let is_stall = !self.turns && time_ns > STALL_RATIO_MIN.get() * followed.longest_ns;
+            if !was_well || !self.health.is_well() || is_stall {
+                // What is learned from a slow leg would become what it is known for, and from one
+                // that may just be turning slow as well.
                 return is_well_again;
             }
             let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;

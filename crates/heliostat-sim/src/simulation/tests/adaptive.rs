@@ -116,20 +116,24 @@ fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
     assert!(gain > 0.9, "{gain}");
 }
 
+/// Reads that come whatever is answered, for so many milliseconds of four times as many.
+fn bursts(per_s: f64, on_ms: u64) -> Job {
+    Job {
+        rw: Rw::RandRead,
+        arrival: Arrival::Burst {
+            per_s,
+            on: Duration::from_ms(on_ms),
+            off: Duration::from_ms(3 * on_ms),
+        },
+        ..Job::default()
+    }
+}
+
 /// A burst is more than the SATA drive ends at once, and the NVMe drive has become slow: what waits
 /// there is not served sooner because nobody has seen yet what it takes.
 #[test]
 fn a_burst_does_not_wait_for_a_leg_that_has_become_slow() {
-    let burst = Job {
-        rw: Rw::RandRead,
-        arrival: Arrival::Burst {
-            per_s: 200_000.0,
-            on: Duration::from_ms(10),
-            off: Duration::from_ms(30),
-        },
-        ..Job::default()
-    };
-    let mut scenario = over_200_gib(&["ssd-sata-256gb", "nvme-gen3"], 1, burst);
+    let mut scenario = over_200_gib(&["ssd-sata-256gb", "nvme-gen3"], 1, bursts(200_000.0, 10));
     let slow = Fault::new(1, Effect::Slow(30_000));
     let at = Duration::from_ms(200);
     scenario.faults.push(slow.between(at, Duration::MAX));
@@ -137,6 +141,24 @@ fn a_burst_does_not_wait_for_a_leg_that_has_become_slow() {
     let mean_ns = |of: &RunResult| of.read.response_time_ns().mean();
     let times = mean_ns(&adaptive) / mean_ns(&queue);
     assert!(times < 0.95, "{times}");
+}
+
+/// The reads that were in flight when one of two drives became slow took less than any later one.
+#[test]
+fn a_slow_leg_has_no_more_of_a_burst_than_it_ends_in_time() {
+    for (legs, per_s, on_ms) in [
+        (["ssd-sata-256gb"; 2], 120_000.0, 20),
+        (["nvme-gen3", "ssd-sata-256gb"], 200_000.0, 10),
+    ] {
+        let mut scenario = over_200_gib(&legs, 2, bursts(per_s, on_ms));
+        let slow = Fault::new(0, Effect::Slow(30_000));
+        let at = Duration::from_ms(500);
+        scenario.faults.push(slow.between(at, Duration::MAX));
+        let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+        let mean_ns = |of: &RunResult| of.read.response_time_ns().mean();
+        let times = mean_ns(&adaptive) / mean_ns(&hst);
+        assert!(times < 1.2, "{legs:?}: {times}");
+    }
 }
 
 /// One of two disks has never read a stream, and is left to random reads all the same: those that

@@ -43,3 +43,59 @@ fn what_a_deep_queue_takes_is_learned() {
     let cost = rig.bench.policy.belief(0).unwrap().cost;
     assert!(cost > Duration::from_ms(10), "{cost}");
 }
+
+/// A leg may turn slow in the midst of the first round, and the first round may be an accident.
+#[test]
+fn how_slow_a_leg_is_the_second_round_says_and_those_after_it() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 100]);
+    for us in [300, 3_000, 3_200] {
+        rig.serve(0, 0, us);
+    }
+    rig.bench.pick(0);
+    let cost = rig.bench.policy.belief(0).unwrap().cost;
+    assert!(cost > Duration::from_us(2_900), "{cost}");
+}
+
+/// A leg that has turned slow, or only pauses, has more to do than ever before: what that takes now
+/// is not what it takes when it is well.
+#[test]
+fn what_is_in_flight_when_a_leg_turns_slow_teaches_nothing() {
+    let cost_behind_31 = |first_us: u64| {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.teach(200, &[100, 100]);
+        for number in 0..32 {
+            rig.send(0, number * MIB);
+        }
+        for number in 0..32 {
+            rig.answer(0, if number == 0 { first_us } else { 10 });
+        }
+        rig.serve(0, 0, 100);
+        for number in 0..31 {
+            rig.send(0, number * MIB);
+        }
+        rig.bench.pick(0);
+        rig.bench.policy.belief(0).unwrap().cost
+    };
+    assert!(cost_behind_31(100) > Duration::from_us(200), "learned");
+    let cost = cost_behind_31(100_000);
+    assert!(cost < Duration::from_us(150), "{cost}");
+}
+
+/// After one slow round nobody knows yet whether it was a pause: a few reads will tell, and the
+/// rest of a burst does not wait for that.
+#[test]
+fn after_one_slow_round_a_few_reads_say_what_it_was() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 120]);
+    rig.serve(0, 0, 3_000);
+    for number in 0..100 {
+        let leg = rig.bench.pick(number * 999 * MIB);
+        rig.send(leg, number * 999 * MIB);
+    }
+    assert_eq!(rig.bench.legs[0].reads_in_flight, 4);
+    for _ in 0..4 {
+        rig.answer(0, 25);
+    }
+    assert_eq!(rig.bench.pick(0), 0, "a pause");
+}
