@@ -484,6 +484,7 @@ impl ReadAhead {
         let bytes = request.map_or(0, |request| request.extent.len());
         let reads_ahead = self.try_ahead(now, &helpers, layout, (count, bytes));
         let oldest = self.oldest(now);
+        let crowded = self.crowded(now, &helpers, layout);
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if only.is_some_and(|only| only != at) || !stream.is_active(now) {
@@ -498,6 +499,7 @@ impl ReadAhead {
                 free_bytes,
                 planned: &mut self.stretches_planned,
                 oldest,
+                crowded,
                 helpers,
                 prefetch,
             };

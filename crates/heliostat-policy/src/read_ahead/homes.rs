@@ -17,6 +17,11 @@ constants! { "homes":
     FAST_SHARE: f32 = number(0.25);
     /// Disks of a RAID10 are left out of reading ahead where that is faster by more than a tenth.
     WITHOUT_GAIN: f32 = times(1.1);
+    /// From so many streams of a disk of a RAID10 on, a reader is at his next chunk there before
+    /// his turn has come, and the disk reads on from there instead of coming back;
+    CROWDED_STREAMS: u32 = count(2);
+    /// from so many on where other chunks are on disks as well, which he waits for.
+    CROWDED_STREAMS_DISKS: u32 = count(4);
 }
 
 /// The legs of a RAID10 that hold a chunk.
@@ -369,6 +374,25 @@ impl ReadAhead {
         others
             .filter(|(_, stream)| stream.homes.contains(leg))
             .count()
+    }
+
+    /// The disks of a RAID10 that so many streams share that these do not wait for their turns.
+    pub(super) fn crowded(&self, now: Instant, helpers: &Helpers, layout: &dyn Layout) -> LegSet {
+        if layout.chunk_bytes().is_none() {
+            return LegSet::EMPTY;
+        }
+        let many = if flash_of(helpers).is_empty() {
+            CROWDED_STREAMS_DISKS.get()
+        } else {
+            CROWDED_STREAMS.get()
+        };
+        let mut homed = [0; LEGS_MAX];
+        let active = self.streams.iter().filter(|one| one.is_active(now));
+        for leg in active.flat_map(|one| one.homes) {
+            homed[leg.index()] += 1;
+        }
+        let legs = helpers.iter().map(|helper| helper.leg);
+        legs.filter(|leg| homed[leg.index()] >= many).collect()
     }
 
     /// The leg among the helpers that is to read the stream at `at`.

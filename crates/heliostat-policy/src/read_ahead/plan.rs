@@ -149,13 +149,12 @@ impl Helper {
         way_ns + self.queued_bytes.saturating_add(bytes) as f32 / self.rate
     }
 
-    /// Whether it can be asked to read from there now. A disk is handed one read of a stretch, and
-    /// more when it has ended that: of several it would begin with whichever comes by first, and
-    /// come back for the others. Streams take turns.
-    fn may_have(&self, address: u64, is_first: bool, begins: bool, asked_max: u64) -> bool {
+    /// Whether it is its turn to read from there. A disk is handed one read of a stretch, and more
+    /// when it has ended that: of several it would begin with whichever comes by first, and come
+    /// back for the others. Streams take turns.
+    fn is_in_order(&self, address: u64, is_first: bool, begins: bool) -> bool {
         let is_next = self.has_begun && self.sent == address && (is_first || !begins);
-        let is_in_order = is_next || self.is_idle && is_first;
-        self.asked_bytes < asked_max && (is_in_order || !self.turns)
+        is_next || self.is_idle && is_first || !self.turns
     }
 }
 
@@ -183,6 +182,8 @@ pub(super) struct Plan<'a> {
     pub(super) planned: &'a mut u64,
     /// The stretch that each leg is to begin first.
     pub(super) oldest: [u64; LEGS_MAX],
+    /// Disks that go on with the stream where its reader is.
+    pub(super) crowded: LegSet,
     pub(super) helpers: Helpers,
     pub(super) prefetch: &'a mut Vec<Prefetch>,
 }
@@ -436,9 +437,24 @@ impl Plan<'_> {
         }
     }
 
+    /// A disk of a RAID10 that several streams share, and the stretch that the reader has come to
+    /// before the disk. It has to get there for him, so all of the stretch that it may have is read
+    /// behind that, whoever's turn it is.
+    fn overtaken(&self) -> Option<(LegId, u64)> {
+        let (stretches, next) = (&self.stream.stretches, self.stream.next);
+        let is_here = |one: &&Stretch| {
+            let is_crowded = self.crowded.contains(one.leg);
+            is_crowded && one.extent.offset() <= next && next < one.extent.end()
+        };
+        let here = stretches.iter().find(is_here)?;
+        let pieces = stretches.iter().filter(|one| one.number == here.number);
+        (pieces.count() > 1).then_some((here.leg, here.number))
+    }
+
     /// Asks each leg for some of its stretches.
     pub(super) fn ask(&mut self) {
         let next = self.stream.next;
+        let overtaken = self.overtaken();
         let (layout, all) = (self.layout, self.helpers);
         let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
         let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
@@ -466,9 +482,13 @@ impl Plan<'_> {
                 return false;
             };
             let is_first = stretch.number <= oldest[stretch.leg.index()];
+            let is_here = overtaken == Some((stretch.leg, stretch.number));
             let mut begins = stretch.begins;
             let mut address = stretch.address + (from - stretch.extent.offset());
-            while from < end && helper.may_have(address, is_first, begins, asked_max) {
+            while from < end
+                && helper.asked_bytes < asked_max
+                && (is_here || helper.is_in_order(address, is_first, begins))
+            {
                 let len = operation_bytes.min(end - from);
                 if len > *free_bytes {
                     break;

@@ -161,6 +161,29 @@ fn a_slow_leg_has_no_more_of_a_burst_than_it_ends_in_time() {
     }
 }
 
+/// Of each chunk that disks have the reader is done with the two that flash has before the disk has
+/// read something of all others: it stays with him when he is back.
+#[test]
+fn a_disk_of_many_streams_goes_on_where_a_reader_is() {
+    let streams = Job {
+        numjobs: 8,
+        offset_increment_bytes: 20 << 30,
+        ..stream()
+    };
+    let legs = [
+        "hdd-7200-2tb",
+        "hdd-7200-2tb",
+        "ssd-sata-1tb",
+        "ssd-sata-1tb",
+    ];
+    let mut scenario = over_200_gib(&legs, 10, streams);
+    scenario.array.layout = Layout::parse("near=2").unwrap();
+    scenario.warmup_seconds = Duration::from_secs(5);
+    let [adaptive, pid] = ["adaptive", "pid"].map(|policy| play(&scenario, policy));
+    let gain = adaptive.read.bytes as f64 / pid.read.bytes as f64;
+    assert!(gain > 2.25, "{gain}");
+}
+
 /// One of two disks has never read a stream, and is left to random reads all the same: those that
 /// went to the other one would cost that a way there and back.
 #[test]
