@@ -102,8 +102,9 @@ pub struct Moved {
     pub times: Times,
 }
 
-/// Requests that came in the measured time and were answered after it. Where requests come whatever
-/// is answered, times of those that were answered alone flatter who lets many wait for ever.
+/// Requests that came before the measured time ended and were answered after it, but for those of
+/// who reads through a page cache. Where requests come whatever is answered, times of those that
+/// were answered alone flatter who lets many wait for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unanswered {
     /// How many.

@@ -58,6 +58,8 @@ pub(super) struct Row {
 pub(super) struct JobRow {
     pub(super) name: String,
     pub(super) is_closed: bool,
+    /// Of its requests, with those that still wait in the end.
+    pub(super) mean_s: f64,
     pub(super) score: f64,
     pub(super) iops: f64,
     pub(super) bw_bytes: f64,
@@ -135,6 +137,7 @@ impl Row {
                 score: over(&|sample| sample.jobs[at].score),
                 iops: over(&|sample| sample.jobs[at].iops),
                 bw_bytes: over(&|sample| sample.jobs[at].bw_bytes),
+                mean_s: over(&|sample| sample.jobs[at].mean_s),
                 reads,
             }
         });

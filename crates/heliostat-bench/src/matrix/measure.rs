@@ -9,7 +9,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use heliostat_sim::{JobResult, RunError, RunResult, Scenario, Series, SeriesPoint};
+use heliostat_sim::{JobResult, Moved, RunError, RunResult, Scenario, Series, SeriesPoint};
 use heliostat_types::Duration;
 use heliostat_workload::Arrival;
 use stdx::histogram::Histogram;
@@ -63,6 +63,8 @@ pub(super) struct JobSample {
     pub(super) bw_bytes: f64,
     /// Whether `score` is a rate.
     pub(super) is_closed: bool,
+    /// Of what still waits in the end as well.
+    pub(super) mean_s: f64,
     pub(super) reads: Histogram,
 }
 
@@ -273,19 +275,21 @@ impl JobSample {
             iops,
             bw_bytes,
             is_closed,
+            mean_s,
             reads: result.read.response_time_ns().clone(),
         }
     }
 }
 
-/// How long a job's reads took on average, in seconds. Those that still wait in the end count with
-/// what they have waited by then: who leaves the rest in a queue for minutes is not faster by that.
+/// How long a job's requests took on average, in seconds. Those that still wait in the end count
+/// with what they have waited by then: who leaves the rest in a queue for minutes is not faster by
+/// that.
 fn mean_s(result: &JobResult) -> f64 {
-    let answered = result.read.response_time_ns();
-    let count = answered.count() as f64;
+    let answered = [&result.read, &result.write].map(Moved::response_time_ns);
     let waiting = result.unanswered;
-    let all_ns = answered.mean() * count + waiting.waited_ns as f64;
-    all_ns / 1e9 / (count + waiting.ios as f64).max(1.0)
+    let spent = answered.map(|times| times.mean() * times.count() as f64);
+    let count = answered.map(Histogram::count).iter().sum::<u64>() + waiting.ios;
+    (spent.iter().sum::<f64>() + waiting.waited_ns as f64) / 1e9 / count.max(1) as f64
 }
 
 impl Phases {

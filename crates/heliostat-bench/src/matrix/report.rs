@@ -429,7 +429,7 @@ fn cell_details(index: usize, cell: &Judged) -> String {
     let ratio = cell.to_best.map_or_else(String::new, |ratio| {
         format!(": {} % of the best other", percent(ratio))
     });
-    let phases = match cell.cell.phase() {
+    let phases = match cell.mine().during {
         Some(_) => "<th class=\"number\">in the fault, %</th><th class=\"number\">back, %</th>",
         None => "",
     };
@@ -461,7 +461,7 @@ fn detail_row(row: &Row, is_judged: bool) -> String {
     let mean = row
         .jobs
         .iter()
-        .map(|job| job.reads.mean())
+        .map(|job| job.mean_s * 1e9)
         .fold(0.0, f64::max);
     let most = row.jobs.iter().map(|job| job.reads.max()).max();
     let shares: Vec<String> = row

@@ -391,7 +391,8 @@ impl ReadAhead {
         for leg in active.flat_map(|one| one.homes) {
             homed[leg.index()] += 1;
         }
-        let legs = helpers.iter().map(|helper| helper.leg);
+        let disks = helpers.iter().filter(|helper| helper.turns);
+        let legs = disks.map(|helper| helper.leg);
         legs.filter(|leg| homed[leg.index()] >= many).collect()
     }
 

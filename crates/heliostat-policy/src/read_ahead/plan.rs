@@ -439,7 +439,8 @@ impl Plan<'_> {
 
     /// A disk of a RAID10 that several streams share, and the stretch that the reader has come to
     /// before the disk. It has to get there for him, so all of the stretch that it may have is read
-    /// behind that, whoever's turn it is.
+    /// behind that, whoever's turn it is; but not where it ends with the chunk, as it does wherever
+    /// chunks lie apart on the leg.
     fn overtaken(&self) -> Option<(LegId, u64)> {
         let (stretches, next) = (&self.stream.stretches, self.stream.next);
         let is_here = |one: &&Stretch| {

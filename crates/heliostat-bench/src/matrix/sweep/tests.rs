@@ -23,12 +23,16 @@ fn swept(sweep: &Sweep, threads: usize) -> (Swept, String) {
 
 #[test]
 fn a_constant_that_does_nothing_changes_nothing_and_one_that_matters_does() {
-    let constants = ["curve.WEIGHT_MIN", "choice.SPILL_READS", "late.RECALLED"];
+    let constants = [
+        "health.PATIENCE_TIMES",
+        "choice.SPILL_READS",
+        "late.RECALLED",
+    ];
     let sweep = sweep(&["2nvme/4k-d1/x30-1s"], &constants, &["0.5", "2"]);
     let (swept, told) = swept(&sweep, 2);
     for one in &swept.constants {
         let cells: Vec<Beside> = one.points.iter().map(|point| point.cells[0]).collect();
-        let is_read = one.constant.name == "curve.WEIGHT_MIN";
+        let is_read = one.constant.name == "health.PATIENCE_TIMES";
         assert_eq!(one.read_in, usize::from(is_read), "{}", one.constant.name);
         assert_eq!(cells != [Beside::SAME; 2], is_read, "{}", one.constant.name);
     }

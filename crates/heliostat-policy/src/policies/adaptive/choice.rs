@@ -228,6 +228,9 @@ impl<'a> Choice<'a> {
         if stream.is_none() && disks > 0 && disks < views.len() {
             choice.expect_queues(size, forecasts);
         }
+        if settings.health {
+            choice.suspect(forecasts);
+        }
         choice.prefer_recent(recent, size, forecasts);
         let may_wait = is_one_written || is_one_writing;
         if disks > 0 && (may_wait || !choice.left.is_empty()) {
@@ -245,6 +248,22 @@ impl<'a> Choice<'a> {
         for (forecast, view) in busy {
             let least = self.legs[view.leg.index()].least_behind_ns(size);
             forecast.cost = forecast.cost.max(least);
+        }
+    }
+
+    /// Flash that may just have turned slow costs as much more as that was late, where there is
+    /// other flash: a disk would read for long what it was sent in a moment.
+    fn suspect(&self, forecasts: &mut [Forecast]) {
+        let factor = |at: usize| self.legs[self.views[at].leg.index()].suspected_factor(self.now);
+        let is_calm =
+            |at: usize| !forecasts[at].turns && forecasts[at].is_well && factor(at) <= 1.0;
+        let are_some = (0..forecasts.len()).any(|at| factor(at) > 1.0);
+        if !are_some || !(0..forecasts.len()).any(is_calm) {
+            return;
+        }
+        let all = forecasts.iter_mut().enumerate();
+        for (at, forecast) in all.filter(|(_, forecast)| !forecast.turns) {
+            forecast.lengthen(factor(at));
         }
     }
 

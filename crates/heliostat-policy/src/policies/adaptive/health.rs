@@ -15,8 +15,8 @@ constants! { "health":
     /// or so many where flash writes: a read that meets a block that is being written waits for
     /// that, which is one of twenty and takes four times as long.
     ROUNDS_WRITTEN: u32 = count(4);
-    /// A leg of flash of which a round was slow gets so many reads before one of them says that it
-    /// was a pause.
+    /// Flash of which a round was slow gets so many reads before one of them says whether that was
+    /// a pause, where other flash can have the rest.
     SUSPECT_READS: u32 = count(4);
     /// A slow leg is tried again after twice the time of its slow answer, then after twice as long
     /// each time: what trying costs halves with each.
@@ -74,15 +74,21 @@ impl Health {
         self.rounds < self.enough
     }
 
+    /// Reads from before that do not count any more.
+    pub(super) const fn round_from(&self) -> Instant {
+        self.round_from
+    }
+
     /// A read is handed to the leg.
     pub(super) const fn sent(&mut self) {
         self.sent = self.sent.saturating_add(1);
     }
 
     /// How many times as long the leg may take from now on, where it may just have turned slow and
-    /// has enough to do that will tell.
-    pub(super) fn suspected_factor(&self) -> f32 {
-        if self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get() {
+    /// has enough to do that will tell, unless nobody hears of that.
+    pub(super) fn suspected_factor(&self, now: Instant) -> f32 {
+        let is_suspected = self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get();
+        if is_suspected && now.saturating_since(self.round_from).as_ns() < PATIENCE_NS.get() {
             self.factor
         } else {
             1.0

@@ -95,6 +95,10 @@ constants! { "leg":
     /// a tenth of its time, for 20 s: enough to prefer the calm one of two equal legs.
     STALL_READS: f32 = number(512.0);
     STALL_SHARE_MAX: f32 = number(0.1);
+    /// Where one of 32 reads meets one, of some dozens, that is what the leg does: they are learned
+    /// as all others are.
+    STALLED_SHARE: f32 = number(1.0 / 32.0);
+    STALLED_READS: f32 = number(64.0);
     /// More than a hundredth is no chance: no read waits for several such legs.
     STALL_SHARE_SEEN: f32 = number(0.01);
     STALL_RATIO_MIN: f32 = times(12.0);
@@ -162,6 +166,8 @@ pub(super) struct Leg {
     tries: Tries,
     stall_ns: f32,
     stalled_at: Instant,
+    /// How many of the answers of late were stalls, those of one pause counted once.
+    stalled: f32,
     followed: Vec<Followed>,
     queued: Vec<u64>,
 }
@@ -190,6 +196,7 @@ impl Default for Leg {
             tries: Tries::default(),
             stall_ns: 0.0,
             stalled_at: Instant::ZERO,
+            stalled: 0.0,
             followed: vec![Followed::default(); FOLLOWED],
             queued: Vec::with_capacity(QUEUED),
         }
@@ -477,9 +484,6 @@ impl Leg {
                 cost
             };
         }
-        if heeds_health && !self.turns {
-            cost *= self.health.suspected_factor();
-        }
         let is_well = !is_slow || is_tried;
         if !is_well {
             if curve.is_beyond(load) {
@@ -525,6 +529,11 @@ impl Leg {
     pub(super) fn stalls(&self, now: Instant) -> bool {
         let read_ns = self.curve(0).map_or(0.0, Curve::idle);
         self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
+    }
+
+    /// How many times as long it may take from now on, where it may just have turned slow.
+    pub(super) fn suspected_factor(&self, now: Instant) -> f32 {
+        self.health.suspected_factor(now)
     }
 
     /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
@@ -686,6 +695,7 @@ impl Leg {
                 // A cache answers whatever the leg does.
                 return false;
             }
+            let round_from = self.health.round_from();
             self.judge(now, &followed, time_ns);
             let is_well_again = !was_well && self.health.is_well();
             if self.health.has_lasted(now) {
@@ -694,7 +704,7 @@ impl Leg {
             if was_well {
                 self.late.learn(time_ns / followed.predicted_ns);
             }
-            let is_stall = !self.turns && time_ns > STALL_RATIO_MIN.get() * followed.longest_ns;
+            let is_stall = self.note_stall(&followed, time_ns, round_from);
             if !was_well || !self.health.is_well() || is_stall {
                 // What is learned from a slow leg would become what it is known for, and from one
                 // that may just be turning slow as well.

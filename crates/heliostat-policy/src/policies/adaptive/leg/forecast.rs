@@ -40,6 +40,12 @@ impl Forecast {
         self.known.idle
     }
 
+    /// The leg takes so many times as long.
+    pub(in super::super) fn lengthen(&mut self, times: f32) {
+        self.cost *= times;
+        self.own_cost *= times;
+    }
+
     /// How many times `own_cost` the cost is.
     pub(in super::super) fn loss(&self) -> f32 {
         self.cost / self.own_cost

@@ -82,6 +82,20 @@ fn what_is_in_flight_when_a_leg_turns_slow_teaches_nothing() {
     assert!(cost < Duration::from_us(150), "{cost}");
 }
 
+/// Where half of the reads take thirty times as long, that is no pause.
+#[test]
+fn what_takes_long_again_and_again_is_learned() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 200]);
+    for _ in 0..400 {
+        rig.serve(0, 0, 3_000);
+        rig.serve(0, 0, 100);
+    }
+    rig.bench.pick(0);
+    let cost = rig.bench.policy.belief(0).unwrap().cost;
+    assert!(cost > Duration::from_us(700), "{cost}");
+}
+
 /// After one slow round nobody knows yet whether it was a pause: a few reads will tell, and the
 /// rest of a burst does not wait for that.
 #[test]
@@ -98,4 +112,41 @@ fn after_one_slow_round_a_few_reads_say_what_it_was() {
         rig.answer(0, 25);
     }
     assert_eq!(rig.bench.pick(0), 0, "a pause");
+}
+
+/// Nobody hears of the reads that were to tell: what was taken back from a queue has no answer.
+#[test]
+fn what_never_answers_makes_nobody_suspected_for_long() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 120]);
+    rig.serve(0, 0, 3_000);
+    for number in 0..4 {
+        rig.send(0, number * MIB);
+    }
+    rig.sent.clear();
+    rig.bench.legs[0].reads_in_flight = 0;
+    rig.bench.legs[0].read_bytes_in_flight = 0;
+    assert_eq!(rig.bench.pick(0), 1);
+    rig.bench.now += Duration::from_ms(260);
+    assert_eq!(rig.bench.pick(0), 0);
+}
+
+/// A disk beside the only flash would read for long what it was sent while that answers.
+#[test]
+fn a_disk_does_not_have_what_flash_has_after_a_pause() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.bench.legs[0].rotational = true;
+    rig.teach(200, &[10_000, 100]);
+    for number in 0..16 {
+        rig.send(1, number * 777 * MIB);
+    }
+    rig.answer(1, 100_000);
+    for _ in 1..16 {
+        rig.answer(1, 10);
+    }
+    for number in 0..16 {
+        let leg = rig.bench.pick(number * 999 * MIB);
+        assert_eq!(leg, 1, "read {number}");
+        rig.send(leg, number * 999 * MIB);
+    }
 }
