@@ -251,19 +251,23 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Flash that may just have turned slow costs as much more as that was late, where there is
-    /// other flash: a disk would read for long what it was sent in a moment.
+    /// Flash that may just have turned slow costs more than other flash by as much as it was late.
+    /// It is the same to disks: they would read for long what they were sent in a moment.
     fn suspect(&self, forecasts: &mut [Forecast]) {
-        let factor = |at: usize| self.legs[self.views[at].leg.index()].suspected_factor(self.now);
-        let is_calm =
-            |at: usize| !forecasts[at].turns && forecasts[at].is_well && factor(at) <= 1.0;
-        let are_some = (0..forecasts.len()).any(|at| factor(at) > 1.0);
-        if !are_some || !(0..forecasts.len()).any(is_calm) {
+        let factor = |view: &LegView| self.legs[view.leg.index()].suspected_factor(view);
+        let (mut least, mut most) = (f32::INFINITY, 1.0);
+        for (forecast, view) in forecasts.iter().zip(self.views) {
+            if !forecast.turns {
+                let factor = factor(view);
+                (least, most) = (f32::min(least, factor), f32::max(most, factor));
+            }
+        }
+        if most <= least {
             return;
         }
-        let all = forecasts.iter_mut().enumerate();
-        for (at, forecast) in all.filter(|(_, forecast)| !forecast.turns) {
-            forecast.lengthen(factor(at));
+        let all = forecasts.iter_mut().zip(self.views);
+        for (forecast, view) in all.filter(|(forecast, _)| !forecast.turns) {
+            forecast.lengthen(factor(view) / least);
         }
     }
 

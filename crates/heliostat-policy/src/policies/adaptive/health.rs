@@ -85,10 +85,9 @@ impl Health {
     }
 
     /// How many times as long the leg may take from now on, where it may just have turned slow and
-    /// has enough to do that will tell, unless nobody hears of that.
-    pub(super) fn suspected_factor(&self, now: Instant) -> f32 {
-        let is_suspected = self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get();
-        if is_suspected && now.saturating_since(self.round_from).as_ns() < PATIENCE_NS.get() {
+    /// has enough to do that will tell.
+    pub(super) fn suspected_factor(&self) -> f32 {
+        if self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get() {
             self.factor
         } else {
             1.0

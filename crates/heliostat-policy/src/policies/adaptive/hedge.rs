@@ -90,8 +90,10 @@ impl Hedges {
 fn cheapest(now: Instant, size: u64, legs: &[Leg], views: &[LegView]) -> Option<(LegId, f32)> {
     let size = Size::of(size);
     let forecasts = views.iter().filter_map(|view| {
-        let forecast = legs[view.leg.index()].forecast(now, size, false, true);
-        (forecast.is_well && !forecast.is_trial).then_some((view.leg, forecast.cost))
+        let leg = &legs[view.leg.index()];
+        let forecast = leg.forecast(now, size, false, true);
+        let cost = forecast.cost * leg.suspected_factor(view);
+        (forecast.is_well && !forecast.is_trial).then_some((view.leg, cost))
     });
     forecasts.min_by(|(_, a), (_, b)| a.total_cmp(b))
 }

@@ -531,9 +531,14 @@ impl Leg {
         self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
     }
 
-    /// How many times as long it may take from now on, where it may just have turned slow.
-    pub(super) fn suspected_factor(&self, now: Instant) -> f32 {
-        self.health.suspected_factor(now)
+    /// How many times as long flash may take from now on that may just have turned slow. What was
+    /// to tell may never be answered: then the next ones do.
+    pub(super) fn suspected_factor(&self, view: &LegView) -> f32 {
+        if self.turns || view.reads_in_flight == 0 {
+            1.0
+        } else {
+            self.health.suspected_factor()
+        }
     }
 
     /// Whether the leg is slow, and tried as if it were well for the time that a read takes.

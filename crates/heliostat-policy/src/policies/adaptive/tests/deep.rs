@@ -116,18 +116,17 @@ fn after_one_slow_round_a_few_reads_say_what_it_was() {
 
 /// Nobody hears of the reads that were to tell: what was taken back from a queue has no answer.
 #[test]
-fn what_never_answers_makes_nobody_suspected_for_long() {
+fn what_never_answers_makes_nobody_suspected_for_ever() {
     let mut rig = Rig::new("adaptive", 2);
     rig.teach(200, &[100, 120]);
     rig.serve(0, 0, 3_000);
     for number in 0..4 {
         rig.send(0, number * MIB);
     }
+    assert_eq!(rig.bench.pick(0), 1);
     rig.sent.clear();
     rig.bench.legs[0].reads_in_flight = 0;
     rig.bench.legs[0].read_bytes_in_flight = 0;
-    assert_eq!(rig.bench.pick(0), 1);
-    rig.bench.now += Duration::from_ms(260);
     assert_eq!(rig.bench.pick(0), 0);
 }
 
