@@ -95,14 +95,14 @@ constants! { "leg":
     /// a tenth of its time, for 20 s: enough to prefer the calm one of two equal legs.
     STALL_READS: f32 = number(512.0);
     STALL_SHARE_MAX: f32 = number(0.1);
-    /// Where one of 32 reads meets one, of some dozens, that is what the leg does: they are learned
-    /// as all others are.
-    STALLED_SHARE: f32 = number(1.0 / 32.0);
-    STALLED_READS: f32 = number(64.0);
     /// More than a hundredth is no chance: no read waits for several such legs.
     STALL_SHARE_SEEN: f32 = number(0.01);
-    STALL_RATIO_MIN: f32 = times(12.0);
     STALL_NS: f32 = ns(2e10);
+    /// What takes so many times as long as it may is a stall, and tells nothing of other reads,
+    STALL_RATIO_MIN: f32 = times(12.0);
+    /// unless one of 32 of late meets one, of some dozens: then that is what the leg does.
+    STALLED_SHARE: f32 = number(1.0 / 32.0);
+    STALLED_READS: f32 = number(64.0);
 
     /// Over so many reads of blocks that were read just before it is learned what these take.
     REPEAT_READS: f32 = number(64.0);
@@ -709,11 +709,13 @@ impl Leg {
             if was_well {
                 self.late.learn(time_ns / followed.predicted_ns);
             }
-            let is_stall = self.note_stall(&followed, time_ns, round_from);
-            if !was_well || !self.health.is_well() || is_stall {
-                // What is learned from a slow leg would become what it is known for, and from one
-                // that may just be turning slow as well.
+            if !was_well || !self.health.is_well() {
+                // What is learned from a slow leg would become what it is known for.
                 return is_well_again;
+            }
+            if self.note_stall(&followed, time_ns, round_from) {
+                // Or it may be just turning slow.
+                return false;
             }
             let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
             if !self.turns {
