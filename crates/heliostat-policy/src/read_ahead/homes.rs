@@ -367,10 +367,11 @@ impl ReadAhead {
         homes
     }
 
-    /// How many other streams are read by a leg.
-    fn company(&self, now: Instant, at: usize, leg: LegId) -> usize {
+    /// How many streams are read by a leg, but for the one at `at`.
+    fn company(&self, now: Instant, at: Option<usize>, leg: LegId) -> usize {
         let streams = self.streams.iter().enumerate();
-        let others = streams.filter(|(other, stream)| *other != at && stream.is_confirmed(now));
+        let others =
+            streams.filter(|(other, stream)| Some(*other) != at && stream.is_confirmed(now));
         others
             .filter(|(_, stream)| stream.homes.contains(leg))
             .count()
@@ -386,19 +387,15 @@ impl ReadAhead {
         } else {
             CROWDED_STREAMS.get()
         };
-        let mut homed = [0; LEGS_MAX];
-        let active = self.streams.iter().filter(|one| one.is_active(now));
-        for leg in active.flat_map(|one| one.homes) {
-            homed[leg.index()] += 1;
-        }
         let disks = helpers.iter().filter(|helper| helper.turns);
         let legs = disks.map(|helper| helper.leg);
-        legs.filter(|leg| homed[leg.index()] >= many).collect()
+        legs.filter(|leg| self.company(now, None, *leg) >= many as usize)
+            .collect()
     }
 
     /// The leg among the helpers that is to read the stream at `at`.
     fn home_of(&self, now: Instant, at: usize, helpers: &Helpers) -> Option<LegId> {
-        let company = |helper: &Helper| self.company(now, at, helper.leg);
+        let company = |helper: &Helper| self.company(now, Some(at), helper.leg);
         let helpers = || helpers.iter();
         // Flash that random reads need as well, since they have none for themselves.
         let is_shared = self.is_beside_random() && self.left.is_empty();
