@@ -33,6 +33,12 @@ pub enum Arrival {
 }
 
 impl Arrival {
+    /// Whether the next request waits for an answer; otherwise they come whatever is answered.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        *self == Self::Closed
+    }
+
     /// What the key `arrival` says.
     ///
     /// # Errors
@@ -102,7 +108,7 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     /// An open process from `began_at` on; `None` for a closed loop.
     pub(crate) fn new(arrival: Arrival, luck: RandomStream, began_at: Instant) -> Option<Self> {
-        if arrival == Arrival::Closed {
+        if arrival.is_closed() {
             return None;
         }
         let mut arrivals = Self {

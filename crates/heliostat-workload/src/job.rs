@@ -372,7 +372,7 @@ impl Job {
     /// Whether its keys can go together.
     fn check_keys_agree(&self) -> Result<(), String> {
         let wrong = |text: &str| Err(text.to_owned());
-        let is_open = self.arrival != Arrival::Closed;
+        let is_open = !self.arrival.is_closed();
         let is_paced = self.rate_iops != [0; 2]
             || self.rate_bytes != [0; 2]
             || self.thinktime > Duration::ZERO;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use heliostat_sim::{JobResult, Moved, RunError, RunResult, Scenario, Series, SeriesPoint};
 use heliostat_types::Duration;
-use heliostat_workload::Arrival;
 use stdx::histogram::Histogram;
 
 use super::cells::Cell;
@@ -219,7 +218,7 @@ impl Sample {
         let jobs = scenario.jobs.iter().zip(&result.jobs);
         let jobs = jobs.filter(|(job, _)| job.counts());
         let jobs = jobs.map(|(job, moved)| {
-            let is_closed = job.arrival == Arrival::Closed;
+            let is_closed = job.arrival.is_closed();
             JobSample::of(moved, is_closed, result.seconds)
         });
         let jobs: Vec<JobSample> = jobs.collect();

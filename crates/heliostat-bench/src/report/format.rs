@@ -9,6 +9,12 @@ pub fn rate(value: f64) -> String {
     grouped(&format!("{value:.0}"))
 }
 
+/// How many there are, with commas.
+#[must_use]
+pub fn count(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
 /// Nanoseconds in milliseconds, with about three digits.
 #[must_use]
 pub fn milliseconds(ns: u64) -> String {

@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, TableComponent, presets};
 use heliostat_bench::ScenarioFile;
-use heliostat_bench::report::format::{rate, wrapped};
+use heliostat_bench::report::format::{count, rate, wrapped};
 use heliostat_sim::{BackgroundWork, JobBound, LegResult, Moved, RunResult};
 use heliostat_types::Duration;
 use stdx::units::format_size;
@@ -19,6 +19,8 @@ pub(super) struct ScenarioTable {
     description: String,
     /// What no policy can exceed, where that is known.
     bound: Option<JobBound>,
+    /// For each job, whether its requests come whatever is answered.
+    are_open: Vec<bool>,
     results: Vec<RunResult>,
 }
 
@@ -33,10 +35,12 @@ struct Column {
 impl ScenarioTable {
     /// A table without results yet.
     pub(super) fn new(file: &ScenarioFile, bound: Option<JobBound>) -> Self {
+        let jobs = file.scenario.jobs.iter();
         Self {
             facts: facts(file),
             description: file.description.clone(),
             bound,
+            are_open: jobs.map(|job| !job.arrival.is_closed()).collect(),
             results: Vec::new(),
         }
     }
@@ -83,6 +87,11 @@ impl ScenarioTable {
             narrow(&mut columns, width);
             text += &format!("\n{}", draw(&columns));
         }
+        let waiting = self.results.iter().filter_map(|one| self.waiting_text(one));
+        let waiting = waiting.collect::<Vec<_>>().join(" ");
+        if !waiting.is_empty() {
+            text += &format!("\n{}\n", wrapped(&waiting, text_width));
+        }
         if let Some(bound) = &self.bound {
             text += &format!("\n{}\n", wrapped(&bound_text(bound), text_width));
         }
@@ -93,6 +102,28 @@ impl ScenarioTable {
             text += &format!("\n{}\n", wrapped(&hashes, text_width));
         }
         text
+    }
+
+    /// Which requests are in none of the times, in a sentence: of those that come whatever is
+    /// answered, what waited in the end, where that is one of a hundred.
+    fn waiting_text(&self, result: &RunResult) -> Option<String> {
+        let jobs = result.jobs.iter().zip(&self.are_open);
+        let open = jobs.filter(|(_, is_open)| **is_open).map(|(job, _)| job);
+        let (mut answered, mut ios, mut waited_ns) = (0, 0, 0);
+        for job in open {
+            answered += job.read.ios + job.write.ios;
+            ios += job.unanswered.ios;
+            waited_ns += job.unanswered.waited_ns;
+        }
+        let mean_ns = waited_ns.checked_div(u128::from(ios))?;
+        let mean = Duration::from_ns(u64::try_from(mean_ns).unwrap_or(u64::MAX));
+        let text = format!(
+            "Under {}, {} requests still waited in the end, for {mean} on average: no time above \
+             has them.",
+            result.policy,
+            count(ios)
+        );
+        (ios.saturating_mul(100) > answered).then_some(text)
     }
 
     /// How long reads and writes took under each policy, in buckets.

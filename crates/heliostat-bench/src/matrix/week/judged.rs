@@ -3,7 +3,6 @@
 
 use heliostat_sim::{RunResult, Scenario};
 use heliostat_types::Duration;
-use heliostat_workload::Arrival;
 
 use super::{HOURS, Hour, Week};
 use crate::averages::{geometric_mean, median};
@@ -100,7 +99,7 @@ impl JudgedWeek {
 
 /// A job's scores in its hour, by seed.
 fn scores(hour: &Hour, scenario: &Scenario, job: usize, results: &[RunResult]) -> Scores {
-    let is_closed = scenario.jobs[job].arrival == Arrival::Closed;
+    let is_closed = scenario.jobs[job].arrival.is_closed();
     let length = Duration::from_secs_f64(hour.seconds);
     let samples = results
         .iter()

@@ -21,7 +21,11 @@ iodepth = 4
 "#;
 
 fn table() -> ScenarioTable {
-    let file = ScenarioFile::parse(Path::new("two.toml"), TEXT).unwrap();
+    table_of(TEXT)
+}
+
+fn table_of(text: &str) -> ScenarioTable {
+    let file = ScenarioFile::parse(Path::new("two.toml"), text).unwrap();
     let scenario = Arc::new(file.scenario.clone());
     let run = |contender: &Contender| Run {
         scenario: Arc::clone(&scenario),
@@ -76,4 +80,18 @@ fn the_sum_of_what_legs_read_is_all() {
             .sum();
         assert!((99..=101).contains(&sum), "{shares}");
     }
+}
+
+#[test]
+fn what_waits_in_the_end_is_told_where_nobody_waits_for_answers() {
+    let of = |job: &str| {
+        let text = TEXT.replace("\"ram\", \"ssd-sata-1tb\"", "\"hdd-7200-1tb\"");
+        let text = text.replace("0.005", "1").replace("iodepth = 4", job);
+        table_of(&text).show(100)
+    };
+    let told = |text: &str| text.matches("still waited in the end").count();
+    let shown = of("arrival = \"poisson:5000\"");
+    assert_eq!(told(&shown), 2, "once for each policy:\n{shown}");
+    assert_eq!(told(&of("arrival = \"poisson:5\"")), 0);
+    assert_eq!(told(&of("iodepth = 256")), 0, "who waits is to wait");
 }
