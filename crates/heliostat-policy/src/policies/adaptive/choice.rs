@@ -195,6 +195,7 @@ impl<'a> Choice<'a> {
         let mut disks = 0;
         let mut is_one_written = false;
         let mut is_one_writing = false;
+        let mut is_one_late = false;
         let size = Size::of(extent.len());
         let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
@@ -207,6 +208,7 @@ impl<'a> Choice<'a> {
             *forecast = leg.forecast(now, size, continues, settings.health);
             disks += usize::from(forecast.turns);
             is_one_written |= forecast.is_written;
+            is_one_late |= leg.was_late();
             is_one_writing |= view.writes_in_flight > 0;
         }
         let mut choice = Self {
@@ -228,7 +230,7 @@ impl<'a> Choice<'a> {
         if stream.is_none() && disks > 0 && disks < views.len() {
             choice.expect_queues(size, forecasts);
         }
-        if settings.health {
+        if is_one_late && settings.health {
             choice.suspect(forecasts);
         }
         choice.prefer_recent(recent, size, forecasts);

@@ -74,6 +74,11 @@ impl Health {
         self.rounds < self.enough
     }
 
+    /// Whether the last answer that counted was late.
+    pub(super) const fn was_late(&self) -> bool {
+        self.rounds > 0
+    }
+
     /// Reads from before that do not count any more.
     pub(super) const fn round_from(&self) -> Instant {
         self.round_from
@@ -87,7 +92,7 @@ impl Health {
     /// How many times as long the leg may take from now on, where it may just have turned slow and
     /// has enough to do that will tell.
     pub(super) fn suspected_factor(&self) -> f32 {
-        if self.rounds > 0 && self.is_well() && self.sent >= SUSPECT_READS.get() {
+        if self.was_late() && self.is_well() && self.sent >= SUSPECT_READS.get() {
             self.factor
         } else {
             1.0

@@ -3,6 +3,7 @@
 mod beliefs;
 mod followed;
 mod forecast;
+mod judged;
 mod learned;
 mod size;
 mod tried;
@@ -519,33 +520,6 @@ impl Leg {
         }
     }
 
-    /// What stalls add to a read on average; it is forgotten by and by.
-    fn stalls_ns(&self, now: Instant) -> f32 {
-        let age = ns(now.saturating_since(self.stalled_at)) / STALL_NS.get();
-        self.stall_ns * (1.0 - age).max(0.0)
-    }
-
-    /// Whether it stalls so often that it shows.
-    pub(super) fn stalls(&self, now: Instant) -> bool {
-        let read_ns = self.curve(0).map_or(0.0, Curve::idle);
-        self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
-    }
-
-    /// How many times as long flash may take from now on that may just have turned slow. What was
-    /// to tell may never be answered: then the next ones do.
-    pub(super) fn suspected_factor(&self, view: &LegView) -> f32 {
-        if self.turns || view.reads_in_flight == 0 {
-            1.0
-        } else {
-            self.health.suspected_factor()
-        }
-    }
-
-    /// Whether the leg is slow, and tried as if it were well for the time that a read takes.
-    pub(super) fn is_slow(&self) -> bool {
-        !self.health.is_well()
-    }
-
     /// What a read of a stream takes if all of the stream is here, with `own` of its reads at once,
     /// and the seek of the move is spread over `run_bytes`.
     pub(super) fn stream_cost(&self, size: u64, own: u32, run_bytes: u64) -> f32 {
@@ -750,52 +724,5 @@ impl Leg {
             self.infer_turning();
         }
         false
-    }
-
-    /// What the leg does is what it can: known from now on, and not held against it any more. That
-    /// it is well again is learned as of any leg that is read now and then.
-    fn believe_slow(&mut self) {
-        let times = self.health.factor();
-        for curve in &mut self.curves {
-            curve.stretch(times);
-        }
-        self.health = Health::default();
-        self.tries.believe();
-    }
-
-    /// Whether an answer came in time.
-    fn judge(&mut self, now: Instant, followed: &Followed, time_ns: f32) {
-        let (ratio, began, slow) = if self.turns {
-            let gap = ns(now.saturating_since(self.progress_at));
-            let index = usize::from(followed.curve) % SIZES;
-            let random_ns = self.curve(index).map_or(0.0, |curve| curve.idle());
-            // What was learned as random may have come from the drive's cache: a seek is a seek.
-            let random_ns = random_ns.max(UNKNOWN_NS_TURNING.get());
-            let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE.get());
-            (gap / usual, self.progress_at, SLOW_TURNING.get())
-        } else {
-            (
-                time_ns / followed.longest_ns,
-                followed.began,
-                SLOW_FLASH.get(),
-            )
-        };
-        if ratio >= slow {
-            let is_written_flash = self.is_written() && !self.turns;
-            self.health.note_slow(now, began, ratio, is_written_flash);
-            return;
-        }
-        if !self.health.is_well() && ratio > WELL.get() {
-            self.health.note_between(ratio);
-            return;
-        }
-        let stall = self.health.note_in_time();
-        let extra = stall.map_or(0.0, |ratio| (ratio - STALL_RATIO_MIN.get()).max(0.0));
-        if extra > 0.0 {
-            self.stalled_at = now;
-        }
-        let stall_ns =
-            self.stall_ns + (extra * followed.predicted_ns - self.stall_ns) / STALL_READS.get();
-        self.stall_ns = if stall_ns < TINY { 0.0 } else { stall_ns };
     }
 }

@@ -2,8 +2,6 @@
 
 use heliostat_types::Instant;
 
-use super::{Leg, STALL_RATIO_MIN, STALLED_READS, STALLED_SHARE, TINY};
-
 /// A read that the leg has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Followed {
@@ -25,23 +23,4 @@ pub(super) struct Followed {
     /// Another one of the same address is in flight: whose answer it is nobody knows.
     pub(super) is_twice: bool,
     pub(super) is_used: bool,
-}
-
-impl Leg {
-    /// Whether an answer of a leg that is well came so late that it says nothing of others, unless
-    /// that is usual. Reads from before `round_from` have met the same pause as others.
-    pub(super) fn note_stall(
-        &mut self,
-        followed: &Followed,
-        time_ns: f32,
-        round_from: Instant,
-    ) -> bool {
-        let is_stall = !self.turns && time_ns > STALL_RATIO_MIN.get() * followed.longest_ns;
-        if !is_stall || followed.began >= round_from {
-            let share = f32::from(u8::from(is_stall));
-            let stalled = self.stalled + (share - self.stalled) / STALLED_READS.get();
-            self.stalled = if stalled < TINY { 0.0 } else { stalled };
-        }
-        is_stall && self.stalled < STALLED_SHARE.get()
-    }
 }
