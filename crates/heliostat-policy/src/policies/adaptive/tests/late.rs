@@ -133,6 +133,31 @@ fn four_reads_of_a_thousand_are_hedged_and_the_last_ones_gain_most() {
     assert_eq!(rig.late(0, MIB, 900), look_again(900));
 }
 
+/// The leg that would be asked may be in the same pause, or slow from now on.
+#[test]
+fn no_leg_is_asked_that_may_just_have_turned_slow() {
+    let mut rig = Rig::new("adaptive", 3);
+    rig.teach(200, &[100, 100, 150]);
+    rig.earn(8_000);
+    rig.send(0, 700 * MIB);
+    rig.late_after(0, 700 * MIB);
+    rig.bench.now += Duration::from_us(400);
+    assert_eq!(rig.late(0, 700 * MIB, 400), second_leg());
+    rig.serve(1, 0, 3_000);
+    for number in 0..4 {
+        rig.send(1, number * MIB);
+    }
+    assert_eq!(
+        rig.late(0, 700 * MIB, 3_400),
+        Late::Hedge(LegId::new(2)),
+        "four reads on leg 1 will tell"
+    );
+    for _ in 0..4 {
+        rig.answer(1, 25);
+    }
+    assert_eq!(rig.late(0, 700 * MIB, 3_500), second_leg());
+}
+
 #[test]
 fn a_disk_that_answers_others_is_waited_for() {
     let mut rig = Rig::disks(2);
