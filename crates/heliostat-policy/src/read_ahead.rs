@@ -16,6 +16,7 @@
 
 mod at_random;
 mod held;
+mod helpers;
 mod homes;
 mod pace;
 mod plan;
@@ -31,9 +32,10 @@ use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 use held::Held;
+use helpers::{Helper, Helpers};
 use homes::{Group, hindering};
 use pace::Pace;
-use plan::{Helper, Helpers, Lane, Plan};
+use plan::{Lane, Plan};
 use worth::Worth;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
@@ -401,7 +403,7 @@ impl ReadAhead {
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
         if op.kind == OpKind::Write {
-            self.paces[op.leg.index()].note_write_time(op.extent.len(), service_time);
+            self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
         }
         if op.kind != OpKind::Read {
             return;
@@ -472,6 +474,7 @@ impl ReadAhead {
             (None, Some(_)) => helpers.leave(self.left.union(self.hindering)),
             (_, None) => {
                 helpers.leave_slow();
+                helpers.leave_held(count);
                 self.share_out(&mut helpers, count);
                 if let Some(at) = only {
                     self.are_few = count < legs.len();
@@ -746,51 +749,6 @@ impl ReadAhead {
         }
         let (streams, read) = ((newest, count), (bytes, ahead_bytes));
         Some(self.worth.reads_ahead(now, streams, helpers.legs(), read))
-    }
-
-    /// What each of `legs` could do for a stream, in their order.
-    fn helpers(&mut self, now: Instant, legs: &[LegView]) -> Helpers {
-        let mut helpers = Helpers::NONE;
-        let (random_ns, are_apart) = (self.at_random.mean_ns(), !self.left.is_empty());
-        let mut best = 0.0;
-        for view in legs {
-            let pace = &mut self.paces[view.leg.index()];
-            // What was given up in the queue in front of a leg never ends.
-            if pace.in_flight > view.read_bytes_in_flight {
-                pace.in_flight = view.read_bytes_in_flight;
-                pace.loaded = None;
-            }
-            pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
-            if !view.rotational {
-                best = f32::max(best, pace.seen_rate(now));
-            }
-        }
-        for view in legs {
-            let pace = &self.paces[view.leg.index()];
-            let rate = pace.believed_rate(now, view.rotational, best);
-            best = best.max(rate);
-            helpers.push(Helper {
-                leg: view.leg,
-                rate,
-                best_rate: pace.best_rate,
-                way_ns: pace.way_ns(view.rotational),
-                stands: pace.sent,
-                left_bytes: 0,
-                number: 0,
-                sent: pace.sent,
-                has_begun: pace.end > pace.sought && pace.end <= pace.sent,
-                is_idle: pace.in_flight == 0,
-                turns: view.rotational,
-                was_written: pace.was_written(now),
-                is_written: pace.is_written(now),
-                writes_wait: pace.is_written(now) && pace.writes_wait(random_ns, are_apart),
-                asked_bytes: view.read_bytes_in_flight,
-                queued_bytes: view
-                    .read_bytes_in_flight
-                    .saturating_add(view.write_bytes_in_flight),
-            });
-        }
-        helpers
     }
 }
 

@@ -51,6 +51,9 @@ pub(super) struct Pace {
     written: Instant,
     /// and what one takes, in ns; 0: not known.
     pub(super) write_ns: f32,
+    /// When it answered a write last, and how long it is busy with one.
+    wrote: Instant,
+    pub(super) write_own_ns: f32,
     /// For how long short ones have waited since that was asked, how many,
     short_waited_ns: u64,
     short_writes: u32,
@@ -133,7 +136,10 @@ impl Pace {
         if self.is_known(now) {
             self.rate
         } else if turns {
-            self.rate.max(RATE_TURNING.get())
+            // Another one may have been seen to answer from its cache.
+            self.rate
+                .max(RATE_TURNING.get())
+                .max(best / SLOWER_TIMES.get())
         } else if self.onward_ns > 0.0 && now.saturating_since(self.onward_at) < KNOWN_FOR.get() {
             // Of files that are short no leg has much to do at a time. Several answers that come at
             // once look as if the last ones had taken no time. It is a guess that leaves no leg
@@ -172,7 +178,16 @@ impl Pace {
     }
 
     /// It has answered a write of so many bytes.
-    pub(super) fn note_write_time(&mut self, bytes: u64, service_time: Duration) {
+    pub(super) fn note_write_time(&mut self, now: Instant, bytes: u64, service_time: Duration) {
+        let own = service_time.min(now.saturating_since(self.wrote));
+        self.wrote = now;
+        let share = (LONG_BYTES.get() as f32 / bytes.max(1) as f32).min(1.0);
+        let own_ns = own.as_ns() as f32 * share;
+        if self.write_own_ns == 0.0 {
+            self.write_own_ns = own_ns;
+        } else {
+            self.write_own_ns += WRITTEN_WEIGHT.get() * (own_ns - self.write_own_ns);
+        }
         if bytes < SEQUENTIAL_BYTES.get() {
             let waited_ns = self.short_waited_ns;
             self.short_waited_ns = waited_ns.saturating_add(service_time.as_ns());
@@ -214,6 +229,11 @@ impl Pace {
             WRITES_PASS.get()
         };
         self.write_ns == 0.0 || self.write_ns * times > random_ns
+    }
+
+    /// Whether a disk is busy with what is written, and does not take it by the way.
+    pub(super) fn is_busy_writing(&self) -> bool {
+        self.write_own_ns * WRITES_PASS.get() > self.way_ns(true)
     }
 
     /// It has answered a read of any kind.

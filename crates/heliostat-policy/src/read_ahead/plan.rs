@@ -1,162 +1,14 @@
 //! What one stream is to have read ahead of it, and by which leg.
 
-use heliostat_types::{Duration, Extent, LEGS_MAX, LegId, LegSet};
+use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, Prefetch};
 
+use super::helpers::{Helper, Helpers, best_of};
 use super::{
-    ASKED_BYTES, ASKED_BYTES_FLASH, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES,
-    RUN_BYTES_FLASH, SLOWER_TIMES, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW,
-    whole,
+    ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
+    STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
 };
-
-/// A leg that can read ahead of a stream.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Helper {
-    pub(super) leg: LegId,
-    /// In bytes per ns.
-    pub(super) rate: f32,
-    /// With reads of all kinds; 0: not known.
-    pub(super) best_rate: f32,
-    pub(super) way_ns: f32,
-    /// Where it stands when it has done what it is to do,
-    pub(super) stands: u64,
-    /// how much more of its last stretch it is to read then,
-    pub(super) left_bytes: u64,
-    /// and which one that is.
-    pub(super) number: u64,
-    /// Where it stands when it has done what it was handed.
-    pub(super) sent: u64,
-    /// Whether it has ended a read of the last stretch that it was handed something of.
-    pub(super) has_begun: bool,
-    pub(super) is_idle: bool,
-    pub(super) turns: bool,
-    /// Something was written to it of late,
-    pub(super) was_written: bool,
-    /// and a share of what it does is that,
-    pub(super) is_written: bool,
-    /// and writes wait for what is being read.
-    pub(super) writes_wait: bool,
-    pub(super) asked_bytes: u64,
-    /// What it has to do before a new stretch.
-    pub(super) queued_bytes: u64,
-}
-
-/// Legs that can read ahead, by rising index.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Helpers {
-    all: [Option<Helper>; LEGS_MAX],
-    len: usize,
-}
-
-impl Helpers {
-    pub(super) const NONE: Self = Self {
-        all: [None; LEGS_MAX],
-        len: 0,
-    };
-
-    pub(super) fn push(&mut self, helper: Helper) {
-        self.all[self.len] = Some(helper);
-        self.len += 1;
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Helper> + Clone {
-        self.all[..self.len].iter().flatten()
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Helper> {
-        self.all[..self.len].iter_mut().flatten()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.iter().count()
-    }
-
-    pub(super) fn legs(&self) -> LegSet {
-        self.iter().map(|helper| helper.leg).collect()
-    }
-
-    pub(super) fn leave(&mut self, legs: LegSet) {
-        for helper in &mut self.all[..self.len] {
-            *helper = helper.filter(|helper| !legs.contains(helper.leg));
-        }
-    }
-
-    /// Without those that are too slow to help the others.
-    pub(super) fn leave_slow(&mut self) {
-        let best = best_of(self.iter());
-        let slow = self.iter().filter(|helper| helper.is_too_slow(best));
-        self.leave(slow.map(|helper| helper.leg).collect());
-    }
-
-    /// Who reads disks waits for these, and each of more reads may wait for a write.
-    fn are_quick(&self) -> bool {
-        self.iter()
-            .all(|helper| !helper.turns && !helper.was_written)
-    }
-
-    /// What each is asked for at a time.
-    fn asked_max(&self) -> u64 {
-        if self.are_quick() {
-            ASKED_BYTES_FLASH.get()
-        } else {
-            ASKED_BYTES.get()
-        }
-    }
-
-    /// How long any of them takes for that, where so many streams ask it.
-    pub(super) fn wait(&self, streams: usize) -> Duration {
-        let slowest = self.iter().map(|helper| helper.rate).reduce(f32::min);
-        let bytes = self.asked_max() as f32 * streams as f32;
-        let ns = slowest.map_or(0.0, |rate| bytes / rate);
-        Duration::from_ns(whole(ns))
-    }
-
-    /// Of those that hold the byte at `offset`, those that are fast enough.
-    pub(super) fn holding(&self, layout: &dyn Layout, offset: u64) -> Self {
-        let mut holders = *self;
-        let others = self.iter().map(|helper| helper.leg);
-        let others = others.filter(|leg| layout.address_on(*leg, offset).is_none());
-        holders.leave(others.collect());
-        holders.leave_slow();
-        holders
-    }
-}
-
-fn best_of<'a>(helpers: impl Iterator<Item = &'a Helper>) -> f32 {
-    helpers.map(|helper| helper.rate).fold(0.0, f32::max)
-}
-
-impl Helper {
-    fn is_too_slow(&self, best: f32) -> bool {
-        self.rate * SLOWER_TIMES.get() < best
-    }
-
-    /// How much it reads at one place.
-    fn stretch_bytes(&self, stretch_ns: f32) -> u64 {
-        let bytes = whole(stretch_ns * self.rate);
-        let bytes = bytes.max(RUN_BYTES.get()).min(STRETCH_BYTES_MAX.get());
-        bytes.next_multiple_of(RUN_BYTES.get())
-    }
-
-    /// When it would have done as much, from `address` on.
-    fn end_ns(&self, address: u64, bytes: u64) -> f32 {
-        let way_ns = if self.stands == address {
-            0.0
-        } else {
-            self.way_ns
-        };
-        way_ns + self.queued_bytes.saturating_add(bytes) as f32 / self.rate
-    }
-
-    /// Whether it is its turn to read from there. A disk is handed one read of a stretch, and more
-    /// when it has ended that: of several it would begin with whichever comes by first, and come
-    /// back for the others. Streams take turns.
-    fn is_in_order(&self, address: u64, is_first: bool, begins: bool) -> bool {
-        let is_next = self.has_begun && self.sent == address && (is_first || !begins);
-        is_next || self.is_idle && is_first || !self.turns
-    }
-}
 
 /// Where a leg is in a stretch of one stream, whose chunks it is given one by one.
 #[derive(Clone, Copy, Debug)]
@@ -198,15 +50,24 @@ impl Plan<'_> {
         helpers.filter(move |helper| all || homes.contains(helper.leg))
     }
 
+    /// Whether its reader asks for nothing more before it is answered.
+    fn is_lone(&self) -> bool {
+        self.stream.lone > LONE_SHARE.get()
+    }
+
     /// Whether legs read the stream ahead, each a stretch, of those that all hold it: several ones,
     /// or also one of flash.
     fn is_shared(&self) -> bool {
         let homes = self.stream.homes;
+        let is_held = |helper: &Helper| helper.turns && helper.writes_wait;
         let is_written = |helper: &Helper| helper.turns && helper.is_written;
         if let Some(reads_ahead) = self.reads_ahead {
             reads_ahead
-        } else if self.helping().any(is_written) {
+        } else if self.helping().any(is_held) {
             false
+        } else if self.count == 1 && self.is_lone() && self.helping().all(is_written) {
+            // Where it writes between two reads the arm is never where the next one is.
+            true
         } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
             self.count < self.helpers.count()
         } else {
@@ -291,6 +152,7 @@ impl Plan<'_> {
 
     /// Legs read it, a stretch each.
     pub(super) fn stripe(&mut self) {
+        self.hand_over();
         let Some((rate, legs)) = self.rate() else {
             return;
         };
@@ -412,7 +274,7 @@ impl Plan<'_> {
 
     /// Keeps the only home of a stream at it, whose reader has one read of `bytes` at a time.
     pub(super) fn keep_on(&mut self, bytes: u64) {
-        let is_lone = self.stream.lone > LONE_SHARE.get() && bytes < LONE_BYTES.get();
+        let is_lone = self.is_lone() && bytes < LONE_BYTES.get();
         let homes = self.stream.homes;
         if !is_lone || homes.is_empty() || self.layout.chunk_bytes().is_some() {
             return;
@@ -450,6 +312,28 @@ impl Plan<'_> {
         let here = stretches.iter().find(is_here)?;
         let pieces = stretches.iter().filter(|one| one.number == here.number);
         (pieces.count() > 1).then_some((here.leg, here.number))
+    }
+
+    /// What a disk was to read that has left is for another one that has it at the same place: the
+    /// reader would have to ask for all of it himself. Flash is as fast with what he asks for.
+    fn hand_over(&mut self) {
+        let (layout, helpers) = (self.layout, self.helpers);
+        let legs = helpers.legs();
+        if helpers.iter().any(|helper| !helper.turns) {
+            return;
+        }
+        let stretches = self.stream.stretches.iter_mut();
+        for stretch in stretches.filter(|stretch| !legs.contains(stretch.leg)) {
+            let (extent, address) = (stretch.extent, stretch.address);
+            let has_it =
+                |helper: &&Helper| layout.address_on(helper.leg, extent.offset()) == Some(address);
+            let end_ns = |helper: &Helper| helper.end_ns(address, extent.len());
+            let others = helpers.iter().filter(has_it);
+            if let Some(other) = others.min_by(|a, b| end_ns(a).total_cmp(&end_ns(b))) {
+                stretch.leg = other.leg;
+                stretch.begins = true;
+            }
+        }
     }
 
     /// Asks each leg for some of its stretches.

@@ -7,7 +7,7 @@ mod trial;
 
 use std::cell::Cell;
 
-use heliostat_types::{Extent, Instant, LegId, LegSet};
+use heliostat_types::{Duration, Extent, Instant, LegId, LegSet};
 
 use super::Settings;
 use super::leg::{Forecast, Leg, Size};
@@ -42,6 +42,8 @@ constants! { "choice":
     /// ways of an arm take a sixth of the time. Where that is not the best any more, it is another
     /// one's turn then.
     STAYS_BYTES: u64 = bytes(12 << 20);
+    /// And not where a read took several seeks: that disk has more to write than it can.
+    STAYS_WHILE: Duration = time(Duration::from_ms(100));
 
     /// A disk holds up writes where it has two more than another leg, or the other has no arm. A
     /// read that is sent there has to gain a factor of four by that.
@@ -389,7 +391,7 @@ impl<'a> Choice<'a> {
             && self.disks > 0
         {
             let holds_up = self.forecasts[home].holds_up;
-            if self.is_alone_on_written_disks(home) {
+            if self.is_alone_on_written_disks(home, stream) {
                 if best != home && stream.run_bytes >= STAYS_BYTES.get() {
                     return self.in_turns(best, |forecast| !forecast.holds_up);
                 }
@@ -568,9 +570,12 @@ impl<'a> Choice<'a> {
             return best;
         }
         let limit = forecast.cost * self.settings.spill_times;
+        let busy_ns = self.leg(best).busy_ns(self.now);
         let is_better = |at: &usize| {
             let other = &self.forecasts[*at];
-            if other.turns && !forecast.turns {
+            if other.cost > busy_ns {
+                false
+            } else if other.turns && !forecast.turns {
                 self.is_worth_its_wait(*at, best)
             } else {
                 other.cost < limit && other.has_room(self.weight(*at))
@@ -654,11 +659,23 @@ impl<'a> Choice<'a> {
     }
 
     /// Whether this is the only stream, on a disk that is written among others.
-    fn is_alone_on_written_disks(&self, home: usize) -> bool {
+    fn is_alone_on_written_disks(&self, home: usize, stream: &Stream) -> bool {
         self.disks == self.views.len()
+            && !self.is_starved(home, stream)
             && self.forecasts[home].is_well
             && self.forecasts[home].is_written
             && self.streams.active(self.now) < 2
+    }
+
+    /// Whether the disk that a stream is at has so much to write that reads have no turn there,
+    /// where another one has not.
+    fn is_starved(&self, home: usize, stream: &Stream) -> bool {
+        let best = self.lowest();
+        let writes = |at: usize| self.views[at].writes_in_flight;
+        let cost = |at: usize| self.forecasts[at].cost;
+        stream.age(self.now) >= STAYS_WHILE.get()
+            && writes(home) > writes(best)
+            && cost(home) > FAR_FASTER.get() * cost(best)
     }
 
     /// Whether both are disks. Between those the number of streams counts, by how slow the disk

@@ -119,6 +119,9 @@ constants! { "leg":
     /// places, or none would be followed to its end; for so long, since it may never be answered.
     FOLLOWED_FOR: Duration = time(Duration::from_secs(10));
 
+    /// Who was idle for no longer than that has been busy all the time: answers are taken over
+    /// several at a time, and the next operations are sent then.
+    IDLE: Duration = time(Duration::from_us(50));
     /// A leg is saturated where 65 % of a further read would only wait, or where reads take three
     /// times as long as on the idle leg; with four in flight at least. It has room where reads
     /// take less than twice as long, and a fourth of a further read is gained: curves are lines
@@ -160,6 +163,8 @@ pub(super) struct Leg {
     run_bytes: u64,
     /// When it last answered, or got something while idle.
     progress_at: Instant,
+    /// Since when it has had something to do.
+    busy_since: Instant,
     last_read_at: Instant,
     last_answer_at: Instant,
     /// Reads that were planned since one came here.
@@ -191,6 +196,7 @@ impl Default for Leg {
             last_end: 0,
             run_bytes: 0,
             progress_at: Instant::ZERO,
+            busy_since: Instant::ZERO,
             last_read_at: Instant::ZERO,
             last_answer_at: Instant::ZERO,
             passed_over: 0,
@@ -271,6 +277,11 @@ impl Leg {
 
     pub(super) const fn progress_at(&self) -> Instant {
         self.progress_at
+    }
+
+    /// For how long it has had something to do all the time.
+    pub(super) fn busy_ns(&self, now: Instant) -> f32 {
+        ns(now.saturating_since(self.busy_since))
     }
 
     pub(super) const fn last_read_at(&self) -> Instant {
@@ -626,6 +637,9 @@ impl Leg {
             self.writes = if writes < TINY { 0.0 } else { writes };
         }
         if self.in_flight == 0 {
+            if now.saturating_since(self.progress_at) > IDLE.get() {
+                self.busy_since = now;
+            }
             self.progress_at = now;
         }
         self.in_flight = self.in_flight.saturating_add(1);

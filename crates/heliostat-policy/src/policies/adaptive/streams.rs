@@ -39,6 +39,11 @@ impl Stream {
         self.leg == leg && self.leg_end == address
     }
 
+    /// How long ago it was read last.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_since(self.read_at)
+    }
+
     /// Whether the arm of `leg` is where this stream is.
     pub(super) fn is_run_on(&self, leg: LegId, address: u64) -> bool {
         self.is_at(leg, address) && is_past_seek(self.run_bytes)
@@ -96,14 +101,14 @@ impl Streams {
 
     /// How many streams were read of late.
     pub(super) fn active(&self, now: Instant) -> usize {
-        let is_active = |stream: &&Stream| now.saturating_since(stream.read_at) < ACTIVE.get();
+        let is_active = |stream: &&Stream| stream.age(now) < ACTIVE.get();
         self.streams.iter().filter(is_active).count()
     }
 
     /// Counts these by leg.
     pub(super) fn count(&self, now: Instant, by_leg: &mut [u32]) {
         for stream in &self.streams {
-            if now.saturating_since(stream.read_at) < ACTIVE.get() {
+            if stream.age(now) < ACTIVE.get() {
                 by_leg[stream.leg.index()] += 1;
             }
         }

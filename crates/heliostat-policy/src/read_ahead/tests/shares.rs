@@ -337,29 +337,78 @@ fn no_more_is_planned_than_there_is_memory_for() {
     }
 }
 
-#[test]
-fn beside_writes_disks_have_nothing_read_ahead() {
-    for (every, is_read_ahead) in [(4, false), (40, true)] {
-        let mut rig = Rig::new(&[true; 3]);
-        for step in 0..200 {
-            rig.read(step * 128 * KIB, 128 * KIB);
-            for leg in 0..3 {
-                let kind = if step % every == 0 {
-                    OpKind::Write
-                } else {
-                    OpKind::Read
-                };
-                let other = Extent::new((9000 + step) * MIB, 4 * KIB);
-                let op = OpView {
-                    kind,
-                    ..op(leg, other)
-                };
-                rig.ahead.on_dispatch(rig.now, &op, None);
-            }
-            if step == 100 {
-                rig.all_ends_at_once();
+/// A stream of 25 MiB beside short writes that disks answer in so long, each that many reads of
+/// them: how much is read ahead by each.
+fn beside_writes(every: u64, times: [Duration; 3]) -> [u64; 3] {
+    let mut rig = Rig::new(&[true; 3]);
+    for step in 0..200 {
+        rig.read(step * 128 * KIB, 128 * KIB);
+        for (leg, time) in times.into_iter().enumerate() {
+            let is_write = step % every == 0;
+            let kind = if is_write {
+                OpKind::Write
+            } else {
+                OpKind::Read
+            };
+            let other = Extent::new((9000 + step) * MIB, 4 * KIB);
+            let op = OpView {
+                kind,
+                ..op(leg, other)
+            };
+            rig.ahead.on_dispatch(rig.now, &op, None);
+            rig.now += time;
+            if is_write {
+                rig.ahead.on_complete(rig.now, &op, time);
             }
         }
-        assert_eq!(!rig.sent.is_empty(), is_read_ahead, "each {every}th");
+        if step == 100 {
+            rig.all_ends_at_once();
+        }
     }
+    [0, 1, 2].map(|leg| {
+        let sent = rig.sent.iter().filter(|sent| sent.0 == leg);
+        sent.map(|sent| sent.1.len()).sum()
+    })
+}
+
+#[test]
+fn disks_that_are_busy_with_writes_read_nothing_ahead() {
+    let slow = Duration::from_ms(2);
+    assert_eq!(beside_writes(4, [slow; 3]), [0; 3]);
+    assert!(beside_writes(40, [slow; 3]).iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn disks_that_take_writes_by_the_way_read_ahead() {
+    let fast = Duration::from_us(200);
+    let ahead = beside_writes(4, [fast; 3]);
+    assert!(ahead.iter().all(|bytes| *bytes > 0), "{ahead:?}");
+    // All writes wait for the second one.
+    let ahead = beside_writes(4, [fast, Duration::from_ms(2), fast]);
+    assert!(ahead[0] > 0 && ahead[1] == 0 && ahead[2] > 0, "{ahead:?}");
+}
+
+/// The reader would come to what that leg was to read, and ask for all of it himself.
+#[test]
+fn what_a_leg_was_to_read_that_leaves_others_read() {
+    let mut rig = Rig::new(&[true; 3]);
+    rig.read_on(0, 100 * MIB);
+    assert!(!rig.sent_to(2).is_empty());
+    rig.sent.retain(|sent| sent.0 != 2);
+    rig.legs.truncate(2);
+    let mut offset = 100 * MIB;
+    while offset < 260 * MIB {
+        rig.read(offset, 128 * KIB);
+        offset += 128 * KIB;
+        if let Some(&(leg, _)) = rig.sent.first() {
+            rig.answer(leg, Duration::from_us(500));
+        }
+    }
+    let is_read = |at: u64| {
+        let block = Extent::new(at, 128 * KIB);
+        rig.asked.iter().any(|extent| extent.contains(block))
+    };
+    let steps = (101 * MIB..250 * MIB).step_by(128 << 10);
+    let holes = steps.filter(|at| !is_read(*at)).count();
+    assert_eq!(holes, 0);
 }

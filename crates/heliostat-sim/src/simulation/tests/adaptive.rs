@@ -421,3 +421,98 @@ fn a_drive_that_is_well_again_reads_streams_again() {
     let share = slow.read.bytes as f64 / well.read.bytes as f64;
     assert!(share > 0.5, "{share}");
 }
+
+/// Eight at once each 2.5 ms: the fast leg ends them all before the slower one has answered one.
+#[test]
+fn a_slower_leg_has_nothing_of_what_comes_at_once_now_and_then() {
+    let readers = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 256 << 10,
+        arrival: Arrival::Fixed { per_s: 400.0 },
+        numjobs: 8,
+        ..Job::default()
+    };
+    let scenario = over_200_gib(&["nvme-gen3", "net-ssd"], 2, readers);
+    let mean = |policy| play(&scenario, policy).read.response_time_ns().mean();
+    let ratio = mean("adaptive") / mean("latency-lifetime");
+    assert!(ratio < 1.05, "{ratio}");
+}
+
+/// A disk that has what others write in its cache writes whenever nobody reads: between two reads
+/// of somebody who has one at a time. Both of them read ahead of him in long stretches, then, and
+/// who writes does not wait for that.
+#[test]
+fn a_reader_beside_a_log_on_disks_does_not_wait_for_two_seeks_each_time() {
+    let reader = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        size_bytes: 60 << 30,
+        ..Job::default()
+    };
+    let log = Job {
+        rw: Rw::Write,
+        offset_bytes: 100 << 30,
+        size_bytes: 40 << 30,
+        ..Job::default()
+    };
+    let legs = ["hdd-7200-2tb"; 4];
+    for (legs, layout) in [(&legs[..2], None), (&legs, Some("near=2"))] {
+        let mut scenario = over_200_gib(legs, 4, reader.clone());
+        scenario.warmup_seconds = Duration::from_ms(3_000);
+        scenario.jobs.push(log.clone());
+        if let Some(layout) = layout {
+            scenario.array.layout = Layout::parse(layout).unwrap();
+        }
+        let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+        let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
+        let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+        assert!(
+            read > 20.0 && written > 0.99,
+            "{layout:?}: {read} {written}"
+        );
+    }
+}
+
+/// What a disk has in its cache it answers as fast as its link. It is not that much faster than the
+/// other one, which is read as well.
+#[test]
+fn a_disk_that_answers_from_its_cache_is_not_the_only_one_that_reads_ahead() {
+    let copy = Job {
+        rw: Rw::Rw,
+        rwmixread: 30,
+        bs_bytes: 128 << 10,
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["hdd-7200-2tb"; 2], 5, copy);
+    scenario.seed = 3;
+    scenario.warmup_seconds = Duration::from_ms(2_000);
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+    let share = adaptive.read.ios as f64 / hst.read.ios as f64;
+    assert!(share > 2.0, "{share}");
+    let least = adaptive.legs.iter().map(|leg| leg.reads).min();
+    assert!(least > Some(50), "{least:?}");
+}
+
+/// A disk that has more random writes than it can do answers a read each second. Who reads in
+/// sequence goes on where there is another one, also while nothing can be read ahead of him.
+#[test]
+fn a_stream_does_not_stay_where_reads_have_no_turn() {
+    let reader = Job {
+        rw: Rw::Read,
+        bs_bytes: 16 << 10,
+        size_bytes: 60 << 30,
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["hdd-7200-2tb", "hdd-5400-old"], 4, reader);
+    scenario.warmup_seconds = Duration::from_ms(3_000);
+    scenario.jobs.push(Job {
+        rw: Rw::RandWrite,
+        offset_bytes: 100 << 30,
+        size_bytes: 40 << 30,
+        ..Job::default()
+    });
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+    let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
+    let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+    assert!(read > 20.0 && written > 0.97, "{read} {written}");
+}

@@ -1,5 +1,7 @@
 //! Legs that are saturated, and disks beside them.
 
+use heliostat_types::Duration;
+
 use super::{KIB, MIB, Rig};
 
 impl Rig {
@@ -14,7 +16,15 @@ impl Rig {
             rig.rounds(1, number, 1, len, 2 * each_us);
             rig.rounds(1, number, 64, len, each_us);
         }
+        rig.keep_busy(1, 64, len, each_us);
         rig
+    }
+
+    /// A leg has had something to do for long.
+    fn keep_busy(&mut self, leg: usize, count: u64, len: u64, each_us: u64) {
+        for number in 0..50 {
+            self.rounds(leg, number, count, len, each_us);
+        }
     }
 
     /// A leg is sent so many reads at once, and answers one after the other.
@@ -42,6 +52,33 @@ fn a_disk_beside_saturated_flash_has_as_many_reads_as_it_ends_before_long() {
     assert_eq!(of(16), 4);
     // In what 740 reads take there it ends 16.
     assert!((10..=16).contains(&of(128)), "{}", of(128));
+}
+
+/// What comes now and then is done here before the slower leg has answered anything of it.
+#[test]
+fn a_leg_that_was_idle_a_moment_ago_is_not_saturated() {
+    let mut rig = Rig::disk_and_flash(64 * KIB, 120);
+    rig.bench.now += Duration::from_ms(1);
+    assert_eq!(rig.reads_of_disk(64, 64 * KIB), 0);
+    let mut rig = Rig::new("adaptive:split=off", 2);
+    for number in 0..100 {
+        rig.rounds(1, number, 1, 64 * KIB, 900);
+        rig.rounds(0, number, 16, 64 * KIB, 40);
+    }
+    let picks = |rig: &mut Rig| {
+        let legs = (0..16).map(|read| rig.ask((read * 29 + 7) * 99 * MIB, 64 * KIB));
+        legs.filter(|leg| *leg == 1).count()
+    };
+    rig.bench.now += Duration::from_ms(1);
+    assert_eq!(picks(&mut rig), 0, "all 16 end in 640 us here");
+    for _ in 0..16 {
+        rig.answer(0, 40);
+    }
+    for number in 0..4 {
+        rig.rounds(0, number, 16, 64 * KIB, 40);
+        rig.bench.now += Duration::from_us(20);
+    }
+    assert!(picks(&mut rig) > 0, "it is busy for 3 ms");
 }
 
 #[test]
@@ -93,6 +130,7 @@ fn flash_that_has_long_reads_has_room_for_short_ones() {
             rig.rounds(0, number, 16, 4 * KIB, 15);
             behind_long_reads(&mut rig, 1, number, 1, 150);
         }
+        rig.keep_busy(0, 16, 4 * KIB, 15);
         for number in 0..reads {
             rig.send(0, number * 999 * MIB);
         }
