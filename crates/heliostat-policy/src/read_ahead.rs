@@ -130,6 +130,12 @@ constants! { "read_ahead":
     /// or after so many times what it took to find out: to ask a leg that is too slow to help again
     /// and again holds a stream up for a twentieth of the time.
     KNOWN_TIMES: f32 = number(20.0);
+    /// A leg has become far slower where one read takes so long, eight times as long as it did, and
+    /// nothing else was answered meanwhile: the stream waits for all that it was asked for.
+    LATE: Duration = time(Duration::from_ms(100));
+    /// It is asked again after so many times that: for one read at the end of what is read ahead,
+    /// for which the stream hardly waits.
+    LATE_TIMES: f32 = number(8.0);
 }
 
 /// All of them, by module.
@@ -410,13 +416,14 @@ impl ReadAhead {
         }
         self.at_random.answered(now, op.extent.offset());
         let pace = &mut self.paces[op.leg.index()];
-        pace.note_bytes(now, op.extent.len(), service_time);
+        let silence = pace.note_bytes(now, op.extent.len(), service_time);
         if is_long(op.extent.len()) {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());
             pace.note_read_time(service_time);
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_complete(now, op.extent, service_time);
+            pace.note_silence(now, op.extent.len(), silence);
         }
     }
 

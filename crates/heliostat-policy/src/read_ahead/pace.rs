@@ -3,18 +3,22 @@
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::{
-    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LEARNED_SHARE, LOADED_BYTES, LONG_BYTES,
-    ONWARD_TIMES_MAX, RATE_FLASH, RATE_TURNING, RUN_BYTES, SEQUENTIAL_BYTES, SLOWER_TIMES,
-    WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS, WRITES_PASS_APART,
-    WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
+    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LATE, LATE_TIMES, LEARNED_SHARE, LOADED_BYTES,
+    LONG_BYTES, ONWARD_TIMES_MAX, RATE_FLASH, RATE_TURNING, RUN_BYTES, SEQUENTIAL_BYTES,
+    SLOWER_TIMES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS,
+    WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
 };
 
 /// How fast a leg reads in sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// In bytes per ns, the ways between stretches included; 0: not known.
+    /// In bytes per ns, the ways between stretches included; 0: not known;
     pub(super) rate: f32,
+    /// when that was seen, for how long it is known from then on, in ns,
     known_at: Instant,
+    known_ns: f32,
+    /// and how fast it was before it was seen to be late.
+    usual_rate: f32,
     /// Bytes of reads in flight that may be of streams.
     pub(super) long_bytes: u64,
     /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
@@ -83,13 +87,7 @@ impl Pace {
             let bytes = before.saturating_add(extent.len());
             self.loaded = (self.in_flight >= RUN_BYTES.get()).then_some((since, bytes));
             if bytes >= ASKED_BYTES.get() {
-                let ns = now.saturating_since(since).as_ns().max(1);
-                if !self.is_known(now) {
-                    self.rate = 0.0;
-                }
-                learn(&mut self.rate, bytes as f32 / ns as f32);
-                self.known_at = now;
-                self.loaded = self.loaded.map(|_| (now, 0));
+                self.note_rate(now, bytes, now.saturating_since(since));
             }
         }
         let own = service_time.min(now.saturating_since(self.ended));
@@ -114,10 +112,34 @@ impl Pace {
         self.ended = now;
     }
 
+    /// It has read so much in so long, while it had much to read.
+    fn note_rate(&mut self, now: Instant, bytes: u64, time: Duration) {
+        if !self.is_known(now) {
+            self.rate = 0.0;
+        }
+        let ns = time.as_ns().max(1) as f32;
+        learn(&mut self.rate, bytes as f32 / ns);
+        self.usual_rate = self.rate;
+        self.known_ns = KNOWN_TIMES.get() * ASKED_BYTES.get() as f32 / self.rate;
+        self.known_at = now;
+        self.loaded = self.loaded.map(|_| (now, 0));
+    }
+
+    /// It has read so much of a stream, and answered nothing else for so long.
+    pub(super) fn note_silence(&mut self, now: Instant, bytes: u64, silence: Duration) {
+        let ns = silence.as_ns() as f32;
+        let rate = bytes as f32 / ns;
+        if silence > LATE.get() && rate * SLOWER_TIMES.get() < self.usual_rate {
+            self.rate = rate;
+            self.known_ns = LATE_TIMES.get() * ns;
+            self.known_at = now;
+            self.loaded = self.loaded.map(|_| (now, 0));
+        }
+    }
+
     /// Whether it was seen of late how fast the leg reads.
     pub(super) fn is_known(&self, now: Instant) -> bool {
-        let found_ns = ASKED_BYTES.get() as f32 / self.rate;
-        let known_ns = f32::max(KNOWN_TIMES.get() * found_ns, KNOWN_FOR.get().as_ns() as f32);
+        let known_ns = f32::max(self.known_ns, KNOWN_FOR.get().as_ns() as f32);
         self.rate > 0.0 && (now.saturating_since(self.known_at).as_ns() as f32) < known_ns
     }
 
@@ -236,8 +258,13 @@ impl Pace {
         self.write_own_ns * WRITES_PASS.get() > self.way_ns(true)
     }
 
-    /// It has answered a read of any kind.
-    pub(super) fn note_bytes(&mut self, now: Instant, bytes: u64, service_time: Duration) {
+    /// It has answered a read of any kind; for how long it was silent before.
+    pub(super) fn note_bytes(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        service_time: Duration,
+    ) -> Duration {
         let own = service_time.min(now.saturating_since(self.answered));
         self.answered = now;
         self.busy_ns = self.busy_ns.saturating_add(own.as_ns());
@@ -253,6 +280,7 @@ impl Pace {
             self.best_rate = self.best_rate.max(rate);
             (self.busy_ns, self.bytes) = (0, 0);
         }
+        own.min(now.saturating_since(self.wrote))
     }
 
     /// What it takes to get somewhere.

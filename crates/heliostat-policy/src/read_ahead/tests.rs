@@ -405,12 +405,12 @@ fn a_disk_that_was_too_slow_is_asked_again() {
         asked_for(rig, at(number), 200 * MIB, [disk_ms, 2])[0] / MIB
     };
     assert!(of_disk(&mut rig, 0, 5) > 20);
-    of_disk(&mut rig, 1, 200);
+    of_disk(&mut rig, 1, 90);
     assert_eq!(of_disk(&mut rig, 2, 5), 0);
-    // It took 0.8 s to find that out.
-    rig.now += Duration::from_secs(10);
+    // It took 0.36 s to find that out.
+    rig.now += Duration::from_secs(4);
     assert_eq!(of_disk(&mut rig, 3, 5), 0);
-    rig.now += Duration::from_secs(10);
+    rig.now += Duration::from_secs(4);
     assert!(of_disk(&mut rig, 4, 5) > 20);
 }
 

@@ -412,3 +412,83 @@ fn what_a_leg_was_to_read_that_leaves_others_read() {
     let holes = steps.filter(|at| !is_read(*at)).count();
     assert_eq!(holes, 0);
 }
+
+/// A stream that is read ahead for a while by three disks, each MiB in 5 ms.
+fn of_three_disks() -> (Rig, u64) {
+    let mut rig = Rig::new(&[true; 3]);
+    let mut offset = 0;
+    for _ in 0..200 {
+        rig.read_on(offset, 2 * MIB);
+        offset += 2 * MIB;
+        for leg in 0..3 {
+            if !rig.sent_to(leg).is_empty() {
+                rig.answer_mib(leg, Duration::from_ms(5));
+            }
+        }
+    }
+    (rig, offset)
+}
+
+/// The first late answer tells: what else it was to read the others read, and it is asked again
+/// before long, for a little.
+#[test]
+fn a_disk_that_is_far_slower_than_it_was_is_left_at_once() {
+    let (mut rig, mut offset) = of_three_disks();
+    let is_asked = |rig: &mut Rig, offset: u64| {
+        let before = rig.asked.len();
+        let at = rig.sent.len();
+        rig.read_on(offset, 2 * MIB);
+        let new = rig.sent.split_off(at);
+        let is_asked = new.iter().any(|sent| sent.0 == 2);
+        rig.sent.extend(new);
+        rig.asked.truncate(before);
+        is_asked
+    };
+    let rest = rig.sent_to(2).len();
+    assert!(rest > 1);
+    rig.answer(2, Duration::from_ms(200));
+    assert_eq!(rig.sent_to(2).len(), rest - 1, "nothing more");
+    let known = rig.now + Duration::from_ms(1_600);
+    while rig.now + Duration::from_ms(50) < known {
+        assert!(!is_asked(&mut rig, offset));
+        offset += 2 * MIB;
+        for leg in 0..2 {
+            while !rig.sent_to(leg).is_empty() && rig.now < known {
+                rig.answer_mib(leg, Duration::from_ms(5));
+            }
+        }
+    }
+    rig.sent.retain(|sent| sent.0 != 2);
+    rig.legs[2].read_bytes_in_flight = 0;
+    rig.now = known + Duration::from_ms(1);
+    let mut asked = false;
+    for _ in 0..60 {
+        asked |= is_asked(&mut rig, offset);
+        offset += 2 * MIB;
+        for leg in 0..2 {
+            if !rig.sent_to(leg).is_empty() {
+                rig.answer_mib(leg, Duration::from_ms(5));
+            }
+        }
+    }
+    assert!(asked, "it may be well again");
+}
+
+/// Another stream has the arm meanwhile.
+#[test]
+fn a_disk_that_answers_others_is_not_slow() {
+    let (mut rig, _) = of_three_disks();
+    let (other, time) = (Extent::new(FAR, 128 * KIB), Duration::from_ms(4));
+    for _ in 0..50 {
+        let op = op(2, other);
+        rig.ahead.on_dispatch(rig.now, &op, None);
+        rig.now += time;
+        rig.ahead.on_complete(rig.now, &op, time);
+    }
+    let extent = rig.sent.iter().find(|sent| sent.0 == 2).unwrap().1;
+    let op = rig.on_leg(2, extent);
+    rig.ahead.on_complete(rig.now, &op, Duration::from_ms(204));
+    let rates = rig.ahead.helpers(rig.now, &rig.legs);
+    let rates: Vec<f32> = rates.iter().map(|helper| helper.rate).collect();
+    assert!(rates[2] > rates[0] / 2.0, "{rates:?}");
+}

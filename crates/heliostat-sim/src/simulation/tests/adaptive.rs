@@ -516,3 +516,21 @@ fn a_stream_does_not_stay_where_reads_have_no_turn() {
     let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
     assert!(read > 20.0 && written > 0.97, "{read} {written}");
 }
+
+/// The stream waits for what the slow disk was asked for, and for nothing else of it; when it is
+/// well again it has its part before long.
+#[test]
+fn a_stream_is_read_on_by_the_others_where_a_disk_becomes_slow() {
+    let mut scenario = over_200_gib(&["hdd-7200-2tb"; 3], 3, stream());
+    scenario.warmup_seconds = Duration::from_ms(3_000);
+    let healthy = play(&scenario, "adaptive").read.ios as f64;
+    let slow = Fault::new(1, Effect::Slow(30_000));
+    let fault = slow.between(Duration::ZERO, Duration::from_ms(3_000));
+    scenario.faults.push(fault);
+    let slow = play(&scenario, "adaptive").read.ios as f64;
+    assert!(slow > 0.4 * healthy, "{}", slow / healthy);
+    scenario.seconds = Duration::from_ms(8_000);
+    let after = play(&scenario, "adaptive").read.ios as f64 - slow;
+    let share = after / (5.0 / 3.0 * healthy);
+    assert!(share > 0.75, "{share}");
+}
