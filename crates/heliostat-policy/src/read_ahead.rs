@@ -6,7 +6,8 @@
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, no stretch
 //! is read ahead: there are enough reads for all legs, and on disks each stream has one leg for
 //! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
-//! a little ahead of whoever has one short read at a time, so that the arm stays. Where all is
+//! a little ahead of whoever has one short read at a time, so that the arm stays, and more where
+//! they are written. Where all is
 //! flash, and streams are no more than legs, it is tried which of both is faster. In a RAID10 a
 //! stretch is one of the leg, so that it leaves out what others hold, and homes read ahead. Beside
 //! random reads streams leave flash to them as far as there is another leg for streams.
@@ -115,7 +116,8 @@ constants! { "read_ahead":
     WRITTEN_SHARE_LEFT: f32 = number(1.0 / 32.0);
     WRITTEN_WEIGHT: f32 = number(1.0 / 64.0);
     /// Writes wait for reads where one takes more than a fourth of what a random read does: a drive
-    /// that takes them by the way answers them before it could have read anything.
+    /// that takes them by the way answers them before it could have read anything. Where nobody
+    /// reads at random a disk's way stands for that, and among disks four times the least of them.
     WRITES_PASS: f32 = times(4.0);
     /// Or more than half, where streams are kept apart already, so that random reads are faster.
     WRITES_PASS_APART: f32 = times(2.0);
@@ -130,12 +132,15 @@ constants! { "read_ahead":
     /// or after so many times what it took to find out: to ask a leg that is too slow to help again
     /// and again holds a stream up for a twentieth of the time.
     KNOWN_TIMES: f32 = number(20.0);
-    /// A leg has become far slower where one read takes so long, eight times as long as it did, and
+    /// A leg has become far slower where reads take so long, eight times as long as they did, and
     /// nothing else was answered meanwhile: the stream waits for all that it was asked for.
     LATE: Duration = time(Duration::from_ms(100));
-    /// It is asked again after so many times that: for one read at the end of what is read ahead,
-    /// for which the stream hardly waits.
+    /// Once is a pause.
+    LATE_IN_A_ROW: u32 = count(2);
+    /// It is asked again after so many times what the last one took, a second at least, and no more
+    /// than this: a disk for one read at the end of what is read ahead.
     LATE_TIMES: f32 = number(8.0);
+    LATE_FOR_MAX: Duration = time(Duration::from_secs(4));
 }
 
 /// All of them, by module.
@@ -412,6 +417,7 @@ impl ReadAhead {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
         }
         if op.kind != OpKind::Read {
+            self.paces[op.leg.index()].note_other(now);
             return;
         }
         self.at_random.answered(now, op.extent.offset());
@@ -422,8 +428,9 @@ impl ReadAhead {
             pace.note_read_time(service_time);
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
+            let usual_rate = pace.usual_rate();
             pace.on_complete(now, op.extent, service_time);
-            pace.note_silence(now, op.extent.len(), silence);
+            pace.note_silence(now, op.extent.len(), silence, usual_rate);
         }
     }
 

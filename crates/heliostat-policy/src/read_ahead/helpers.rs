@@ -98,6 +98,7 @@ impl Helpers {
             return;
         }
         let times = self.iter().map(|helper| helper.write_ns);
+        let times = times.filter(|ns| *ns > 0.0);
         let most = WRITES_PASS.get() * times.reduce(f32::min).unwrap_or(0.0);
         let held = self
             .iter()

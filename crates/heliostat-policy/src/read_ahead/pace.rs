@@ -3,10 +3,10 @@
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::{
-    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LATE, LATE_TIMES, LEARNED_SHARE, LOADED_BYTES,
-    LONG_BYTES, ONWARD_TIMES_MAX, RATE_FLASH, RATE_TURNING, RUN_BYTES, SEQUENTIAL_BYTES,
-    SLOWER_TIMES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN, WRITES_PASS,
-    WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
+    ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LATE, LATE_FOR_MAX, LATE_IN_A_ROW, LATE_TIMES,
+    LEARNED_SHARE, LOADED_BYTES, LONG_BYTES, ONWARD_TIMES_MAX, RATE_FLASH, RATE_TURNING, RUN_BYTES,
+    SEQUENTIAL_BYTES, SLOWER_TIMES, WAY_FLASH_NS_MAX, WAY_TURNING_NS_MAX, WAY_TURNING_NS_MIN,
+    WRITES_PASS, WRITES_PASS_APART, WRITTEN_SHARE, WRITTEN_SHARE_LEFT, WRITTEN_WEIGHT, is_of_late,
 };
 
 /// How fast a leg reads in sequence.
@@ -17,8 +17,9 @@ pub(super) struct Pace {
     /// when that was seen, for how long it is known from then on, in ns,
     known_at: Instant,
     known_ns: f32,
-    /// and how fast it was before it was seen to be late.
+    /// how fast it was before it was seen to be late, and how many answers were of late.
     usual_rate: f32,
+    late_in_a_row: u32,
     /// Bytes of reads in flight that may be of streams.
     pub(super) long_bytes: u64,
     /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
@@ -55,7 +56,7 @@ pub(super) struct Pace {
     written: Instant,
     /// and what one takes, in ns; 0: not known.
     pub(super) write_ns: f32,
-    /// When it answered a write last, and how long it is busy with one.
+    /// When it answered something else than a read last, and how long it is busy with a write.
     wrote: Instant,
     pub(super) write_own_ns: f32,
     /// For how long short ones have waited since that was asked, how many,
@@ -125,16 +126,34 @@ impl Pace {
         self.loaded = self.loaded.map(|_| (now, 0));
     }
 
-    /// It has read so much of a stream, and answered nothing else for so long.
-    pub(super) fn note_silence(&mut self, now: Instant, bytes: u64, silence: Duration) {
+    /// It has read so much of a stream, and answered nothing else for so long, where it was as fast
+    /// as `usual_rate` before. Once may be a pause, unless it was slow before.
+    pub(super) fn note_silence(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        silence: Duration,
+        usual_rate: f32,
+    ) {
+        let is_far = |rate: f32| rate * SLOWER_TIMES.get() < usual_rate;
         let ns = silence.as_ns() as f32;
         let rate = bytes as f32 / ns;
-        if silence > LATE.get() && rate * SLOWER_TIMES.get() < self.usual_rate {
-            self.rate = rate;
-            self.known_ns = LATE_TIMES.get() * ns;
+        if silence <= LATE.get() || !is_far(rate) {
+            self.late_in_a_row = 0;
+            return;
+        }
+        self.late_in_a_row = self.late_in_a_row.saturating_add(1);
+        if self.late_in_a_row >= LATE_IN_A_ROW.get() || self.rate > 0.0 && is_far(self.rate) {
+            (self.rate, self.usual_rate) = (rate, usual_rate);
+            self.known_ns = (LATE_TIMES.get() * ns).min(LATE_FOR_MAX.get().as_ns() as f32);
             self.known_at = now;
             self.loaded = self.loaded.map(|_| (now, 0));
         }
+    }
+
+    /// How fast it is when it is not far slower.
+    pub(super) const fn usual_rate(&self) -> f32 {
+        self.usual_rate
     }
 
     /// Whether it was seen of late how fast the leg reads.
@@ -199,10 +218,14 @@ impl Pace {
         self.is_written && self.was_written(now)
     }
 
-    /// It has answered a write of so many bytes.
+    /// It has answered something that is no read.
+    pub(super) const fn note_other(&mut self, now: Instant) {
+        self.wrote = now;
+    }
+
+    /// It has answered a write of so many bytes; [`Pace::note_other`] follows.
     pub(super) fn note_write_time(&mut self, now: Instant, bytes: u64, service_time: Duration) {
         let own = service_time.min(now.saturating_since(self.wrote));
-        self.wrote = now;
         let share = (LONG_BYTES.get() as f32 / bytes.max(1) as f32).min(1.0);
         let own_ns = own.as_ns() as f32 * share;
         if self.write_own_ns == 0.0 {

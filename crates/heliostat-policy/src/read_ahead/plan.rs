@@ -65,7 +65,11 @@ impl Plan<'_> {
             reads_ahead
         } else if self.helping().any(is_held) {
             false
-        } else if self.count == 1 && self.is_lone() && self.helping().all(is_written) {
+        } else if self.count == 1
+            && self.is_lone()
+            && self.helpers.count() > 0
+            && self.helping().all(is_written)
+        {
             // Where it writes between two reads the arm is never where the next one is.
             true
         } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
@@ -314,22 +318,27 @@ impl Plan<'_> {
         (pieces.count() > 1).then_some((here.leg, here.number))
     }
 
-    /// What a disk was to read that has left is for another one that has it at the same place: the
-    /// reader would have to ask for all of it himself. Flash is as fast with what he asks for.
+    /// What a disk was to read that has left is for another one that has it at the same place, one
+    /// of the stream's homes: the reader would have to ask for all of it himself. Flash is as fast
+    /// with what he asks for.
     fn hand_over(&mut self) {
-        let (layout, helpers) = (self.layout, self.helpers);
-        let legs = helpers.legs();
-        if helpers.iter().any(|helper| !helper.turns) {
+        let (layout, legs) = (self.layout, self.helpers.legs());
+        let mut stretches = self.stream.stretches.iter();
+        let is_left = stretches.any(|stretch| !legs.contains(stretch.leg));
+        if !is_left || self.helpers.iter().any(|helper| !helper.turns) {
             return;
         }
+        let mut others: Vec<Helper> = self.helping().copied().collect();
         let stretches = self.stream.stretches.iter_mut();
         for stretch in stretches.filter(|stretch| !legs.contains(stretch.leg)) {
             let (extent, address) = (stretch.extent, stretch.address);
-            let has_it =
-                |helper: &&Helper| layout.address_on(helper.leg, extent.offset()) == Some(address);
+            let has_it = |helper: &&mut Helper| {
+                layout.address_on(helper.leg, extent.offset()) == Some(address)
+            };
             let end_ns = |helper: &Helper| helper.end_ns(address, extent.len());
-            let others = helpers.iter().filter(has_it);
+            let others = others.iter_mut().filter(has_it);
             if let Some(other) = others.min_by(|a, b| end_ns(a).total_cmp(&end_ns(b))) {
+                other.queued_bytes = other.queued_bytes.saturating_add(extent.len());
                 stretch.leg = other.leg;
                 stretch.begins = true;
             }

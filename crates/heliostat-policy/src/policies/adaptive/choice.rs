@@ -42,7 +42,8 @@ constants! { "choice":
     /// ways of an arm take a sixth of the time. Where that is not the best any more, it is another
     /// one's turn then.
     STAYS_BYTES: u64 = bytes(12 << 20);
-    /// And not where a read took several seeks: that disk has more to write than it can.
+    /// And not where none was sent for so long, several seeks, since it waits for its turn: that
+    /// disk has more to write than it can.
     STAYS_WHILE: Duration = time(Duration::from_ms(100));
 
     /// A disk holds up writes where it has two more than another leg, or the other has no arm. A

@@ -74,7 +74,7 @@ impl Health {
         self.rounds < self.enough
     }
 
-    /// Whether the last answer that counted was late.
+    /// Whether an answer was late, and none came in time since.
     pub(super) const fn was_late(&self) -> bool {
         self.rounds > 0
     }

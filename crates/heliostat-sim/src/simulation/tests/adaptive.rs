@@ -534,3 +534,16 @@ fn a_stream_is_read_on_by_the_others_where_a_disk_becomes_slow() {
     let share = after / (5.0 / 3.0 * healthy);
     assert!(share > 0.75, "{share}");
 }
+
+/// A pause is waited for: to leave the disk for longer than that would cost more.
+#[test]
+fn a_stream_does_not_leave_a_disk_for_a_pause() {
+    let mut scenario = over_200_gib(&["hdd-7200-2tb"; 2], 6, stream());
+    scenario.warmup_seconds = Duration::from_ms(3_000);
+    let healthy = play(&scenario, "adaptive").read.ios as f64;
+    let mut pauses = Fault::new(0, Effect::Pause(Duration::from_ms(200)));
+    pauses.every = Some(Duration::from_ms(2_000));
+    scenario.faults.push(pauses);
+    let share = play(&scenario, "adaptive").read.ios as f64 / healthy;
+    assert!(share > 0.85, "{share}");
+}

@@ -23,7 +23,7 @@ impl Leg {
         self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
     }
 
-    /// Whether its last answer that counted was late.
+    /// Whether an answer of late was late, and none came in time since.
     pub(in super::super) fn was_late(&self) -> bool {
         self.health.was_late()
     }
@@ -54,7 +54,7 @@ impl Leg {
         self.tries.believe();
     }
 
-    /// An answer came in time, or it did not.
+    /// Whether an answer came in time, and what that says of the leg's health.
     pub(super) fn judge(&mut self, now: Instant, followed: &Followed, time_ns: f32) {
         let (ratio, began, slow) = if self.turns {
             let gap = ns(now.saturating_since(self.progress_at));
