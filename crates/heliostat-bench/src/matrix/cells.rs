@@ -45,6 +45,9 @@ const ALL: &[&str] = &[
     "1stream-1m-d16",
     "8streams+random",
     "1stream+mix70-d8",
+    "1stream+log",
+    "1reader+log",
+    "4streams+writes-d8",
     "mix70-d1",
     "mix70-d16",
     "mix70-64k-d1",
@@ -57,7 +60,14 @@ const HEALTHY: &[(&str, &[&str])] = &[
     ("1hdd", &["1stream"]),
     (
         "2hdd",
-        &["1stream", "2streams", "8streams", "8streams+random"],
+        &[
+            "1stream",
+            "2streams",
+            "8streams",
+            "8streams+random",
+            "1stream+log",
+            "1reader+log",
+        ],
     ),
     ("3hdd", ALL),
     (
