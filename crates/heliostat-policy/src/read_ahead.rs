@@ -17,7 +17,7 @@
 
 mod at_random;
 mod held;
-mod helpers;
+mod helper;
 mod homes;
 mod pace;
 mod plan;
@@ -33,7 +33,7 @@ use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 use held::Held;
-use helpers::{Helper, Helpers};
+use helper::{Helper, Helpers};
 use homes::{Group, hindering};
 use pace::Pace;
 use plan::{Lane, Plan};

@@ -4,7 +4,7 @@ use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, Prefetch};
 
-use super::helpers::{Helper, Helpers, best_of};
+use super::helper::{Helper, Helpers, best_of};
 use super::{
     ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
     STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
