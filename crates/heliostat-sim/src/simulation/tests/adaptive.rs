@@ -238,6 +238,17 @@ fn streams_do_not_wait_where_all_writes_wait() {
     }
 }
 
+/// How many times as many reads of the first job, and writes of the second, as under `hst`.
+fn beside_hst(scenario: &Scenario) -> (f64, f64) {
+    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(scenario, policy));
+    let reads = |run: &RunResult| run.jobs[0].read.ios as f64;
+    let writes = |run: &RunResult| run.jobs[1].write.ios as f64;
+    (
+        reads(&adaptive) / reads(&hst),
+        writes(&adaptive) / writes(&hst),
+    )
+}
+
 /// A stream beside another job.
 fn beside(legs: &[&str], other: Job) -> Scenario {
     let mut scenario = over_200_gib(legs, 1, stream());
@@ -289,9 +300,7 @@ fn streams_leave_the_slower_flash_to_those_who_write() {
     };
     let mut scenario = beside(&["ssd-sata-256gb", "nvme-gen3"], other);
     scenario.jobs[0].readahead_bytes = 2 << 20;
-    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
-    let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
-    let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+    let (read, written) = beside_hst(&scenario);
     assert!(read > 1.5 && written > 1.8, "{read} {written}");
 }
 
@@ -463,9 +472,7 @@ fn a_reader_beside_a_log_on_disks_does_not_wait_for_two_seeks_each_time() {
         if let Some(layout) = layout {
             scenario.array.layout = Layout::parse(layout).unwrap();
         }
-        let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
-        let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
-        let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+        let (read, written) = beside_hst(&scenario);
         assert!(
             read > 20.0 && written > 0.99,
             "{layout:?}: {read} {written}"
@@ -511,9 +518,7 @@ fn a_stream_does_not_stay_where_reads_have_no_turn() {
         size_bytes: 40 << 30,
         ..Job::default()
     });
-    let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
-    let read = adaptive.jobs[0].read.ios as f64 / hst.jobs[0].read.ios as f64;
-    let written = adaptive.jobs[1].write.ios as f64 / hst.jobs[1].write.ios as f64;
+    let (read, written) = beside_hst(&scenario);
     assert!(read > 20.0 && written > 0.97, "{read} {written}");
 }
 
@@ -546,4 +551,48 @@ fn a_stream_does_not_leave_a_disk_for_a_pause() {
     scenario.faults.push(pauses);
     let share = play(&scenario, "adaptive").read.ios as f64 / healthy;
     assert!(share > 0.85, "{share}");
+}
+
+/// Somebody writes, in odd sizes, what is being read ahead by disks, one of which becomes slow and
+/// another one dies: each read is what was written last, or the run fails.
+#[test]
+fn what_disks_read_ahead_beside_writes_is_never_old() {
+    let copy = Job {
+        rw: Rw::Rw,
+        rwmixread: 70,
+        bs_bytes: 60 << 10,
+        size_bytes: 64 << 20,
+        ..Job::default()
+    };
+    for (legs, layout) in [(3, None), (4, Some("near=2"))] {
+        let mut scenario = scenario(&vec!["hdd-7200-2tb"; legs], 4, copy.clone());
+        scenario.array.size_bytes = 700 << 20;
+        if let Some(layout) = layout {
+            scenario.array.layout = Layout::parse(layout).unwrap();
+        }
+        scenario.jobs.push(Job {
+            bs_bytes: 124 << 10,
+            ..stream()
+        });
+        scenario.jobs.push(Job {
+            rw: Rw::Write,
+            bs_bytes: 12 << 10,
+            thinktime: Duration::from_ms(2),
+            fsync: 8,
+            offset_bytes: 10 << 20,
+            size_bytes: 90 << 20,
+            ..Job::default()
+        });
+        let slow = Fault::new(0, Effect::Slow(40_000));
+        let dead = Fault::new(2, Effect::Dead);
+        scenario.faults = vec![
+            slow.between(Duration::from_ms(1_000), Duration::from_ms(2_000)),
+            dead.between(Duration::from_ms(2_500), Duration::MAX),
+        ];
+        let result = play(&scenario, "adaptive");
+        assert_eq!(result.errors, 0, "{layout:?}");
+        let asked: u64 = result.jobs.iter().map(|job| job.read.bytes).sum();
+        let read: u64 = result.legs.iter().map(|leg| leg.read_bytes).sum();
+        assert!(read > asked / 2, "legs have read it: {read} {asked}");
+    }
 }
