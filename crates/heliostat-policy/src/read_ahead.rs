@@ -6,11 +6,11 @@
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, no stretch
 //! is read ahead: there are enough reads for all legs, and on disks each stream has one leg for
 //! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
-//! a little ahead of whoever has one short read at a time, so that the arm stays, and more where
-//! they are written. Where all is
-//! flash, and streams are no more than legs, it is tried which of both is faster. In a RAID10 a
-//! stretch is one of the leg, so that it leaves out what others hold, and homes read ahead. Beside
-//! random reads streams leave flash to them as far as there is another leg for streams.
+//! a little ahead of whoever has one short read at a time, so that the arm stays. Where all is
+//! flash, and streams are no more than legs, it is tried which of both is faster. Disks that are
+//! busy with writes read nothing ahead. In a RAID10 a stretch is one of the leg, so that it leaves
+//! out what others hold, and homes read ahead. Beside random reads streams leave flash to them as
+//! far as there is another leg for streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
@@ -428,9 +428,7 @@ impl ReadAhead {
             pace.note_read_time(service_time);
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
-            let usual_rate = pace.usual_rate();
-            pace.on_complete(now, op.extent, service_time);
-            pace.note_silence(now, op.extent.len(), silence, usual_rate);
+            pace.on_complete(now, op.extent, (service_time, silence));
         }
     }
 

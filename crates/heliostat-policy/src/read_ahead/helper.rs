@@ -196,11 +196,14 @@ impl ReadAhead {
                 best = f32::max(best, pace.seen_rate(now));
             }
         }
-        // Beside disks it is flash that streams need, and who reads at random has disks of his own.
+        // Beside flash streams need that, and beside random reads an arm would go to and fro.
         let are_busy = is_beside_random || legs.iter().any(|view| !view.rotational);
-        let writes_wait = |pace: &Pace, turns: bool| match turns {
-            true => are_busy || pace.is_busy_writing(),
-            false => pace.writes_wait(random_ns, are_apart),
+        let writes_wait = |pace: &Pace, turns: bool| {
+            if turns {
+                are_busy || pace.is_busy_writing()
+            } else {
+                pace.writes_wait(random_ns, are_apart)
+            }
         };
         for view in legs {
             let pace = &self.paces[view.leg.index()];

@@ -57,7 +57,7 @@ pub(super) struct Pace {
     /// and what one takes, in ns; 0: not known.
     pub(super) write_ns: f32,
     /// When it answered something else than a read last, and how long it is busy with a write.
-    wrote: Instant,
+    other_at: Instant,
     pub(super) write_own_ns: f32,
     /// For how long short ones have waited since that was asked, how many,
     short_waited_ns: u64,
@@ -82,7 +82,14 @@ impl Pace {
         }
     }
 
-    pub(super) fn on_complete(&mut self, now: Instant, extent: Extent, service_time: Duration) {
+    /// It has answered a read that is long enough to tell, after being silent for so long.
+    pub(super) fn on_complete(
+        &mut self,
+        now: Instant,
+        extent: Extent,
+        (service_time, silence): (Duration, Duration),
+    ) {
+        let usual_rate = self.usual_rate;
         self.in_flight = self.in_flight.saturating_sub(extent.len());
         if let Some((since, before)) = self.loaded {
             let bytes = before.saturating_add(extent.len());
@@ -102,15 +109,16 @@ impl Pace {
                     // A pause of the leg is not what it does.
                     ns = ns.min(self.onward_ns * ONWARD_TIMES_MAX.get());
                 }
-                learn(&mut self.onward_ns, ns);
+                learn(&mut self.onward_ns, ns, LEARNED_SHARE.get());
                 (self.onward_at, self.onward_bytes) = (now, 0);
             }
         } else if self.sought == extent.offset() && self.onward_ns > 0.0 {
             let ns = own_ns - self.onward_ns * extent.len() as f32;
-            learn(&mut self.way_ns, ns.max(1.0));
+            learn(&mut self.way_ns, ns.max(1.0), LEARNED_SHARE.get());
         }
         self.end = extent.end();
         self.ended = now;
+        self.note_silence(now, extent.len(), silence, usual_rate);
     }
 
     /// It has read so much in so long, while it had much to read.
@@ -119,7 +127,7 @@ impl Pace {
             self.rate = 0.0;
         }
         let ns = time.as_ns().max(1) as f32;
-        learn(&mut self.rate, bytes as f32 / ns);
+        learn(&mut self.rate, bytes as f32 / ns, LEARNED_SHARE.get());
         self.usual_rate = self.rate;
         self.known_ns = KNOWN_TIMES.get() * ASKED_BYTES.get() as f32 / self.rate;
         self.known_at = now;
@@ -128,13 +136,7 @@ impl Pace {
 
     /// It has read so much of a stream, and answered nothing else for so long, where it was as fast
     /// as `usual_rate` before. Once may be a pause, unless it was slow before.
-    pub(super) fn note_silence(
-        &mut self,
-        now: Instant,
-        bytes: u64,
-        silence: Duration,
-        usual_rate: f32,
-    ) {
+    fn note_silence(&mut self, now: Instant, bytes: u64, silence: Duration, usual_rate: f32) {
         let is_far = |rate: f32| rate * SLOWER_TIMES.get() < usual_rate;
         let ns = silence.as_ns() as f32;
         let rate = bytes as f32 / ns;
@@ -149,11 +151,6 @@ impl Pace {
             self.known_at = now;
             self.loaded = self.loaded.map(|_| (now, 0));
         }
-    }
-
-    /// How fast it is when it is not far slower.
-    pub(super) const fn usual_rate(&self) -> f32 {
-        self.usual_rate
     }
 
     /// Whether it was seen of late how fast the leg reads.
@@ -220,35 +217,31 @@ impl Pace {
 
     /// It has answered something that is no read.
     pub(super) const fn note_other(&mut self, now: Instant) {
-        self.wrote = now;
+        self.other_at = now;
     }
 
     /// It has answered a write of so many bytes; [`Pace::note_other`] follows.
     pub(super) fn note_write_time(&mut self, now: Instant, bytes: u64, service_time: Duration) {
-        let own = service_time.min(now.saturating_since(self.wrote));
+        let own = service_time.min(now.saturating_since(self.other_at));
         let share = (LONG_BYTES.get() as f32 / bytes.max(1) as f32).min(1.0);
         let own_ns = own.as_ns() as f32 * share;
-        if self.write_own_ns == 0.0 {
-            self.write_own_ns = own_ns;
-        } else {
-            self.write_own_ns += WRITTEN_WEIGHT.get() * (own_ns - self.write_own_ns);
-        }
+        learn(&mut self.write_own_ns, own_ns, WRITTEN_WEIGHT.get());
         if bytes < SEQUENTIAL_BYTES.get() {
             let waited_ns = self.short_waited_ns;
             self.short_waited_ns = waited_ns.saturating_add(service_time.as_ns());
             self.short_writes = self.short_writes.saturating_add(1);
         }
         let ns = service_time.as_ns() as f32;
-        if self.write_ns == 0.0 {
-            self.write_ns = ns;
-        } else {
-            self.write_ns += WRITTEN_WEIGHT.get() * (ns - self.write_ns);
-        }
+        learn(&mut self.write_ns, ns, WRITTEN_WEIGHT.get());
     }
 
     /// It has answered a read that may be one of a stream.
     pub(super) fn note_read_time(&mut self, service_time: Duration) {
-        learn(&mut self.read_ns, service_time.as_ns() as f32);
+        learn(
+            &mut self.read_ns,
+            service_time.as_ns() as f32,
+            LEARNED_SHARE.get(),
+        );
     }
 
     /// How many short writes it has answered since they were taken last.
@@ -303,7 +296,7 @@ impl Pace {
             self.best_rate = self.best_rate.max(rate);
             (self.busy_ns, self.bytes) = (0, 0);
         }
-        own.min(now.saturating_since(self.wrote))
+        own.min(now.saturating_since(self.other_at))
     }
 
     /// What it takes to get somewhere.
@@ -317,11 +310,11 @@ impl Pace {
     }
 }
 
-/// A moving mean.
-fn learn(mean: &mut f32, sample: f32) {
+/// A moving mean, of which a sample is such a share; 0: there was none.
+fn learn(mean: &mut f32, sample: f32, share: f32) {
     *mean = if *mean == 0.0 {
         sample
     } else {
-        *mean + LEARNED_SHARE.get() * (sample - *mean)
+        *mean + share * (sample - *mean)
     };
 }

@@ -392,7 +392,7 @@ impl<'a> Choice<'a> {
             && self.disks > 0
         {
             let holds_up = self.forecasts[home].holds_up;
-            if self.is_alone_on_written_disks(home, stream) {
+            if self.is_alone_on_written_disks(home) && !self.is_starved(home, best, stream) {
                 if best != home && stream.run_bytes >= STAYS_BYTES.get() {
                     return self.in_turns(best, |forecast| !forecast.holds_up);
                 }
@@ -660,18 +660,16 @@ impl<'a> Choice<'a> {
     }
 
     /// Whether this is the only stream, on a disk that is written among others.
-    fn is_alone_on_written_disks(&self, home: usize, stream: &Stream) -> bool {
+    fn is_alone_on_written_disks(&self, home: usize) -> bool {
         self.disks == self.views.len()
-            && !self.is_starved(home, stream)
             && self.forecasts[home].is_well
             && self.forecasts[home].is_written
             && self.streams.active(self.now) < 2
     }
 
     /// Whether the disk that a stream is at has so much to write that reads have no turn there,
-    /// where another one has not.
-    fn is_starved(&self, home: usize, stream: &Stream) -> bool {
-        let best = self.lowest();
+    /// where the best one has less.
+    fn is_starved(&self, home: usize, best: usize, stream: &Stream) -> bool {
         let writes = |at: usize| self.views[at].writes_in_flight;
         let cost = |at: usize| self.forecasts[at].cost;
         stream.age(self.now) >= STAYS_WHILE.get()
