@@ -6,7 +6,7 @@ use heliostat_types::{
     ClientId, Duration, Extent, Instant, LEGS_MAX, LegId, OpKind, Prng, StreamId,
 };
 
-use crate::beliefs::{LegBeliefs, Weight};
+use crate::beliefs::{LegBeliefs, StreamBelief, Weight};
 use crate::spec::PolicySpec;
 
 /// A read that wants a leg.
@@ -288,6 +288,11 @@ pub trait ReadPolicy: Debug + Send {
     /// What it has learned of a leg, for people; nothing where it learns nothing. It may allocate.
     fn beliefs(&self, _now: Instant, _leg: LegId) -> LegBeliefs {
         LegBeliefs::default()
+    }
+
+    /// The streams that are read now, for people; none where it knows of none. It may allocate.
+    fn streams(&self, _now: Instant) -> Vec<StreamBelief> {
+        Vec::new()
     }
 
     /// The sums since a checkpoint that it goes by for a leg; `None` where it goes by none.

@@ -1,6 +1,6 @@
 //! What a policy has learned of the legs, for people.
 
-use heliostat_types::Duration;
+use heliostat_types::{Duration, LegSet};
 
 /// What a policy believes of one leg.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,11 +21,27 @@ impl LegBeliefs {
     }
 }
 
+/// What a policy believes of a stream that somebody reads, and does about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamBelief {
+    /// Where it goes on.
+    pub offset: u64,
+    /// How far it has been read, since its reader began or paused last.
+    pub read_bytes: u64,
+    /// How much of it is read ahead just now, or is to be.
+    pub ahead_bytes: u64,
+    /// The legs that it is kept to; empty: it is kept to none.
+    pub legs: LegSet,
+    /// How it is read ahead, or why it is not, in a few words.
+    pub how: &'static str,
+}
+
 /// One thing that a policy goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fact {
     /// What it is called: words in lower case with `_` between them, and its unit behind them
-    /// (`_ns`, `_bytes`, `_times`, `_share`, none where it is counted, a word, or true or false).
+    /// (`_ns`, `_bytes`, `_bytes_per_s`, `_times`, `_share`, none where it is counted, a word, or
+    /// true or false).
     pub key: &'static str,
     /// What it is.
     pub value: FactValue,
@@ -44,6 +60,8 @@ pub enum FactValue {
     Time(Duration),
     /// How many bytes.
     Bytes(u64),
+    /// How many bytes in a second.
+    Rate(u64),
     /// How many times something else.
     Times(f64),
     /// Which part of something, from 0 to 1.

@@ -35,7 +35,7 @@ pub use api::{
     Belief, Checkpoint, Late, LateRead, Layout, LegView, Observes, OpView, PIECES_MAX, Piece,
     Pieces, Prefetch, ReadPlan, ReadPolicy, ReadRequest,
 };
-pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, Weight};
+pub use beliefs::{CurveBelief, CurvePoint, Fact, FactValue, LegBeliefs, StreamBelief, Weight};
 pub use constants::{ConstantInfo, ConstantUnit, all_constants};
 #[cfg(feature = "sweep")]
 pub use constants::{constants_read, with_constant};

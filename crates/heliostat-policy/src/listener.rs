@@ -9,7 +9,7 @@ use crate::api::{
     Belief, Checkpoint, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan,
     ReadPolicy, ReadRequest,
 };
-use crate::beliefs::{LegBeliefs, Weight};
+use crate::beliefs::{LegBeliefs, StreamBelief, Weight};
 use crate::spec::PolicySpec;
 
 /// One decision.
@@ -119,6 +119,10 @@ impl<L: Listen> ReadPolicy for Listener<L> {
 
     fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
         self.inner.beliefs(now, leg)
+    }
+
+    fn streams(&self, now: Instant) -> Vec<StreamBelief> {
+        self.inner.streams(now)
     }
 
     fn checkpoint(&self, leg: LegId) -> Option<Checkpoint> {

@@ -16,6 +16,7 @@
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
 
 mod at_random;
+mod beliefs;
 mod held;
 mod helper;
 mod homes;
@@ -32,6 +33,7 @@ use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
+use beliefs::{Ahead, Aside};
 use held::Held;
 use helper::{Helper, Helpers};
 use homes::{Group, hindering};
@@ -175,6 +177,8 @@ struct Stream {
     /// Of how many of its reads nothing behind them was asked for until they were answered, as far
     /// as nothing was read ahead.
     lone: f32,
+    /// What was done about it when it was read last.
+    how: Ahead,
     /// The legs that read all of it; in a RAID10 one of each group of legs,
     homes: LegSet,
     /// and the chunk that it was at when it got them.
@@ -317,6 +321,8 @@ pub(crate) struct ReadAhead {
     left: LegSet,
     /// Flash on which short writes wait for what streams read.
     held: Held,
+    /// Why legs read nothing ahead, when a stream was read last.
+    asides: [Option<Aside>; LEGS_MAX],
     /// Disks of a RAID10 that streams are read faster without.
     hindering: LegSet,
     /// Whether there are fewer streams than legs that hold what they read.
@@ -340,6 +346,7 @@ impl ReadAhead {
             at_random: AtRandom::new(),
             left: LegSet::EMPTY,
             held: Held::default(),
+            asides: [None; LEGS_MAX],
             hindering: LegSet::EMPTY,
             are_few: false,
             noted: None,
@@ -475,15 +482,13 @@ impl ReadAhead {
         if let Some(at) = only {
             self.streams[at].wait = helpers.wait(count);
         }
-        let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
-        let long_reads = long_bytes.sum::<f32>() / RUN_BYTES.get() as f32;
-        self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
+        self.note_long_reads(legs);
         match (only, layout.chunk_bytes()) {
             (Some(at), Some(chunk_bytes)) => {
                 self.house_in_groups(now, at, (&helpers, legs), (layout, chunk_bytes), count);
-                helpers.leave(self.left.union(self.hindering));
+                self.leave_in_groups(&mut helpers);
             }
-            (None, Some(_)) => helpers.leave(self.left.union(self.hindering)),
+            (None, Some(_)) => self.leave_in_groups(&mut helpers),
             (_, None) => {
                 helpers.leave_slow();
                 helpers.leave_held(count);
@@ -496,6 +501,7 @@ impl ReadAhead {
                 }
             }
         }
+        self.asides = helpers.asides;
         let bytes = request.map_or(0, |request| request.extent.len());
         let reads_ahead = self.try_ahead(now, &helpers, layout, (count, bytes));
         let oldest = self.oldest(now);
@@ -525,6 +531,12 @@ impl ReadAhead {
             }
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
+    }
+
+    fn note_long_reads(&mut self, legs: &[LegView]) {
+        let long_bytes = legs.iter().map(|view| self.long_bytes(view.leg) as f32);
+        let long_reads = long_bytes.sum::<f32>() / RUN_BYTES.get() as f32;
+        self.long_reads += LONG_WEIGHT.get() * (long_reads - self.long_reads);
     }
 
     /// What is read ahead of the stream that has been quiet for longest, where others are read, or
@@ -646,6 +658,7 @@ impl ReadAhead {
             changed_bytes: 0,
             written: None,
             lone: 0.0,
+            how: Ahead::NoLeg,
             homes: LegSet::EMPTY,
             housed: None,
             stretches: Vec::new(),

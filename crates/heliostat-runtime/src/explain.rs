@@ -12,7 +12,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use heliostat_policy::{
     Decision, Fact, FactValue, LateRead, LegBeliefs, Listen, Listener, Prefetch, ReadPolicy,
-    ReadRequest,
+    ReadRequest, StreamBelief,
 };
 use heliostat_types::{Duration, Instant, LegId, OpKind};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,25 @@ pub struct Explanation {
     pub predicts: bool,
     /// The legs, in role order; behind them one that is to replace another one.
     pub legs: Vec<LegExplained>,
+    /// Streams that are read now, by where they go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamExplained>,
+}
+
+/// What a policy believes of a stream, and does about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamExplained {
+    /// Where it goes on, in bytes.
+    pub offset: u64,
+    /// How far it has been read, since its reader began or paused last.
+    pub read_bytes: u64,
+    /// How much of it is read ahead just now, or is to be.
+    pub ahead_bytes: u64,
+    /// The legs that it is kept to, if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legs: Vec<usize>,
+    /// How it is read ahead, or why it is not.
+    pub read_ahead: String,
 }
 
 /// What a policy believes of one leg.
@@ -310,6 +329,8 @@ pub(crate) struct Seen {
     pub(crate) predicts: bool,
     /// What it believes of each of the legs.
     pub(crate) beliefs: Vec<LegBeliefs>,
+    /// What it believes of streams.
+    pub(crate) streams: Vec<StreamBelief>,
     /// What it would keep of them over a restart.
     pub(crate) learned: Vec<Vec<f32>>,
 }
@@ -427,6 +448,7 @@ impl Listen for Hearing {
             // Who predicts does so of the first candidate, too.
             predicts: policy.belief(0).is_some(),
             beliefs: beliefs.collect(),
+            streams: policy.streams(look.now),
             learned: look.legs.iter().map(|leg| policy.learned(*leg)).collect(),
         };
         if let Some(watch) = look.watch.take() {
@@ -447,6 +469,21 @@ impl Drop for Hearing {
             if !heard.has_ended {
                 watch.end(heard, WatchEnd::PolicyReplaced);
             }
+        }
+    }
+}
+
+impl StreamExplained {
+    /// A stream, which calls legs by their places in `legs`.
+    pub(crate) fn new(stream: &StreamBelief, legs: &[LegId]) -> Self {
+        let kept_to = legs.iter().enumerate();
+        let kept_to = kept_to.filter(|(_, leg)| stream.legs.contains(**leg));
+        Self {
+            offset: stream.offset,
+            read_bytes: stream.read_bytes,
+            ahead_bytes: stream.ahead_bytes,
+            legs: kept_to.map(|(index, _)| index).collect(),
+            read_ahead: stream.how.to_owned(),
         }
     }
 }
@@ -496,7 +533,7 @@ fn named_value(fact: &Fact) -> (String, Value) {
         FactValue::Flag(flag) => Value::from(flag),
         FactValue::Word(word) => Value::from(word),
         FactValue::Count(count) => Value::from(count),
-        FactValue::Bytes(bytes) => Value::from(bytes),
+        FactValue::Bytes(bytes) | FactValue::Rate(bytes) => Value::from(bytes),
         FactValue::Time(time) => Value::from(time.as_ns()),
         FactValue::Times(part) | FactValue::Share(part) => Value::from(part),
     };

@@ -68,7 +68,7 @@ pub use create::{CreateLeg, CreateOptions, Created, create};
 pub use decisions::{CandidateFigures, DecisionFigures, PieceFigures, WeightFigures};
 pub use explain::{
     CurveFigures, CurvePointFigures, Explanation, HedgeFigures, LegExplained, ReadAheadFigures,
-    WatchEnd, WatchedReads,
+    StreamExplained, WatchEnd, WatchedReads,
 };
 pub use files::{ControlNode, DeviceFile, FileError};
 pub use grow::{GrowOptions, GrowWhat, GrownArray, grow};

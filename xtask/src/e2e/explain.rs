@@ -75,7 +75,22 @@ fn explain(room: &Room) -> Result<()> {
     fio.signal(Signal::INT)?;
     fio.wait(TIME_MAX)?;
     refuses(&server)?;
+    tells_of_streams(room, &server)?;
     server.terminate()?;
+    Ok(())
+}
+
+/// Who reads in sequence is seen, with what is read ahead.
+fn tells_of_streams(room: &Room, server: &Server<'_>) -> Result<()> {
+    server.control(&["policy", NAME, "adaptive"])?;
+    let mut fio = fio::run_on(room, &server.uri(), "read", 1)?;
+    wait_until("a stream is told of", TIME_MAX, || {
+        let told = told(&server.control(&["explain", NAME, "--reads", "0", "--json"])?)?;
+        let stream = &told["streams"][0];
+        Ok(stream["read_bytes"].as_u64() > Some(1 << 20) && stream["read_ahead"].is_string())
+    })?;
+    fio.signal(Signal::INT)?;
+    fio.wait(TIME_MAX)?;
     Ok(())
 }
 

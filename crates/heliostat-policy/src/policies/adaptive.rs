@@ -26,7 +26,7 @@ use crate::api::{
     Belief, Late, LateRead, Layout, LegView, Observes, OpView, Prefetch, ReadPlan, ReadPolicy,
     ReadRequest,
 };
-use crate::beliefs::LegBeliefs;
+use crate::beliefs::{LegBeliefs, StreamBelief};
 use crate::choice::{in_pieces, piece_bytes};
 use crate::constants::ConstantInfo;
 use crate::read_ahead::{self, ReadAhead, StreamWay};
@@ -344,7 +344,13 @@ impl ReadPolicy for Adaptive {
     }
 
     fn beliefs(&self, now: Instant, leg: LegId) -> LegBeliefs {
-        self.legs[leg.index()].beliefs(now)
+        let mut beliefs = self.legs[leg.index()].beliefs(now);
+        beliefs.facts.extend(self.ahead.facts(now, leg));
+        beliefs
+    }
+
+    fn streams(&self, now: Instant) -> Vec<StreamBelief> {
+        self.ahead.beliefs(now)
     }
 
     fn learned(&self, leg: LegId) -> Vec<f32> {

@@ -4,6 +4,7 @@ use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, LegView};
 
+use super::beliefs::Aside;
 use super::pace::Pace;
 use super::{
     ASKED_BYTES, ASKED_BYTES_FLASH, RUN_BYTES, ReadAhead, SLOWER_TIMES, STRETCH_BYTES_MAX,
@@ -49,12 +50,15 @@ pub(super) struct Helper {
 pub(super) struct Helpers {
     all: [Option<Helper>; LEGS_MAX],
     len: usize,
+    /// Why others were left out, by leg.
+    pub(super) asides: [Option<Aside>; LEGS_MAX],
 }
 
 impl Helpers {
     pub(super) const NONE: Self = Self {
         all: [None; LEGS_MAX],
         len: 0,
+        asides: [None; LEGS_MAX],
     };
 
     pub(super) fn push(&mut self, helper: Helper) {
@@ -84,11 +88,21 @@ impl Helpers {
         }
     }
 
+    /// The same, and people are told why.
+    pub(super) fn leave_for(&mut self, legs: LegSet, why: Aside) {
+        for helper in self.all[..self.len].iter().flatten() {
+            if legs.contains(helper.leg) {
+                self.asides[helper.leg.index()] = Some(why);
+            }
+        }
+        self.leave(legs);
+    }
+
     /// Without those that are too slow to help the others.
     pub(super) fn leave_slow(&mut self) {
         let best = best_of(self.iter());
         let slow = self.iter().filter(|helper| helper.is_too_slow(best));
-        self.leave(slow.map(|helper| helper.leg).collect());
+        self.leave_for(slow.map(|helper| helper.leg).collect(), Aside::Slow);
     }
 
     /// Without disks that all wait for who write, as they are busy with a write for far longer than
@@ -103,7 +117,7 @@ impl Helpers {
         let held = self
             .iter()
             .filter(|helper| helper.is_written && helper.write_ns > most);
-        self.leave(held.map(|helper| helper.leg).collect());
+        self.leave_for(held.map(|helper| helper.leg).collect(), Aside::Writes);
     }
 
     /// Who reads disks waits for these, and each of more reads may wait for a write.

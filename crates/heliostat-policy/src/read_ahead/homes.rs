@@ -6,6 +6,7 @@ use heliostat_types::{Instant, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, LegView};
 use crate::constants::constants;
 
+use super::beliefs::Aside;
 use super::{Helper, Helpers, ReadAhead, whole};
 
 constants! { "homes":
@@ -157,7 +158,7 @@ impl ReadAhead {
             }
         }
         self.left = left;
-        helpers.leave(left);
+        helpers.leave_for(left, Aside::Random);
     }
 
     /// How many of so many legs are left to random reads, where `have` were: as many as they are of
@@ -201,6 +202,17 @@ impl ReadAhead {
             }
         }
         self.left = self.left.union(left);
+    }
+
+    /// Without what streams of a RAID10 do not have.
+    pub(super) fn leave_in_groups(&self, helpers: &mut Helpers) {
+        let why = if self.is_beside_writes() {
+            Aside::Writes
+        } else {
+            Aside::Random
+        };
+        helpers.leave_for(self.left, why);
+        helpers.leave_for(self.hindering, Aside::Slow);
     }
 
     /// What random reads have of these legs, where they have what is in `was` of all: a disk of
@@ -248,7 +260,7 @@ impl ReadAhead {
         let was = self.left;
         self.left = LegSet::EMPTY;
         if self.is_beside_writes() {
-            helpers.leave(flash);
+            helpers.leave_for(flash, Aside::Writes);
             return;
         }
         if !self.is_beside_random() || streams >= count || count < 2 {
@@ -265,7 +277,7 @@ impl ReadAhead {
         } else {
             self.left
         };
-        helpers.leave(others);
+        helpers.leave_for(others, Aside::Random);
     }
 
     /// The flash that is left to random reads, of several that all hold the same; none if streams
@@ -316,7 +328,7 @@ impl ReadAhead {
         let left = fast.into_iter().chain(written);
         let left = left.map(|helper| helper.leg).collect();
         self.left = left;
-        helpers.leave(left);
+        helpers.leave_for(left, Aside::Random);
     }
 
     /// Of all legs that could read the stream at `at`, these are to, or any.

@@ -4,6 +4,7 @@ use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, Prefetch};
 
+use super::beliefs::Ahead;
 use super::helper::{Helper, Helpers, best_of};
 use super::{
     ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
@@ -57,26 +58,49 @@ impl Plan<'_> {
 
     /// Whether legs read the stream ahead, each a stretch, of those that all hold it: several ones,
     /// or also one of flash.
-    fn is_shared(&self) -> bool {
+    fn ahead(&self) -> Ahead {
         let homes = self.stream.homes;
         let is_held = |helper: &Helper| helper.turns && helper.writes_wait;
         let is_written = |helper: &Helper| helper.turns && helper.is_written;
+        let are_enough = || {
+            if homes.is_empty() || self.layout.chunk_bytes().is_some() {
+                self.count < self.helpers.count()
+            } else {
+                homes.iter().count() > 1
+            }
+        };
         if let Some(reads_ahead) = self.reads_ahead {
-            reads_ahead
-        } else if self.helping().any(is_held) {
-            false
-        } else if self.count == 1
-            && self.is_lone()
-            && self.helpers.count() > 0
-            && self.helping().all(is_written)
-        {
-            // Where it writes between two reads the arm is never where the next one is.
-            true
-        } else if homes.is_empty() || self.layout.chunk_bytes().is_some() {
-            self.count < self.helpers.count()
-        } else {
-            homes.iter().count() > 1
+            return if reads_ahead {
+                Ahead::Striped
+            } else {
+                Ahead::AsFast
+            };
         }
+        if self.helpers.count() == 0 {
+            return Ahead::NoLeg;
+        }
+        if self.helping().any(is_held) {
+            return Ahead::Writes;
+        }
+        // Where it writes between two reads the arm is never where the next one is.
+        let is_away = self.count == 1 && self.is_lone() && self.helping().all(is_written);
+        if is_away || are_enough() {
+            Ahead::Striped
+        } else {
+            Ahead::Crowded
+        }
+    }
+
+    /// Whether legs read it ahead, for people.
+    fn note(&mut self, is_read_ahead: bool) {
+        let ahead = self.ahead();
+        self.stream.how = if self.room_bytes < RUN_BYTES.get() {
+            Ahead::NoMemory
+        } else if is_read_ahead && !ahead.is_striped() {
+            Ahead::InTurns
+        } else {
+            ahead
+        };
     }
 
     /// Who is to read the byte at `offset` ahead, with its place on them; `None` where nobody holds
@@ -107,7 +131,7 @@ impl Plan<'_> {
                     *address == first
                 }
             });
-        } else if !self.is_shared() {
+        } else if !self.ahead().is_striped() {
             readers.clear();
         } else if !is_group {
             readers.retain(|reader| reader.1 == first);
@@ -120,7 +144,8 @@ impl Plan<'_> {
     fn rate(&self) -> Option<(f32, usize)> {
         let Some(chunk_bytes) = self.layout.chunk_bytes() else {
             let rate = self.helping().map(|helper| helper.rate).sum();
-            return self.is_shared().then(|| (rate, self.helping().count()));
+            let is_striped = self.ahead().is_striped();
+            return is_striped.then(|| (rate, self.helping().count()));
         };
         let mut sets: [(LegSet, f32, f32); LEGS_MAX] = [(LegSet::EMPTY, 0.0, 0.0); LEGS_MAX];
         let mut read = 0.0;
@@ -157,7 +182,9 @@ impl Plan<'_> {
     /// Legs read it, a stretch each.
     pub(super) fn stripe(&mut self) {
         self.hand_over();
-        let Some((rate, legs)) = self.rate() else {
+        let rate = self.rate();
+        self.note(rate.is_some());
+        let Some((rate, legs)) = rate else {
             return;
         };
         let legs = legs as u64;
@@ -290,6 +317,7 @@ impl Plan<'_> {
                 _ => return,
             }
         };
+        self.stream.how = Ahead::Kept;
         let window = self.window(LONE_RUNS.get() * LONE_BYTES.get());
         let len = LONE_BYTES.get();
         while self.stream.ahead_bytes() + len <= window && len <= self.free_bytes {

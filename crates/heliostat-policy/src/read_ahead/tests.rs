@@ -1,3 +1,4 @@
+mod beliefs;
 mod chunks;
 mod shares;
 mod worth;

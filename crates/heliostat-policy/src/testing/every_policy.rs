@@ -188,6 +188,9 @@ fn run(spec: &PolicySpec, events: &[Event]) -> Result<Vec<ReadPlan>, TestCaseErr
                 for leg in 0..LEGS_MAX {
                     check_beliefs(&policy.beliefs(now, LegId::new(leg)))?;
                 }
+                for stream in policy.streams(now) {
+                    prop_assert!(!stream.how.is_empty(), "{:?}", stream);
+                }
                 policy.configure(spec);
             }
         }
@@ -205,6 +208,7 @@ fn check_beliefs(beliefs: &LegBeliefs) -> Result<(), TestCaseError> {
             FactValue::Flag(_) | FactValue::Word(_) | FactValue::Count(_) => "",
             FactValue::Time(_) => "_ns",
             FactValue::Bytes(_) => "_bytes",
+            FactValue::Rate(_) => "_bytes_per_s",
             FactValue::Times(_) => "_times",
             FactValue::Share(_) => "_share",
         };

@@ -6,7 +6,7 @@ use heliostat_engine::Input;
 use heliostat_types::LegId;
 
 use super::Server;
-use crate::explain::{Explanation, LegExplained, Seen, Watch};
+use crate::explain::{Explanation, LegExplained, Seen, StreamExplained, Watch};
 use crate::metrics::Figures;
 
 impl Server {
@@ -16,6 +16,8 @@ impl Server {
         let snapshot = self.snapshot();
         let spec = *self.core.policy.active();
         let (seen, legs) = self.look_at_policy(watch);
+        let streams = seen.streams.iter();
+        let streams = streams.map(|stream| StreamExplained::new(stream, &legs));
         let known = snapshot.legs.into_iter().zip(&seen.beliefs).enumerate();
         let explanation = Explanation {
             name: snapshot.name,
@@ -25,6 +27,7 @@ impl Server {
             legs: known
                 .map(|(index, (leg, beliefs))| LegExplained::new(index, leg, beliefs))
                 .collect(),
+            streams: streams.collect(),
         };
         (explanation, legs)
     }

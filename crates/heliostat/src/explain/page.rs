@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 use heliostat_bench::report::format::wrapped;
 use heliostat_runtime::{
-    CandidateFigures, CurveFigures, DecisionFigures, Explanation, LegExplained, WatchEnd,
-    WatchedReads, WeightFigures,
+    CandidateFigures, CurveFigures, DecisionFigures, Explanation, LegExplained, StreamExplained,
+    WatchEnd, WatchedReads, WeightFigures,
 };
 use heliostat_types::Duration;
 use serde_json::Value;
@@ -52,7 +52,32 @@ pub(super) fn beliefs(explanation: &Explanation, width: usize) -> String {
             String::new(),
         ),
     };
-    text + &format!("\n{}\n{curves}", wrapped(sentence, width))
+    text + &format!("\n{}\n{curves}", wrapped(sentence, width)) + &streams(explanation, width)
+}
+
+/// The streams that are read now, as the policy knows them.
+fn streams(explanation: &Explanation, width: usize) -> String {
+    if explanation.streams.is_empty() {
+        return String::new();
+    }
+    let head = ["stream at", "read ahead", "kept to", "read so far", "ahead"];
+    let row = |stream: &StreamExplained| {
+        let legs: Vec<String> = stream.legs.iter().map(usize::to_string).collect();
+        vec![
+            format_size(stream.offset),
+            stream.read_ahead.clone(),
+            if legs.is_empty() {
+                "-".to_owned()
+            } else {
+                legs.join(", ")
+            },
+            format_size(stream.read_bytes),
+            format_size(stream.ahead_bytes),
+        ]
+    };
+    let rows: Vec<Vec<String>> = explanation.streams.iter().map(row).collect();
+    let table = table(&head.map(str::to_owned), &rows, 2, width);
+    format!("\nStreams that are read now, and what is read ahead of them:\n\n{table}\n")
 }
 
 /// A table without lines, the first `names` columns to the left and the others to the right. Those
@@ -182,7 +207,14 @@ pub(crate) fn in_a_line(explanation: &Explanation) -> Vec<LegInALine> {
 }
 
 /// What stands behind the name of a fact, says how to show it.
-const UNITS: [&str; 5] = ["_ns", "_bytes", "_times", "_share", "_reads"];
+const UNITS: [&str; 6] = [
+    "_ns",
+    "_bytes",
+    "_bytes_per_s",
+    "_times",
+    "_share",
+    "_reads",
+];
 
 fn title(key: &str) -> String {
     let name = UNITS.iter().find_map(|unit| key.strip_suffix(unit));
@@ -201,6 +233,7 @@ fn shown(key: &str, fact: &Value) -> String {
     match UNITS.iter().find(|unit| key.ends_with(**unit)) {
         Some(&"_ns") => Duration::from_ns(count).to_string(),
         Some(&"_bytes") => format_size(count),
+        Some(&"_bytes_per_s") => format!("{}/s", format_size(count)),
         Some(&"_times") => format!("{number:.1}x"),
         Some(&"_share") => format!("{:.0} %", number * 100.0),
         _ => fact.to_string(),

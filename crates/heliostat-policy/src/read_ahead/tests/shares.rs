@@ -340,6 +340,14 @@ fn no_more_is_planned_than_there_is_memory_for() {
 /// A stream of 25 MiB beside short writes that disks answer in so long, each that many reads of
 /// them: how much is read ahead by each.
 fn beside_writes(every: u64, times: [Duration; 3]) -> [u64; 3] {
+    let rig = rig_beside_writes(every, times);
+    [0, 1, 2].map(|leg| {
+        let sent = rig.sent.iter().filter(|sent| sent.0 == leg);
+        sent.map(|sent| sent.1.len()).sum()
+    })
+}
+
+pub(super) fn rig_beside_writes(every: u64, times: [Duration; 3]) -> Rig {
     let mut rig = Rig::new(&[true; 3]);
     for step in 0..200 {
         rig.read(step * 128 * KIB, 128 * KIB);
@@ -365,10 +373,7 @@ fn beside_writes(every: u64, times: [Duration; 3]) -> [u64; 3] {
             rig.all_ends_at_once();
         }
     }
-    [0, 1, 2].map(|leg| {
-        let sent = rig.sent.iter().filter(|sent| sent.0 == leg);
-        sent.map(|sent| sent.1.len()).sum()
-    })
+    rig
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use heliostat_runtime::{
     CurveFigures, CurvePointFigures, Explanation, HedgeFigures, LegExplained, ReadAheadFigures,
-    WatchEnd, WatchedReads,
+    StreamExplained, WatchEnd, WatchedReads,
 };
 use serde_json::json;
 
@@ -70,6 +70,7 @@ fn explanation() -> Explanation {
         rule: "the leg that is predicted to end the read first".to_owned(),
         predicts: true,
         legs: vec![drive, disk, gone],
+        streams: Vec::new(),
     }
 }
 
@@ -92,6 +93,39 @@ fn beliefs_of_a_policy_that_predicts() {
          1 hdd-7200-2tb      never read
     "#]]
     .assert_eq(&beliefs(&explanation(), WIDE));
+}
+
+#[test]
+fn streams_are_shown_with_what_is_read_ahead_of_them() {
+    let mut told = explanation();
+    let facts = &mut told.legs[0].facts;
+    facts.insert(
+        "in_sequence_bytes_per_s".to_owned(),
+        json!(3_489_660_928_u64),
+    );
+    let stream = |offset, legs: &[usize], read_ahead: &str| StreamExplained {
+        offset,
+        read_bytes: 12 << 30,
+        ahead_bytes: 48 << 20,
+        legs: legs.to_vec(),
+        read_ahead: read_ahead.to_owned(),
+    };
+    told.streams = vec![
+        stream(1 << 20, &[], "each leg reads a stretch"),
+        stream(7 << 30, &[0, 1], "nothing: a disk is busy with writes"),
+    ];
+    let text = beliefs(&told, WIDE);
+    assert!(text.contains("in sequence"), "{text}");
+    assert!(text.contains("3.25 GiB/s"), "{text}");
+    let streams = text.split_once("Streams").unwrap().1;
+    expect![[r#"
+         that are read now, and what is read ahead of them:
+
+         stream at  read ahead                           kept to  read so far   ahead
+         1 MiB      each leg reads a stretch                   -       12 GiB  48 MiB
+         7 GiB      nothing: a disk is busy with writes     0, 1       12 GiB  48 MiB
+    "#]]
+    .assert_eq(streams);
 }
 
 #[test]
