@@ -50,6 +50,9 @@ const CELLS: &[&str] = &[
     "2ssd/4k-d4/x8-1s",
     "3hdd/4k-d4/x8-15s",
     "2ssd/4k-d4/errors",
+    "2ssd/64k-d4",
+    "2ssd/zipf-d16",
+    "3hdd/1stream/x8-15s",
 ];
 
 /// What is to be played.
