@@ -404,6 +404,7 @@ fn run_of(legs: &[ForecastLeg], knob: &Knob, load: Load) -> Option<Run> {
         params: leg.fit.params,
         write_mostly: is_write_mostly(index),
         read_preferred: false,
+        rotational: None,
         device: String::new(),
         hba: String::new(),
         cache: heliostat_model::CacheParams::default(),

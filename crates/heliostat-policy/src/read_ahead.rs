@@ -317,6 +317,8 @@ pub(crate) struct ReadAhead {
     /// The streams by the part of the array in which they go on.
     parts: StreamIndex,
     at_random: AtRandom,
+    /// Legs that have an arm.
+    turning: LegSet,
     /// Legs that are left to random reads.
     left: LegSet,
     /// Flash on which short writes wait for what streams read.
@@ -344,6 +346,7 @@ impl ReadAhead {
             streams: Vec::with_capacity(STREAMS_MAX),
             parts: StreamIndex::new(),
             at_random: AtRandom::new(),
+            turning: LegSet::EMPTY,
             left: LegSet::EMPTY,
             held: Held::default(),
             asides: [None; LEGS_MAX],
@@ -356,6 +359,11 @@ impl ReadAhead {
             worth: Worth::new(),
             paces: [Pace::default(); LEGS_MAX],
         }
+    }
+
+    /// Legs that have an arm, whatever they say of themselves.
+    pub(crate) const fn set_turning(&mut self, turning: LegSet) {
+        self.turning = turning;
     }
 
     /// What is known of a leg is void.
@@ -461,7 +469,7 @@ impl ReadAhead {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
-        let are_flash = legs.iter().all(|view| !view.rotational);
+        let are_flash = legs.iter().all(|view| !self.turning.contains(view.leg));
         self.at_random.update(now, are_flash, &mut self.paces);
         self.note_held(now, legs, are_flash);
         let mut only = None;

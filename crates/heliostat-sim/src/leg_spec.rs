@@ -17,6 +17,8 @@ pub struct LegSpec {
     pub write_mostly: bool,
     /// Preferred by the `device` policy.
     pub read_preferred: bool,
+    /// What it says of itself, where that is not what its model is: whether it turns.
+    pub rotational: Option<bool>,
     /// Legs with the same name here are partitions of one drive, one behind the other in role
     /// order; the first of them says which drive. Empty: a drive of its own.
     pub device: String,
@@ -58,9 +60,10 @@ impl Part {
 }
 
 /// The keys that [`LegSpec::set`] knows besides those of the model.
-const LEG_KEYS: [&str; 8] = [
+const LEG_KEYS: [&str; 9] = [
     "write_mostly",
     "read_preferred",
+    "rotational",
     "device",
     "hba",
     "cache_hits",
@@ -78,6 +81,7 @@ impl LegSpec {
             params: drive.params,
             write_mostly: false,
             read_preferred: false,
+            rotational: None,
             device: String::new(),
             hba: String::new(),
             cache: CacheParams::default(),
@@ -94,6 +98,7 @@ impl LegSpec {
         match key {
             "write_mostly" => self.write_mostly = parse_bool(key, value)?,
             "read_preferred" => self.read_preferred = parse_bool(key, value)?,
+            "rotational" => self.rotational = Some(parse_bool(key, value)?),
             "device" => self.device = parse_name(key, value)?,
             "hba" => self.hba = parse_name(key, value)?,
             "cache_hits" => self.cache.hit_permille = parse_permille(key, value)?,
@@ -194,6 +199,7 @@ mod tests {
         for (key, value) in [
             ("write_mostly", "true"),
             ("read_preferred", "1"),
+            ("rotational", "true"),
             ("device", "sda"),
             ("hba", "hba0"),
             ("size", "2GiB"),
@@ -205,6 +211,7 @@ mod tests {
             leg.set(key, value).unwrap();
         }
         assert!(leg.write_mostly && leg.read_preferred);
+        assert_eq!(leg.rotational, Some(true));
         assert_eq!((leg.device.as_str(), leg.hba.as_str()), ("sda", "hba0"));
         assert_eq!(leg.params.size_bytes(), 2 << 30);
         assert_eq!(leg.cache.hit_permille, 900);

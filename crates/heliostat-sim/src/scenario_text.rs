@@ -117,6 +117,8 @@ impl LegSpec {
         ] {
             settings.extend(is_so.then(|| (key, "true".to_owned())));
         }
+        let says = self.rotational.map(|says| ("rotational", says.to_string()));
+        settings.extend(says);
         for (key, name) in [("device", &self.device), ("hba", &self.hba)] {
             settings.extend((!name.is_empty()).then(|| (key, name.clone())));
         }

@@ -15,7 +15,7 @@ fn constants_are_listed_once_with_their_modules_values_and_units() {
         .iter()
         .map(|name| name.split_once('.').expect("a module").0)
         .collect();
-    let all = "arm at_random choice curve health hedge held homes late leg read_ahead recent \
+    let all = "arm at_random choice curve health hedge held homes jumps late leg read_ahead recent \
                split streams tries worth";
     assert_eq!(modules, all.split(' ').collect());
     let known = [
@@ -40,6 +40,7 @@ fn numbers_that_no_sweep_changes_are_sizes_of_tables_and_limits_of_numbers() {
         include_str!("../policies/adaptive/curve.rs"),
         include_str!("../policies/adaptive/health.rs"),
         include_str!("../policies/adaptive/hedge.rs"),
+        include_str!("../policies/adaptive/jumps.rs"),
         include_str!("../policies/adaptive/late.rs"),
         include_str!("../policies/adaptive/leg.rs"),
         include_str!("../policies/adaptive/leg/learned.rs"),

@@ -10,6 +10,7 @@ mod choice;
 mod curve;
 mod health;
 mod hedge;
+mod jumps;
 mod late;
 mod leg;
 mod recent;
@@ -100,12 +101,13 @@ pub(crate) static INFO: PolicyInfo = PolicyInfo {
 };
 
 /// What people cannot set, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 11] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 12] = [
     arm::CONSTANTS,
     choice::CONSTANTS,
     curve::CONSTANTS,
     health::CONSTANTS,
     hedge::CONSTANTS,
+    jumps::CONSTANTS,
     late::CONSTANTS,
     leg::CONSTANTS,
     recent::CONSTANTS,
@@ -394,6 +396,10 @@ impl ReadPolicy for Adaptive {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
+        let turn = legs
+            .iter()
+            .filter(|view| self.legs[view.leg.index()].turns(view));
+        self.ahead.set_turning(turn.map(|view| view.leg).collect());
         self.ahead
             .plan(now, request, legs, layout, room_bytes, prefetch);
     }
@@ -434,7 +440,10 @@ impl ReadPolicy for Adaptive {
             self.ahead.doubt(op.leg);
         }
         leg.completed(now, op.extent);
-        if op.kind == OpKind::Read && ok {
+        if op.kind != OpKind::Read {
+            leg.note_write(op.extent);
+        } else if ok {
+            leg.note_jump(now, op.extent, service_time);
             let extent = Extent::new(op.array_offset, op.extent.len());
             self.splits.answered(now, extent);
         }

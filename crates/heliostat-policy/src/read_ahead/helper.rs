@@ -204,14 +204,14 @@ impl ReadAhead {
                 pace.loaded = None;
             }
             pace.long_bytes = pace.long_bytes.min(view.read_bytes_in_flight);
-            if view.rotational {
+            if self.turning.contains(view.leg) {
                 best_turning = f32::max(best_turning, pace.rate);
             } else {
                 best = f32::max(best, pace.seen_rate(now));
             }
         }
         // Beside flash streams need that, and beside random reads an arm would go to and fro.
-        let are_busy = is_beside_random || legs.iter().any(|view| !view.rotational);
+        let are_busy = is_beside_random || legs.iter().any(|view| !self.turning.contains(view.leg));
         let writes_wait = |pace: &Pace, turns: bool| {
             if turns {
                 are_busy || pace.is_busy_writing()
@@ -221,7 +221,7 @@ impl ReadAhead {
         };
         for view in legs {
             let pace = &self.paces[view.leg.index()];
-            let turns = view.rotational;
+            let turns = self.turning.contains(view.leg);
             let best_alike = if turns { best_turning } else { best };
             let rate = pace.believed_rate(now, turns, best_alike);
             best = best.max(rate);

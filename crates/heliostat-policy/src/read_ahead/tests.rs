@@ -53,6 +53,8 @@ impl Rig {
         });
         let mut planned: Vec<Prefetch> = Vec::new();
         let (request, legs) = (request.as_ref(), &self.legs);
+        let turn = legs.iter().filter(|view| view.rotational);
+        self.ahead.set_turning(turn.map(|view| view.leg).collect());
         let (layout, room_bytes) = (&*self.layout, self.room_bytes);
         self.ahead
             .plan(self.now, request, legs, layout, room_bytes, &mut planned);

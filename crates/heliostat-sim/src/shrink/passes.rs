@@ -190,7 +190,7 @@ fn plainer_legs(trial: &Trial, _failure: &CheckFailure) -> Vec<Trial> {
 }
 
 /// What makes a leg plainer.
-const LEG_CHANGES: [fn(&mut LegSpec); 5] = [
+const LEG_CHANGES: [fn(&mut LegSpec); 6] = [
     |leg| on_memory(leg, None),
     |leg| {
         if !matches!(leg.params, ModelParams::Ram(_)) {
@@ -200,6 +200,7 @@ const LEG_CHANGES: [fn(&mut LegSpec); 5] = [
     |leg| leg.cache = CacheParams::default(),
     |leg| leg.write_mostly = false,
     |leg| leg.read_preferred = false,
+    |leg| leg.rotational = None,
 ];
 
 /// Puts a leg on memory as large as its drive, or as large as memory is; where there is a time,

@@ -44,7 +44,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
                     LegState::Missing
                 },
                 data_offset_bytes: array.data_offset_bytes(),
-                rotational: spec.rotational,
+                rotational: leg.rotational.unwrap_or(spec.rotational),
                 write_mostly: leg.write_mostly,
                 failfast: false,
                 read_preferred: leg.read_preferred,

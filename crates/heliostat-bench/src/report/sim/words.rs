@@ -10,10 +10,15 @@ pub(super) fn scenario(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let legs = array.legs.iter().enumerate().map(|(index, leg)| {
         let flag = |set: bool, text: &'static str| if set { text } else { "" };
         format!(
-            "leg {index}: {}{}{}",
+            "leg {index}: {}{}{}{}",
             leg.model,
             flag(leg.write_mostly, ", write-mostly"),
             flag(leg.read_preferred, ", preferred"),
+            match leg.rotational {
+                Some(true) => ", says that it turns",
+                Some(false) => ", says that it does not turn",
+                None => "",
+            },
         )
     });
     let mut rows = vec![("array", format_size(array.size_bytes))];

@@ -11,6 +11,8 @@ constants! { "arm":
     READS_PER_LINE: u32 = count(16);
     /// The way says something about the time if its mean part is a tenth of the rest at least.
     TELLS: f32 = number(0.1);
+    /// Ways are of all lengths where their roots vary by so much; of any two places it is 0.15.
+    SPREAD: f32 = number(0.05);
     /// Before so many there is no line.
     READS_MIN: f32 = number(32.0);
 
@@ -87,8 +89,18 @@ impl Arm {
 
     fn redraw(&mut self) {
         self.line = self.draw();
-        let share = |line: Line| line.slope * self.root / self.weight;
-        self.tells = self.line.map(|line| share(line) > TELLS.get() * line.base);
+        self.tells = self.way_share().map(|share| share > TELLS.get());
+    }
+
+    /// Which part of the rest the way is, on average.
+    pub(super) fn way_share(&self) -> Option<f32> {
+        let line = self.line?;
+        let way = line.slope * self.root / self.weight;
+        Some(if way > 0.0 {
+            way / line.base.max(1.0)
+        } else {
+            0.0
+        })
     }
 
     pub(super) const fn line(&self) -> Option<Line> {
@@ -104,6 +116,12 @@ impl Arm {
         let slope = slope.max(0.0);
         let base = (self.time - slope * self.root) / self.weight;
         Some(Line { base, slope })
+    }
+
+    /// Whether ways were of all lengths: of such that are alike chance would tell.
+    pub(super) fn is_spread(&self) -> bool {
+        let all = self.root_root * self.weight;
+        all - self.root * self.root > SPREAD.get() * all
     }
 
     /// The mean time of a read.

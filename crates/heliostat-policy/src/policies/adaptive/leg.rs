@@ -14,6 +14,7 @@ use super::Way;
 use super::arm::{Arm, root_of};
 use super::curve::{Curve, Point};
 use super::health::Health;
+use super::jumps::Jumps;
 use super::late::Late;
 use super::streams::is_past_seek;
 use super::tries::Tries;
@@ -150,6 +151,7 @@ pub(super) struct Leg {
     health: Health,
     late: Late,
     arm: Arm,
+    jumps: Jumps,
     /// How many times as long as predicted reads take of blocks that were read just before.
     repeat_times: f32,
     says_turning: bool,
@@ -187,6 +189,7 @@ impl Default for Leg {
             health: Health::default(),
             late: Late::default(),
             arm: Arm::default(),
+            jumps: Jumps::default(),
             repeat_times: 1.0,
             says_turning: false,
             turns: false,
@@ -230,10 +233,17 @@ impl Leg {
             // What was taken back before the leg had it does not come to an end.
             self.queued.clear();
         }
+        self.turns(view);
+    }
+
+    /// Whether it has an arm, whatever it says.
+    #[inline]
+    pub(super) fn turns(&mut self, view: &LegView) -> bool {
         if self.says_turning != view.rotational {
             self.says_turning = view.rotational;
             self.infer_turning();
         }
+        self.turns
     }
 
     /// A read is planned that may come here.
@@ -247,8 +257,20 @@ impl Leg {
         self.turns = match self.arm.mean() {
             Some(mean) if mean < TURNING_NS_MIN.get() => false,
             Some(_) if self.arm.tells() == Some(true) => true,
-            _ => self.says_turning,
+            _ => self.jumps.tell().unwrap_or(self.says_turning),
         };
+    }
+
+    /// Something else than a read has ended.
+    pub(super) fn note_write(&mut self, extent: Extent) {
+        self.jumps.written(extent.len());
+    }
+
+    /// A read was done.
+    pub(super) fn note_jump(&mut self, now: Instant, extent: Extent, service_time: Duration) {
+        if self.jumps.answered(now, extent, service_time) {
+            self.infer_turning();
+        }
     }
 
     /// How many times as long a read takes here of a block that was read here just before.
@@ -631,6 +653,7 @@ impl Leg {
     pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
         if !is_read {
             self.writes += 1.0 / WRITTEN_OPS.get();
+            self.jumps.written(extent.len());
         }
         if self.writes > 0.0 {
             let writes = self.writes * (1.0 - 1.0 / WRITTEN_OPS.get());

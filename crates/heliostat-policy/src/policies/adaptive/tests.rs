@@ -7,6 +7,7 @@ mod again;
 mod aside;
 mod curve;
 mod deep;
+mod jumps;
 mod late;
 mod learned;
 mod near;

@@ -596,3 +596,40 @@ fn what_disks_read_ahead_beside_writes_is_never_old() {
         assert!(read > asked / 2, "legs have read it: {read} {asked}");
     }
 }
+
+/// Disks behind a bridge or a network say that they do not turn, and flash of a virtual machine
+/// that it does.
+#[test]
+fn who_says_the_wrong_thing_of_itself_is_read_as_what_it_is() {
+    let readers = Job {
+        rw: Rw::Read,
+        bs_bytes: 64 << 10,
+        numjobs: 8,
+        offset_increment_bytes: 20 << 30,
+        size_bytes: 20 << 30,
+        ..Job::default()
+    };
+    let random = Job {
+        rw: Rw::RandRead,
+        bs_bytes: 64 << 10,
+        iodepth: 4,
+        ..Job::default()
+    };
+    let (disk, drive) = ("hdd-7200-2tb", "ssd-sata-256gb");
+    for (legs, job) in [
+        ([disk, disk], stream()),
+        ([disk, disk], readers),
+        ([disk, disk], random.clone()),
+        ([drive, drive], random),
+        ([disk, drive], stream()),
+    ] {
+        let mut scenario = over_200_gib(&legs, 4, job);
+        scenario.warmup_seconds = Duration::from_secs(4);
+        let truth = play(&scenario, "adaptive").read.bytes as f64;
+        for (leg, model) in scenario.array.legs.iter_mut().zip(legs) {
+            leg.rotational = Some(model == drive);
+        }
+        let lie = play(&scenario, "adaptive").read.bytes as f64;
+        assert!(lie > 0.95 * truth, "{legs:?}: {lie} {truth}");
+    }
+}
