@@ -117,9 +117,9 @@ fn streams_are_shown_with_what_is_read_ahead_of_them() {
     let text = beliefs(&told, WIDE);
     assert!(text.contains("in sequence"), "{text}");
     assert!(text.contains("3.25 GiB/s"), "{text}");
-    let streams = text.split_once("Streams").unwrap().1;
+    let streams = &text[text.find("Streams").unwrap()..];
     expect![[r#"
-         that are read now, and what is read ahead of them:
+        Streams that are read now, and what is read ahead of them:
 
          stream at  read ahead                           kept to  read so far   ahead
          1 MiB      each leg reads a stretch                   -       12 GiB  48 MiB
