@@ -50,7 +50,7 @@ impl Ahead {
             Self::InTurns => "disks read stretches in turns",
             Self::Kept => "its disk reads a little ahead, to stay",
             Self::AsFast => "nothing: what it asks for itself is as fast",
-            Self::Crowded => "nothing: there are as many streams as legs",
+            Self::Crowded => "nothing: there is a leg for each stream, or less",
             Self::Writes => "nothing: a disk is busy with writes",
             Self::NoLeg => "nothing: no leg is left for that",
             Self::NoMemory => "nothing: there is no memory left",

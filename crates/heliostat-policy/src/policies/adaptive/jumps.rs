@@ -93,16 +93,16 @@ impl Jumps {
         let own_ns = own.as_ns() as f32;
         let ended = last.end();
         let (offset, len) = (extent.offset(), extent.len());
-        let is_fast = self.is_fast(len, own_ns);
+        let is_fast_now = self.note_rate(len, own_ns);
         if offset.wrapping_sub(ended) < NEAR_BYTES.get() {
             self.goes_on(len, own_ns);
-            return is_fast;
+            return is_fast_now;
         }
         let alike = self.near.filter(|near| are_alike(near.0, len));
         let ns = match alike {
             Some((_, near_ns)) => (own_ns - near_ns).max(0.0),
             None if len.max(last.len()) <= SHORT_BYTES.get() => own_ns,
-            None => return false,
+            None => return is_fast_now,
         };
         let beyond_ns = own_ns - NO_ARM_BYTE_NS.get() * len as f32;
         self.own.note(beyond_ns.max(0.0), JUMPS.get());
@@ -110,7 +110,7 @@ impl Jumps {
         let is_enough = self.own.count.is_multiple_of(JUMPS.get() / 2);
         let is_aside = alike.is_none() && written_bytes <= SHORT_BYTES.get();
         if written_bytes > 0 && !is_aside {
-            return is_enough;
+            return is_enough || is_fast_now;
         }
         if alike.is_some() {
             self.compared.note(ns, JUMPS.get());
@@ -118,7 +118,7 @@ impl Jumps {
         let is_drawn = self.arm.learn(root_of(offset.abs_diff(ended)), ns);
         let is_quick = f32::from(u8::from(ns < QUICK_NS.get()));
         self.quick.note(is_quick, QUICK_JUMPS.get());
-        is_drawn || is_enough
+        is_drawn || is_enough || is_fast_now
     }
 
     /// Something is written, or was.
@@ -136,14 +136,15 @@ impl Jumps {
         };
     }
 
-    /// Whether it reads faster than any disk.
-    fn is_fast(&mut self, len: u64, own_ns: f32) -> bool {
+    /// Whether it has just been seen to read faster than any disk.
+    fn note_rate(&mut self, len: u64, own_ns: f32) -> bool {
         self.bytes = self.bytes.saturating_add(len);
         self.ns += own_ns;
-        if self.bytes >= NO_ARM_BYTES.get() {
-            self.is_fast |= self.bytes as f32 > NO_ARM_RATE.get() * self.ns;
-            (self.bytes, self.ns) = (0, 0.0);
+        if self.is_fast || self.bytes < NO_ARM_BYTES.get() {
+            return false;
         }
+        self.is_fast = self.bytes as f32 > NO_ARM_RATE.get() * self.ns;
+        (self.bytes, self.ns) = (0, 0.0);
         self.is_fast
     }
 

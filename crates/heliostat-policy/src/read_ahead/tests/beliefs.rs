@@ -49,7 +49,7 @@ fn where_nothing_is_read_ahead_people_are_told_why() {
             rig.read(stream * 1000 * MIB + step * 256 * KIB, 256 * KIB);
         }
     }
-    let crowded = "nothing: there are as many streams as legs";
+    let crowded = "nothing: there is a leg for each stream, or less";
     let all = told(&rig);
     let homes: Vec<usize> = all.iter().flat_map(|one| one.2.clone()).collect();
     assert!(all.iter().all(|one| one.1 == crowded), "{all:?}");
