@@ -17,16 +17,19 @@
 //!   so many seconds, so that nothing collapses when there is more work than that.
 //! * **Sparse jobs first.** What a flow asks for that has little outstanding goes before the sweep,
 //!   as it comes, up to the flow's share of the time that has passed. Writes pay for the way there
-//!   and back; reads go before the writes of a round in any case.
+//!   and back; reads go before the writes of a round in any case, and pay for it where there are
+//!   reads in the round.
 //! * All legs of an array expect the same of the same jobs and count their rounds together, so that
 //!   the legs of a mirror make the same rounds of the same writes; they do them at the same time
 //!   ([`together`]).
 //! * What the array needs for itself goes first: metadata and flushes, though not without end.
 //!   What is in the background has what is left, and one part in 16 where nothing is.
 
+mod beside;
 mod depth;
 mod flow;
 mod meter;
+mod sparse;
 mod together;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -34,11 +37,12 @@ use std::collections::{BTreeMap, VecDeque};
 use heliostat_types::{Duration, FlowId, Instant};
 
 use crate::costs::{Asked, Costs, Work};
-use crate::job::{Class, Device, FlowLimits, Job, Side};
+use crate::job::{Class, Device, FlowLimits, Job};
 use crate::line::{Key, Line};
 use depth::Depth;
 use flow::{Flow, Later};
 use meter::Meter;
+use sparse::Sparse;
 use together::Together;
 
 /// What can be tuned of `fair`.
@@ -90,9 +94,9 @@ const SPARSE_PART: u64 = 8;
 /// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
 /// longest quantum.
 const LEAD_PART: u64 = 4;
-/// How often a sparse write counts on a disk that turns: it takes the arm away from the sweep,
-/// which has to get it back.
-const SPARSE_WRITE_TIMES: u64 = 2;
+/// How often a sparse job counts on a disk that turns where it takes the arm away from the sweep,
+/// which has to get it back; reads do where the sweep has reads to do.
+const SPARSE_TIMES: u64 = 2;
 /// A disk that turns is given no more bytes at once: 60 ms of writing in a row. An array is given
 /// so much for each of its legs.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
@@ -121,7 +125,7 @@ enum Choice {
     /// The oldest in the background.
     Background,
     /// The sparse one of this name.
-    Sparse((u64, u64)),
+    Sparse(sparse::Key),
     /// Of this round.
     InRound(usize, Key),
 }
@@ -170,8 +174,8 @@ pub(crate) struct Fair {
     flows: BTreeMap<FlowId, Flow>,
     /// The weights that are not the usual one, of flows with and without jobs.
     weights: BTreeMap<FlowId, u32>,
-    /// Jobs that go before the sweep, by when they may begin and by number.
-    sparse: BTreeMap<(u64, u64), Job>,
+    /// Jobs that go before the sweep.
+    sparse: Sparse,
     round: Round,
     /// What a flow of the usual weight is to have had by now, in ns: what all had, shared among
     /// those that had anything here.
@@ -207,7 +211,7 @@ impl Fair {
             background: Line::default(),
             flows: BTreeMap::new(),
             weights: BTreeMap::new(),
-            sparse: BTreeMap::new(),
+            sparse: Sparse::default(),
             round: Round::default(),
             share_ns: 0,
             share_rest: 0,
@@ -282,6 +286,7 @@ impl Fair {
             self.round.number = self.round.number.max(others.unwrap_or(0));
         }
         self.forget_idle(job.flow);
+        let sparse_times = self.sparse_times(&job);
         let came = self.standing(job.flow, costs);
         let weight = self.weights.get(&job.flow).copied();
         let weight = weight.unwrap_or(FlowLimits::WEIGHT_DEFAULT);
@@ -305,11 +310,7 @@ impl Fair {
         self.clients += 1;
         let round = &mut self.round;
         if flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART {
-            let times = match job.class {
-                Class::Write if self.device.rotational => SPARSE_WRITE_TIMES,
-                Class::Urgent | Class::Read | Class::Write | Class::Background => 1,
-            };
-            let begin = flow.begin_sparse(self.share_ns, ns * times);
+            let begin = flow.begin_sparse(self.share_ns, ns * sparse_times);
             self.sparse.insert((begin, number), job);
             return;
         }
@@ -333,6 +334,20 @@ impl Fair {
             });
         }
         self.stand(costs);
+    }
+
+    /// How often a job counts that goes before the sweep.
+    fn sparse_times(&self, job: &Job) -> u64 {
+        let takes_arm = match job.class {
+            Class::Write => true,
+            Class::Read => !self.round.lines[READS].is_empty(),
+            Class::Urgent | Class::Background => false,
+        };
+        if self.device.rotational && takes_arm {
+            SPARSE_TIMES
+        } else {
+            1
+        }
     }
 
     /// Whether it has nothing to do for clients.
@@ -370,7 +385,7 @@ impl Fair {
         Some(match choice {
             Choice::Array => self.urgent.front().expect("one was chosen").1,
             Choice::Background => self.background.oldest().expect("one was chosen").1,
-            Choice::Sparse(key) => self.sparse[&key],
+            Choice::Sparse(key) => self.sparse.get(key),
             Choice::InRound(direction, key) => self.round.lines[direction].get(key),
         })
     }
@@ -391,7 +406,7 @@ impl Fair {
             }
             Choice::Sparse(key) => {
                 self.sparse_at = Some(now);
-                self.sparse.remove(&key)?
+                self.sparse.remove(key)
             }
             Choice::InRound(direction, key) => {
                 self.round.heads[direction] = key.0;
@@ -422,8 +437,10 @@ impl Fair {
         if is_in_round && self.round.is_empty() {
             self.stand(costs);
         }
+        // The sweep has not done what goes before it: what is asked for then is for that sweep.
+        let before = u64::from(!is_in_round);
         Asked {
-            round: self.round.number,
+            round: self.round.number.saturating_sub(before),
             ..asked
         }
     }
@@ -465,7 +482,7 @@ impl Fair {
             }
         }
         let next = self.round.next();
-        if let Some((&key, _)) = self.sparse.first_key_value() {
+        if let Some(key) = self.sparse.first() {
             let lead = self.quantum_max() / LEAD_PART;
             if next.is_none() {
                 // It goes alone: the scale goes on with it.
@@ -607,41 +624,6 @@ impl Fair {
         self.active_weight += flow.active_weight();
     }
 
-    /// Where jobs are that go with this one.
-    fn line_of(&self, first: &Job) -> Option<&Line> {
-        match first.class {
-            Class::Background => Some(&self.background),
-            Class::Urgent => None,
-            Class::Read | Class::Write => Some(&self.round.lines[direction_of(first)]),
-        }
-    }
-
-    pub(crate) fn adjoining(&self, first: &Job, side: Side) -> Option<Job> {
-        let found = self.line_of(first)?.adjoining(first, side);
-        found.map(|(_, job)| job)
-    }
-
-    /// Takes a job out that goes with another one.
-    pub(crate) fn take_adjoining(
-        &mut self,
-        first: &Job,
-        side: Side,
-        costs: &mut Costs,
-    ) -> Option<Job> {
-        let (key, job) = self.line_of(first)?.adjoining(first, side)?;
-        self.chosen = None;
-        if first.class == Class::Background {
-            self.background.remove(key);
-        } else {
-            let direction = direction_of(first);
-            self.round.lines[direction].remove(key);
-            self.round.heads[direction] = self.round.heads[direction].max(key.0);
-        }
-        let asked = self.begun(&job, true, true, costs);
-        self.meter.join(&job, asked);
-        Some(job)
-    }
-
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
     pub(crate) const fn next_deadline(&self) -> Option<Instant> {
         self.together.look_at()
@@ -668,7 +650,7 @@ impl Fair {
             }
             stays
         };
-        self.sparse.retain(|_, job| stays(job));
+        self.sparse.retain(&mut stays);
         for flow in self.flows.values_mut() {
             flow.later.retain(|later| stays(&later.job));
         }
@@ -689,8 +671,7 @@ impl Fair {
         self.chosen = None;
         let mut jobs: Vec<(u64, Job)> = std::mem::take(&mut self.urgent).into();
         jobs.extend(self.background.drain());
-        let sparse = std::mem::take(&mut self.sparse).into_iter();
-        jobs.extend(sparse.map(|((_, number), job)| (number, job)));
+        jobs.extend(self.sparse.drain());
         for line in &mut self.round.lines {
             jobs.extend(line.drain());
         }

@@ -42,6 +42,18 @@ pub enum Side {
     Back,
 }
 
+impl Job {
+    /// Whether it lies on that side of `first` and is of the same kind, flow and class.
+    pub(crate) fn adjoins(&self, first: &Self, side: Side) -> bool {
+        let touches = match side {
+            Side::Front => self.extent.end() == first.extent.offset(),
+            Side::Back => self.extent.offset() == first.extent.end(),
+        };
+        let alike = (self.kind, self.flow, self.class) == (first.kind, first.flow, first.class);
+        touches && alike && !self.extent.is_empty() && self.op != first.op
+    }
+}
+
 /// What a scheduler knows of the leg behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {

@@ -62,19 +62,11 @@ impl Line {
     /// and class.
     pub(crate) fn adjoining(&self, first: &Job, side: Side) -> Option<(Key, Job)> {
         let extent = first.extent;
-        let is_one = |job: &Job| {
-            let touches = match side {
-                Side::Front => job.extent.end() == extent.offset(),
-                Side::Back => job.extent.offset() == extent.end(),
-            };
-            let alike = (job.kind, job.flow, job.class) == (first.kind, first.flow, first.class);
-            touches && alike && !job.extent.is_empty() && job.op != first.op
-        };
-        let mut found = match side {
+        let found = match side {
             Side::Back => self.by_place.range((extent.end(), 0)..).next(),
             Side::Front => self.by_place.range(..(extent.offset(), 0)).next_back(),
         };
-        found = found.filter(|(_, job)| is_one(job));
+        let found = found.filter(|(_, job)| job.adjoins(first, side));
         found.map(|(&key, &job)| (key, job))
     }
 

@@ -125,12 +125,57 @@ mod tests {
             0.75,
             mean_ns(&small(&none)),
         );
+        let longest = |moved: Moved| moved.response_time_ns().max() as f64;
+        at_most(
+            "the longest of a small one",
+            longest(small(&fair)),
+            0.8,
+            longest(small(&none)),
+        );
         at_most(
             "more",
             1.3 * small(&none).ios as f64,
             1.0,
             small(&fair).ios as f64,
         );
+    }
+
+    /// Small clients that read or write in sequence have little outstanding for all their depth:
+    /// what lies in a row is done as one also where it goes before the sweep.
+    #[test]
+    fn small_streams_beside_large_ones_wait_for_none_of_them() {
+        for rw in [Rw::Write, Rw::Read] {
+            let mut scenario = four_disks(8);
+            let job = Job {
+                rw,
+                iodepth: 64,
+                ..Job::default()
+            };
+            volumes(&mut scenario, 20, 64, job);
+            scenario.jobs[0].rw = rw;
+            let none = play(&scenario, "none");
+            let fair = play(&scenario, "fair");
+            let of = |result: &RunResult, job: usize| {
+                let job = &result.jobs[job];
+                if rw == Rw::Write {
+                    job.write.clone()
+                } else {
+                    job.read.clone()
+                }
+            };
+            let longest = |moved: Moved| moved.response_time_ns().max() as f64;
+            let more = [1, 0].map(|job| of(&fair, job).ios as f64 / of(&none, job).ios as f64);
+            at_most(
+                "the longest of a small one",
+                longest(of(&fair, 1)),
+                0.5,
+                longest(of(&none, 1)),
+            );
+            ensure(more[0] >= 5.0, "small ones", &more);
+            ensure(more[1] >= 0.4, "large ones", &more);
+            let worst = longest_ns(&fair);
+            assert!(worst < CLIENT_TIMEOUT_NS, "{rw:?}: {worst}");
+        }
     }
 
     #[test]

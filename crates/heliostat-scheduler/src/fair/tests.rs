@@ -4,7 +4,7 @@ use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
 
 use super::{Fair, FairSettings};
 use crate::costs::Costs;
-use crate::job::{Class, Device, FlowLimits, Job};
+use crate::job::{Class, Device, FlowLimits, Job, Side};
 use crate::scheduler::Scheduler;
 use crate::spec::SchedulerSpec;
 
@@ -91,6 +91,103 @@ fn reads_go_before_writes_of_others() {
     assert_eq!(order(&mut fair, 1), [1]);
     fair.0.insert(read(4, 1, 90), &mut fair.1);
     assert_eq!(order(&mut fair, 1), [4]);
+}
+
+#[test]
+fn sparse_jobs_in_a_row_go_as_one() {
+    let mut jobs: Vec<Job> = (0..200)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    jobs.extend((0..3).map(|op| write(1000 + op, 1, 9000 + u64::from(op))));
+    // Beside it, and not what goes with it: of another client, and read.
+    jobs.push(write(1003, 2, 9003));
+    jobs.push(read(1004, 1, 8999));
+    let mut one = with(&jobs[..200]);
+    // What a write takes is known then.
+    assert_eq!(order(&mut one, 100).len(), 100);
+    let (mut fair, mut costs, now) = one;
+    let busy = fair.take(now, &mut costs).unwrap();
+    for job in &jobs[200..] {
+        fair.insert(*job, &mut costs);
+    }
+    let waiting = fair.len();
+    let first = fair.take(now, &mut costs).unwrap();
+    assert_eq!(first.op, 1000);
+    let second = fair.take_adjoining(&first, Side::Back, &mut costs).unwrap();
+    assert_eq!(fair.adjoining(&second, Side::Back), Some(jobs[202]));
+    let third = fair
+        .take_adjoining(&second, Side::Back, &mut costs)
+        .unwrap();
+    assert_eq!((second.op, third.op), (1001, 1002));
+    assert_eq!(fair.adjoining(&third, Side::Back), None);
+    assert_eq!(fair.adjoining(&first, Side::Front), None);
+    assert_eq!(fair.len(), waiting - 3);
+    for job in [busy, third, first, second] {
+        fair.completed(now, &job, &mut costs);
+    }
+    // What is left goes by itself.
+    assert_eq!(order(&mut (fair, costs, now), 2), [1003, 1004]);
+}
+
+#[test]
+fn what_is_for_a_later_round_goes_with_what_it_lies_beside() {
+    let far: Vec<Job> = (0..200)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    let mut one = with(&far);
+    assert_eq!(order(&mut one, 100).len(), 100);
+    let (mut fair, mut costs, now) = one;
+    // Six of 5 ms are sparse beside a round of 256 ms; what comes then is for the next round, as
+    // the sweep has passed it.
+    let blocks = [100, 200, 300, 400, 500, 600, 101, 700, 99];
+    for (op, block) in (1000..).zip(blocks) {
+        fair.insert(write(op, 1, block), &mut costs);
+    }
+    let later = |fair: &Fair| fair.flows[&FlowId(1)].later.len();
+    assert_eq!(later(&fair), 3);
+    let first = fair.take(now, &mut costs).unwrap();
+    assert_eq!(first.op, 1000);
+    let behind = fair.take_adjoining(&first, Side::Back, &mut costs);
+    assert_eq!(behind.map(|job| job.op), Some(1006), "the oldest");
+    let before = fair.take_adjoining(&first, Side::Front, &mut costs);
+    assert_eq!(before.map(|job| job.op), Some(1008), "the newest");
+    assert_eq!(later(&fair), 1);
+    for job in [Some(first), behind, before].into_iter().flatten() {
+        fair.completed(now, &job, &mut costs);
+    }
+    let rest = order(&mut (fair, costs, now), 200);
+    assert_eq!(rest.len(), 106);
+    assert!(rest.contains(&1007));
+}
+
+#[test]
+fn who_was_served_before_the_sweep_has_his_place_in_it() {
+    let mut jobs: Vec<Job> = (0..400)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    jobs.extend((0..60).map(|op| write(1000 + op, 1, 8000 + u64::from(op) * 10)));
+    let mut one = with(&jobs);
+    while one.0.flows[&FlowId(1)].waiting > 0 {
+        assert_eq!(order(&mut one, 1).len(), 1);
+    }
+    // On to a sweep that has not come that far.
+    while one.0.round.is_empty() || one.0.round.heads[super::WRITES] > 8000 * 4096 {
+        assert_eq!(order(&mut one, 1).len(), 1);
+    }
+    let (mut fair, mut costs, now) = one;
+    assert_eq!(fair.flows[&FlowId(1)].rounds(), 1);
+    fair.insert(write(2000, 1, 9000), &mut costs);
+    let first = fair.take(now, &mut costs).unwrap();
+    assert_eq!(first.op, 2000);
+    // Beside it, so that it has something outstanding all along.
+    fair.insert(write(2001, 1, 9010), &mut costs);
+    fair.completed(now, &first, &mut costs);
+    for op in 2002..2010 {
+        fair.insert(write(op, 1, u64::from(op) * 10), &mut costs);
+    }
+    let flow = &fair.flows[&FlowId(1)];
+    assert!(flow.here_ns > fair.round.quantum / super::SPARSE_PART);
+    assert_eq!(flow.later.len(), 0, "they wait for no other sweep");
 }
 
 #[test]
