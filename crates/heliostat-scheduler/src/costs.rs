@@ -56,7 +56,7 @@ pub(crate) struct Asked {
     pub(crate) work: Work,
     /// What it is expected to take; 0: it is on nobody's account.
     pub(crate) ns: u64,
-    /// The round in which it came, then the one in which it went to the device.
+    /// The round in which it came, then the one in which it went to the device, or before which.
     pub(crate) round: u64,
 }
 

@@ -438,7 +438,7 @@ impl Fair {
             self.stand(costs);
         }
         // The sweep has not done what goes before it: what is asked for then is for that sweep.
-        let before = u64::from(!is_in_round);
+        let before = u64::from(!is_in_round && !self.round.is_empty());
         Asked {
             round: self.round.number.saturating_sub(before),
             ..asked

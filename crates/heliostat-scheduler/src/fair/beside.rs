@@ -11,8 +11,6 @@ enum Beside {
     Background(Key),
     Sparse(sparse::Key),
     InRound(usize, Key),
-    /// It is for a later round: the oldest of its flow behind the other one, the newest before it.
-    Later,
 }
 
 impl Fair {
@@ -30,15 +28,8 @@ impl Fair {
         if let Some((key, job)) = self.round.lines[direction].adjoining(first, side) {
             return Some((Beside::InRound(direction, key), job));
         }
-        if let Some((key, job)) = self.sparse.adjoining(first, side) {
-            return Some((Beside::Sparse(key), job));
-        }
-        let later = &self.flows.get(&first.flow)?.later;
-        let next = match side {
-            Side::Back => later.front()?.job,
-            Side::Front => later.back()?.job,
-        };
-        next.adjoins(first, side).then_some((Beside::Later, next))
+        let (key, job) = self.sparse.adjoining(first, side)?;
+        Some((Beside::Sparse(key), job))
     }
 
     pub(crate) fn adjoining(&self, first: &Job, side: Side) -> Option<Job> {
@@ -65,18 +56,8 @@ impl Fair {
                 self.round.lines[direction].remove(key);
                 self.round.heads[direction] = self.round.heads[direction].max(key.0);
             }
-            Beside::Later => {
-                let flow = self.flows.get_mut(&job.flow);
-                let flow = flow.expect("who has jobs is known");
-                match side {
-                    Side::Back => flow.later.pop_front(),
-                    Side::Front => flow.later.pop_back(),
-                };
-                flow.pay(self.asked[&job.op].ns);
-            }
         }
-        let is_before = matches!(place, Beside::Background(_) | Beside::Sparse(_));
-        let asked = self.begun(&job, !is_before, true, costs);
+        let asked = self.begun(&job, matches!(place, Beside::InRound(..)), true, costs);
         self.meter.join(&job, asked);
         Some(job)
     }

@@ -8,8 +8,8 @@ use crate::job::{FlowLimits, Job};
 /// A flow's part of a round may be so many times its share, so that what it has outstanding is a
 /// whole number of rounds: where nobody has said what shares are to be, and where somebody has.
 const NEAR: [RangeInclusive<f64>; 2] = [0.7..=1.6, 0.9..=1.1];
-/// For so many rounds what a flow has outstanding may be far off a whole number.
-const FAR_MAX: u32 = 1;
+/// A flow that has had about the same outstanding for so many rounds may have far more for one.
+const STEADY: u32 = 4;
 /// How much a flow may be ahead of its part of a round, in parts, with what is for that round: of
 /// what it asked for in the round before, some legs have more and some less.
 const DEBT_MAX: f64 = 1.0;
@@ -50,8 +50,8 @@ pub(super) struct Flow {
     debt_max_ns: i64,
     /// In how many rounds what it has outstanding is parted; 0: it has not been.
     rounds: f64,
-    /// For how many rounds that has been far off.
-    far: u32,
+    /// For how many rounds that has been about right.
+    steady: u32,
     /// The round that gave it that.
     round: u64,
     /// When its next sparse job may begin, on the scale of what all have had.
@@ -69,7 +69,7 @@ impl Flow {
             credit_ns: 0,
             debt_max_ns: 0,
             rounds: 0.0,
-            far: 0,
+            steady: 0,
             round: 0,
             next_at: 0,
         };
@@ -139,19 +139,24 @@ impl Flow {
     /// What is outstanding is parted so that it takes a whole number of rounds: a job that misses a
     /// round waits for all of the next one. The number stays as long as it is not far off, because
     /// what is outstanding varies, and a job that counted on two rounds should not wait for three.
-    /// So it does for a round where that is far off: by chance most may be at one leg.
+    /// So it does for one round in which it has far more: by chance most may be at one leg.
     pub(super) fn part_ns(&mut self, quantum: u64, outstanding_ns: u64, has_weights: bool) -> f64 {
         let near = &NEAR[usize::from(has_weights)];
         let share = quantum as f64 * f64::from(self.weight) / f64::from(FlowLimits::WEIGHT_DEFAULT);
         let rounds = outstanding_ns as f64 / share.max(1.0);
         let is_near = |whole: f64| whole > 0.0 && near.contains(&(rounds / whole));
-        let has_far_more = self.rounds > 0.0 && rounds / self.rounds > *near.end();
-        self.far = if has_far_more { self.far + 1 } else { 0 };
-        if !is_near(self.rounds) && !(1..=FAR_MAX).contains(&self.far) {
-            self.rounds = rounds.round();
-            if !is_near(self.rounds) {
-                self.rounds = 0.0;
-                return share;
+        if is_near(self.rounds) {
+            self.steady += 1;
+        } else {
+            let has_more = self.rounds > 0.0 && rounds / self.rounds > *near.end();
+            let is_chance = has_more && self.steady >= STEADY;
+            self.steady = 0;
+            if !is_chance {
+                self.rounds = rounds.round();
+                if !is_near(self.rounds) {
+                    self.rounds = 0.0;
+                    return share;
+                }
             }
         }
         (outstanding_ns as f64 / self.rounds).min(share * near.end())
@@ -240,9 +245,12 @@ mod tests {
             (flow.rounds(), part_ns)
         };
         assert_eq!(part(110), (1, 110.0));
+        assert_eq!(part(190), (2, 95.0), "it is not known for long");
+        assert_eq!(part(110), (1, 110.0));
+        for _ in 0..4 {
+            assert_eq!(part(120), (1, 120.0));
+        }
         assert_eq!(part(190), (1, 160.0), "once");
-        assert_eq!(part(120), (1, 120.0));
-        assert_eq!(part(190), (1, 160.0));
         assert_eq!(part(190), (2, 95.0), "it has more now");
         // What is less is so at once, as nobody waits for it.
         assert_eq!(part(100), (1, 100.0));

@@ -130,37 +130,6 @@ fn sparse_jobs_in_a_row_go_as_one() {
 }
 
 #[test]
-fn what_is_for_a_later_round_goes_with_what_it_lies_beside() {
-    let far: Vec<Job> = (0..200)
-        .map(|op| write(op, 0, u64::from(op) * 10))
-        .collect();
-    let mut one = with(&far);
-    assert_eq!(order(&mut one, 100).len(), 100);
-    let (mut fair, mut costs, now) = one;
-    // Six of 5 ms are sparse beside a round of 256 ms; what comes then is for the next round, as
-    // the sweep has passed it.
-    let blocks = [100, 200, 300, 400, 500, 600, 101, 700, 99];
-    for (op, block) in (1000..).zip(blocks) {
-        fair.insert(write(op, 1, block), &mut costs);
-    }
-    let later = |fair: &Fair| fair.flows[&FlowId(1)].later.len();
-    assert_eq!(later(&fair), 3);
-    let first = fair.take(now, &mut costs).unwrap();
-    assert_eq!(first.op, 1000);
-    let behind = fair.take_adjoining(&first, Side::Back, &mut costs);
-    assert_eq!(behind.map(|job| job.op), Some(1006), "the oldest");
-    let before = fair.take_adjoining(&first, Side::Front, &mut costs);
-    assert_eq!(before.map(|job| job.op), Some(1008), "the newest");
-    assert_eq!(later(&fair), 1);
-    for job in [Some(first), behind, before].into_iter().flatten() {
-        fair.completed(now, &job, &mut costs);
-    }
-    let rest = order(&mut (fair, costs, now), 200);
-    assert_eq!(rest.len(), 106);
-    assert!(rest.contains(&1007));
-}
-
-#[test]
 fn who_was_served_before_the_sweep_has_his_place_in_it() {
     let mut jobs: Vec<Job> = (0..400)
         .map(|op| write(op, 0, u64::from(op) * 10))
