@@ -1,10 +1,10 @@
 //! The section `[array]`: what serves.
 
-use heliostat_engine::{Layout, Map, Raid10};
+use heliostat_engine::{Config, Layout, Map, Raid10};
 use heliostat_sim::{ArraySpec, BackgroundSpec, BackgroundWork, MetadataSpec};
 use heliostat_types::Duration;
 use stdx::settings::parse_count;
-use stdx::units::{parse_rate, parse_size, parse_time_ns};
+use stdx::units::{exact_size, parse_rate, parse_size, parse_time_ns};
 use toml::de::DeValue;
 
 use super::legs::{Leg, parse_hbas, parse_legs};
@@ -244,10 +244,14 @@ fn set(
         }
         "memory" => {
             let bytes = size()?;
-            if !(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES).contains(&bytes) {
-                return Err(wrong(format!("'{text}' is not from 64MiB to 4GiB")));
-            }
-            array.memory_bytes = usize::try_from(bytes).expect("4 GiB fit");
+            let in_usize = usize::try_from(bytes).ok();
+            let fits =
+                |bytes: &usize| (Config::MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES).contains(bytes);
+            let Some(bytes) = in_usize.filter(fits) else {
+                let least = exact_size(Config::MEMORY_MIN_BYTES as u64);
+                return Err(wrong(format!("'{text}' is not from {least} to 4GiB")));
+            };
+            array.memory_bytes = bytes;
         }
         "leg_timeout" => {
             let ns = parse_time_ns(&text).map_err(|error| wrong(error.to_string()))?;
@@ -280,11 +284,8 @@ const BLOCK_BYTES: u64 = 4096;
 /// What 16 of the largest drives hold.
 const SIZE_MAX_BYTES: u64 = 4 << 50;
 
-/// Room for two of the largest requests.
-const MEMORY_MIN_BYTES: u64 = 64 << 20;
-
-/// Each run has its own.
-const MEMORY_MAX_BYTES: u64 = 4 << 30;
+/// The most memory of an array, as each run has its own; the least is the engine's.
+const MEMORY_MAX_BYTES: usize = 4 << 30;
 
 /// Gives the array its size, and memory that has none what the array takes of it.
 fn size_up(

@@ -319,7 +319,7 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             ("legs =", "level = 'raid10'\nchunk = '5k'\nlegs ="),
             ("legs =", "level = 'raid10'\nlayout = 'far=3'\nlegs ="),
             ("legs =", "level = 'raid1'\nlayout = 'near'\nlegs ="),
-            ("legs =", "memory = 1\nlegs ="),
+            ("legs =", "memory = 83886079\nlegs ="),
             ("legs =", "copies_chunk = '3MiB'\nlegs ="),
             ("legs =", "background = 'rebuild'\nlegs ="),
             ("legs =", "resync_max = '1MB/s'\nlegs ="),
@@ -355,7 +355,7 @@ fn faults_layouts_and_models_that_make_no_sense_are_named_with_their_line() {
             dir/mixed.toml:5: array: 3 copies on 2 legs; a layout takes 2 copies or more, each
             on a leg of its own
             dir/mixed.toml:7: array: layout: near: '' is not a whole number from 2 to 16
-            dir/mixed.toml:6: array: memory: '1' is not from 64MiB to 4GiB
+            dir/mixed.toml:6: array: memory: '83886079' is not from 80MiB to 4GiB
             dir/mixed.toml:6: array: copies_chunk: '3MiB' is no power of two from 4KiB to 1TiB
             dir/mixed.toml:6: array: background: 'rebuild' is neither resync nor check
             dir/mixed.toml:6: array: resync_max: there is no background work to be so fast
