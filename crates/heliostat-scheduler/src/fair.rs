@@ -16,9 +16,9 @@
 //!   little in seeks; with shallow ones they are short. Nobody overtakes because he has waited for
 //!   so many seconds, so that nothing collapses when there is more work than that.
 //! * **Sparse jobs first.** What a flow asks for that has little outstanding goes before the sweep,
-//!   as it comes, up to the flow's share of the time that has passed. Writes pay for the way there
-//!   and back; reads go before the writes of a round in any case, and pay for it where there are
-//!   reads in the round.
+//!   as it comes and in a row as one, up to the flow's share of the time that has passed. Writes
+//!   pay for the way there and back; reads go before the writes of a round in any case, and pay for
+//!   it where there are reads in the round.
 //! * All legs of an array expect the same of the same jobs and count their rounds together, so that
 //!   the legs of a mirror make the same rounds of the same writes; they do them at the same time
 //!   ([`together`]).

@@ -146,7 +146,7 @@ impl Flow {
         let rounds = outstanding_ns as f64 / share.max(1.0);
         let is_near = |whole: f64| whole > 0.0 && near.contains(&(rounds / whole));
         if is_near(self.rounds) {
-            self.steady += 1;
+            self.steady = self.steady.saturating_add(1);
         } else {
             let has_more = self.rounds > 0.0 && rounds / self.rounds > *near.end();
             let is_chance = has_more && self.steady >= STEADY;
