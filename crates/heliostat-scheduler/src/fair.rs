@@ -31,6 +31,7 @@ mod flow;
 mod meter;
 mod sparse;
 mod together;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -188,6 +189,8 @@ pub(crate) struct Fair {
     asked: BTreeMap<u32, Asked>,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,
+    /// Whether what went last is of the round.
+    sweeps: bool,
     /// What clients and the background have had since both had jobs waiting, in ns.
     had: [f64; 2],
     meter: Meter,
@@ -218,6 +221,7 @@ impl Fair {
             active_weight: 0,
             asked: BTreeMap::new(),
             sparse_at: None,
+            sweeps: false,
             had: [0.0; 2],
             meter: Meter::new(device.rotational),
             depth: Depth::new(device, settings.depth),
@@ -303,7 +307,6 @@ impl Fair {
             round: self.round.number,
         };
         self.asked.insert(job.op, asked);
-        flow.waiting += 1;
         self.active_weight -= flow.active_weight();
         flow.here_ns += ns;
         self.active_weight += flow.active_weight();
@@ -397,7 +400,9 @@ impl Fair {
             Choice::Array => {
                 self.urgent_in_a_row += 1;
                 let (_, job) = self.urgent.pop_front()?;
-                self.meter.begin(now, &job, nobodys(&job, false));
+                let asked = nobodys(&job, false);
+                self.meter
+                    .begin(now, &job, asked, self.expected_ns(&asked, costs));
                 return Some(job);
             }
             Choice::Background => {
@@ -414,20 +419,28 @@ impl Fair {
             }
         };
         self.urgent_in_a_row = 0;
-        let asked = self.begun(&job, matches!(choice, Choice::InRound(..)), false, costs);
-        self.meter.begin(now, &job, asked);
+        self.sweeps = matches!(choice, Choice::InRound(..));
+        let asked = self.begun(&job, self.sweeps, false, costs);
+        self.meter
+            .begin(now, &job, asked, self.expected_ns(&asked, costs));
         Some(job)
+    }
+
+    /// What that is expected to take now, in ns.
+    fn expected_ns(&self, asked: &Asked, costs: &Costs) -> u64 {
+        costs.expected_ns(self.device.rotational, asked.work)
     }
 
     /// A job leaves for the device: what was asked for.
     fn begun(&mut self, job: &Job, is_in_round: bool, goes_on: bool, costs: &mut Costs) -> Asked {
         let Some(asked) = self.asked.remove(&job.op) else {
             let asked = nobodys(job, goes_on);
-            self.had[1] += costs.expected_ns(self.device.rotational, asked.work) as f64;
+            self.had[1] += self.expected_ns(&asked, costs) as f64;
             return asked;
         };
         let flow = self.flows.get_mut(&job.flow);
-        flow.expect("who has jobs is known").waiting -= 1;
+        let flow = flow.expect("who has jobs is known");
+        flow.waiting.remove(job);
         self.had[0] += asked.ns as f64;
         let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
         let all_weight = self.active_weight.max(1);
@@ -603,6 +616,7 @@ impl Fair {
         let Some((asked, ns)) = self.meter.end(now, job) else {
             return;
         };
+        let is_ended = self.meter.in_device() < in_device;
         if !is_arrays(job) {
             costs.learn(self.device.rotational, asked.work, ns);
         }
@@ -610,7 +624,8 @@ impl Fair {
             self.end(&asked, costs);
             self.stand(costs);
         }
-        self.depth.completed(now, job, in_device, is_backlogged);
+        self.depth
+            .completed(now, job, is_ended, in_device, is_backlogged);
     }
 
     /// A job is done, or not done at all.
@@ -642,11 +657,11 @@ impl Fair {
         self.chosen = None;
         self.urgent.retain(|(_, job)| is_kept(job));
         self.background.retain(&mut |job| is_kept(job));
-        let mut gone: Vec<u32> = Vec::new();
+        let mut gone: Vec<Job> = Vec::new();
         let mut stays = |job: &Job| {
             let stays = is_kept(job);
             if !stays {
-                gone.push(job.op);
+                gone.push(*job);
             }
             stays
         };
@@ -657,10 +672,10 @@ impl Fair {
         for line in &mut self.round.lines {
             line.retain(&mut stays);
         }
-        for op in gone {
-            let asked = self.asked.remove(&op).expect("it waits");
+        for job in gone {
+            let asked = self.asked.remove(&job.op).expect("it waits");
             let flow = self.flows.get_mut(&asked.flow);
-            flow.expect("who has jobs is known").waiting -= 1;
+            flow.expect("who has jobs is known").waiting.remove(&job);
             self.end(&asked, costs);
         }
         self.stand(costs);

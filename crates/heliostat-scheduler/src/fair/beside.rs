@@ -54,11 +54,15 @@ impl Fair {
             }
             Beside::InRound(direction, key) => {
                 self.round.lines[direction].remove(key);
-                self.round.heads[direction] = self.round.heads[direction].max(key.0);
+                if self.sweeps {
+                    // What goes before the sweep takes it nowhere.
+                    self.round.heads[direction] = self.round.heads[direction].max(key.0);
+                }
             }
         }
         let asked = self.begun(&job, matches!(place, Beside::InRound(..)), true, costs);
-        self.meter.join(&job, asked);
+        self.meter
+            .join(&job, asked, self.expected_ns(&asked, costs));
         Some(job)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use super::waiting::Waiting;
 use crate::job::{FlowLimits, Job};
 
 /// A flow's part of a round may be so many times its share, so that what it has outstanding is a
@@ -40,8 +41,8 @@ pub(super) struct Flow {
     tails: [u64; 2],
     /// What is for later rounds, by age.
     pub(super) later: VecDeque<Later>,
-    /// How many of its jobs wait, in this round and later.
-    pub(super) waiting: usize,
+    /// Where its jobs are that wait, in this round and later.
+    pub(super) waiting: Waiting,
     /// What waits here or is in the device.
     pub(super) here_ns: u64,
     /// What it may still have of this round.
@@ -59,12 +60,12 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) const fn new(weight: u32) -> Self {
+    pub(super) fn new(weight: u32) -> Self {
         let mut flow = Self {
             weight: 0,
             tails: [u64::MAX; 2],
             later: VecDeque::new(),
-            waiting: 0,
+            waiting: Waiting::default(),
             here_ns: 0,
             credit_ns: 0,
             debt_max_ns: 0,
@@ -96,7 +97,7 @@ impl Flow {
 
     /// Whether it is as if it had never been there.
     pub(super) const fn is_forgotten(&self, at: u64) -> bool {
-        self.here_ns == 0 && self.waiting == 0 && self.credit_ns >= 0 && self.next_at <= at
+        self.here_ns == 0 && self.credit_ns >= 0 && self.next_at <= at
     }
 
     /// So much device time, as what a flow of the usual weight would have meanwhile.
@@ -105,10 +106,14 @@ impl Flow {
         u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
     }
 
-    /// Whether a job goes on where the last one of its direction ended.
+    /// A job comes to wait: whether it goes on where the last one of its direction ended, or lies
+    /// beside one that waits, as where several streams take turns.
     pub(super) fn goes_on(&mut self, job: &Job, is_read: bool) -> bool {
         let tail = &mut self.tails[usize::from(is_read)];
-        std::mem::replace(tail, job.extent.end()) == job.extent.offset()
+        let goes_on = std::mem::replace(tail, job.extent.end()) == job.extent.offset();
+        let is_beside = self.waiting.has_beside(job);
+        self.waiting.insert(job);
+        goes_on || is_beside
     }
 
     /// A sparse job comes at `at` of the scale: when it may begin.

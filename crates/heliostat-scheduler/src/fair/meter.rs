@@ -5,7 +5,8 @@
 //! went to the one that completed. Elsewhere it works on all of them: each moment is shared equally
 //! among those that it has, so that what stays longer pays more. Either way the times of all
 //! operations add up to the time in which the device had something to do. Jobs that went as one
-//! have equal parts.
+//! have parts as large as what they were expected to take: the one that the arm had to go to has
+//! most of it.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,10 @@ use crate::job::Job;
 /// Jobs that the device has as one operation.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    /// How many there were, and how many have not ended.
+    /// How many there were, how many have not ended, and what all are expected to take, in ns.
     jobs: u32,
     left: u32,
+    expected_ns: u64,
     bytes: u64,
     /// What `shared` was when it began.
     shared: f64,
@@ -32,8 +34,8 @@ struct Begun {
 #[derive(Debug)]
 pub(super) struct Meter {
     rotational: bool,
-    /// What each job is, and which operation it belongs to.
-    jobs: BTreeMap<u32, (Asked, u64)>,
+    /// What each job is, what it is expected to take, in ns, and which operation it belongs to.
+    jobs: BTreeMap<u32, (Asked, u64, u64)>,
     /// The operations by number.
     ops: BTreeMap<u64, Begun>,
     /// Their bytes.
@@ -79,13 +81,14 @@ impl Meter {
         self.at = self.at.max(now);
     }
 
-    /// The device gets a job.
-    pub(super) fn begin(&mut self, now: Instant, job: &Job, asked: Asked) {
+    /// The device gets a job, which is expected to take so long.
+    pub(super) fn begin(&mut self, now: Instant, job: &Job, asked: Asked, expected_ns: u64) {
         self.go_on(now);
         self.last += 1;
         let begun = Begun {
             jobs: 1,
             left: 1,
+            expected_ns,
             bytes: job.extent.len(),
             shared: self.shared,
             at: now,
@@ -93,16 +96,17 @@ impl Meter {
         };
         self.bytes += job.extent.len();
         self.ops.insert(self.last, begun);
-        self.jobs.insert(job.op, (asked, self.last));
+        self.jobs.insert(job.op, (asked, expected_ns, self.last));
     }
 
     /// It gets one more, in one operation with the last.
-    pub(super) fn join(&mut self, job: &Job, asked: Asked) {
-        self.jobs.insert(job.op, (asked, self.last));
+    pub(super) fn join(&mut self, job: &Job, asked: Asked, expected_ns: u64) {
+        self.jobs.insert(job.op, (asked, expected_ns, self.last));
         let op = self.ops.get_mut(&self.last).expect("one has just begun");
         self.bytes += job.extent.len();
         op.bytes += job.extent.len();
         op.jobs += 1;
+        op.expected_ns += expected_ns;
         op.left += 1;
     }
 
@@ -110,7 +114,7 @@ impl Meter {
     /// device got it from somebody else.
     pub(super) fn end(&mut self, now: Instant, job: &Job) -> Option<(Asked, f64)> {
         self.go_on(now);
-        let (asked, number) = self.jobs.remove(&job.op)?;
+        let (asked, expected_ns, number) = self.jobs.remove(&job.op)?;
         let op = self.ops.get_mut(&number).expect("its jobs have not ended");
         if op.left == op.jobs {
             let since = self.completed_at.max(op.at);
@@ -121,7 +125,7 @@ impl Meter {
             };
         }
         self.completed_at = now;
-        let ns = op.ns / f64::from(op.jobs);
+        let ns = op.ns * (expected_ns as f64 / op.expected_ns.max(1) as f64);
         op.left -= 1;
         if op.left == 0 {
             self.bytes -= op.bytes;
@@ -132,6 +136,43 @@ impl Meter {
 
     /// What it has.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Asked> {
-        self.jobs.values().map(|(asked, _)| asked)
+        self.jobs.values().map(|(asked, ..)| asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind};
+
+    use super::Meter;
+    use crate::costs::Asked;
+    use crate::job::{Class, Job};
+
+    #[test]
+    fn what_went_as_one_has_parts_as_large_as_expected() {
+        let job = |op| Job {
+            op,
+            flow: FlowId(0),
+            kind: OpKind::Write,
+            class: Class::Write,
+            extent: Extent::new(u64::from(op) << 12, 4096),
+            arrived: Instant::ZERO,
+        };
+        for rotational in [true, false] {
+            let mut meter = Meter::new(rotational);
+            meter.begin(Instant::ZERO, &job(0), Asked::default(), 4_500_000);
+            for op in 1..=10 {
+                meter.join(&job(op), Asked::default(), 50_000);
+            }
+            assert_eq!((meter.in_device(), meter.bytes()), (1, 11 * 4096));
+            let now = Instant::ZERO + Duration::from_ms(10);
+            let mut took = |op| meter.end(now, &job(op)).map(|(_, ns)| ns.round());
+            for op in (1..=10).rev() {
+                assert_eq!(took(op), Some(100_000.0));
+            }
+            assert_eq!(took(0), Some(9_000_000.0), "the arm went to that one");
+            assert_eq!(took(0), None);
+            assert_eq!((meter.in_device(), meter.bytes()), (0, 0));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
 
 use super::{Fair, FairSettings};
-use crate::costs::Costs;
+use crate::costs::{Costs, Work};
 use crate::job::{Class, Device, FlowLimits, Job, Side};
 use crate::scheduler::Scheduler;
 use crate::spec::SchedulerSpec;
@@ -136,7 +136,7 @@ fn who_was_served_before_the_sweep_has_his_place_in_it() {
         .collect();
     jobs.extend((0..60).map(|op| write(1000 + op, 1, 8000 + u64::from(op) * 10)));
     let mut one = with(&jobs);
-    while one.0.flows[&FlowId(1)].waiting > 0 {
+    while one.0.flows[&FlowId(1)].here_ns > 0 {
         assert_eq!(order(&mut one, 1).len(), 1);
     }
     // On to a sweep that has not come that far.
@@ -157,6 +157,128 @@ fn who_was_served_before_the_sweep_has_his_place_in_it() {
     let flow = &fair.flows[&FlowId(1)];
     assert!(flow.here_ns > fair.round.quantum / super::SPARSE_PART);
     assert_eq!(flow.later.len(), 0, "they wait for no other sweep");
+}
+
+/// What is beside a sweep of writes of one client that has got somewhere, with the device busy.
+fn beside_a_sweep() -> (Fair, Costs, Instant) {
+    let jobs: Vec<Job> = (0..400)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    let mut one = with(&jobs);
+    // What a write takes is known then.
+    assert_eq!(order(&mut one, 100).len(), 100);
+    assert!(!one.0.round.is_empty());
+    one
+}
+
+#[test]
+fn streams_that_take_turns_are_charged_as_streams() {
+    let (mut fair, mut costs, _) = with(&[]);
+    let goes_on: Vec<bool> = (0..40)
+        .map(|op| {
+            // Four of them, the last one downwards.
+            let (stream, at) = (op % 4, op / 4);
+            let at = if stream == 3 { 9 - at } else { at };
+            let job = write(op, 0, u64::from(stream * 1000 + at));
+            fair.insert(job, &mut costs);
+            fair.asked[&op].work == Work::of(&job, true)
+        })
+        .collect();
+    assert_eq!(goes_on[..4], [false; 4]);
+    assert_eq!(goes_on[4..], [true; 36]);
+    // Of another client, and of another direction.
+    for job in [write(100, 1, 10), read(101, 0, 10)] {
+        fair.insert(job, &mut costs);
+        assert_eq!(fair.asked[&job.op].work, Work::of(&job, false));
+    }
+    // What has gone is nobody's neighbour.
+    fair.retain(&|job| job.op >= 100, &mut costs);
+    let job = write(102, 0, 1010);
+    fair.insert(job, &mut costs);
+    assert_eq!(fair.asked[&102].work, Work::of(&job, false));
+}
+
+#[test]
+fn a_random_client_that_goes_on_by_chance_makes_no_short_round() {
+    let (mut fair, mut costs, now) = beside_a_sweep();
+    // The sort that is new is first in line when the next round begins.
+    fair.retain(&|_| false, &mut costs);
+    for op in 1000..1200 {
+        let block = if op == 1101 { 11_001 } else { op * 10 };
+        fair.insert(write(op, 1, u64::from(block)), &mut costs);
+    }
+    fair.retain(&|job| job.op > 1100, &mut costs);
+    assert_eq!(fair.asked[&1101].work, Work::of(&write(0, 1, 0), true));
+    assert!(!costs.is_known(true, Work::of(&read(0, 1, 0), true)));
+    assert!(fair.take(now, &mut costs).is_some());
+    assert_eq!(fair.round.quantum, fair.quantum_max());
+}
+
+#[test]
+fn what_takes_the_arm_away_from_the_sweep_counts_twice() {
+    let (mut fair, mut costs, now) = beside_a_sweep();
+    let counts = |fair: &mut Fair, costs: &mut Costs, job: Job| {
+        fair.insert(job, costs);
+        let ns = fair.asked[&job.op].ns;
+        let flow = fair.flows.get_mut(&job.flow).unwrap();
+        (flow.begin_sparse(0, 0) - fair.share_ns) / ns
+    };
+    assert_eq!(counts(&mut fair, &mut costs, write(1000, 1, 9000)), 2);
+    assert_eq!(counts(&mut fair, &mut costs, read(1001, 2, 9000)), 1);
+    // Where the round has reads, they have to be gone back to.
+    for op in 0..100 {
+        fair.insert(read(2000 + op, 3, u64::from(op) * 10), &mut costs);
+    }
+    while fair.round.lines[super::READS].is_empty() {
+        let job = fair.take(now, &mut costs).expect("jobs wait");
+        fair.completed(now, &job, &mut costs);
+    }
+    assert_eq!(counts(&mut fair, &mut costs, read(1002, 4, 9000)), 2);
+}
+
+#[test]
+fn what_goes_before_the_sweep_takes_it_nowhere() {
+    let mut jobs: Vec<Job> = (0..400)
+        .map(|op| write(op, 0, u64::from(op) * 10))
+        .collect();
+    // One client's low down, and one far up.
+    jobs.extend((0..40).map(|op| write(1000 + op, 1, u64::from(op) * 5)));
+    jobs.push(write(1040, 1, 9000));
+    let mut one = with(&jobs);
+    while one.0.flows[&FlowId(1)].here_ns > 10_000_000 {
+        assert_eq!(order(&mut one, 1).len(), 1);
+    }
+    let (mut fair, mut costs, now) = one;
+    let head = fair.round.heads[super::WRITES];
+    let far = fair.round.lines[super::WRITES].from(9000 * 4096);
+    assert_eq!(far.map(|(_, job)| job.op), Some(1040));
+    assert!((1..9000 * 4096).contains(&head));
+    // Beside that one.
+    fair.insert(write(1041, 1, 9001), &mut costs);
+    let first = fair.take(now, &mut costs).unwrap();
+    assert_eq!(first.op, 1041);
+    let with_it = fair.take_adjoining(&first, Side::Front, &mut costs);
+    assert_eq!(with_it.map(|job| job.op), Some(1040));
+    assert_eq!(fair.round.heads[super::WRITES], head);
+}
+
+#[test]
+fn sparse_jobs_are_kept_dropped_and_handed_over() {
+    let (mut fair, mut costs, now) = beside_a_sweep();
+    let sparse = [write(1000, 1, 9000), write(1001, 1, 9001), read(1002, 2, 5)];
+    for job in sparse {
+        fair.insert(job, &mut costs);
+    }
+    let all = fair.len();
+    fair.retain(&|job| job.op != 1000, &mut costs);
+    assert_eq!(fair.len(), all - 1);
+    let first = fair.take(now, &mut costs).unwrap();
+    assert_eq!(first, sparse[2]);
+    assert_eq!(fair.adjoining(&sparse[1], Side::Front), None);
+    let rest = fair.drain(&mut costs);
+    assert_eq!(rest.len(), all - 2);
+    assert_eq!(rest.last(), Some(&sparse[1]), "in order of arrival");
+    assert_eq!((fair.len(), costs.is_idle()), (0, true));
 }
 
 #[test]
