@@ -1,9 +1,10 @@
 //! What operations take of a device's time, learned from all legs of an array together, so that two
 //! legs which hold the same data expect the same of the same operations, and order them alike.
 //!
-//! What is learned is learned of sorts of work: reads or writes, of about one size, where the last
-//! one of the same flow ended or elsewhere. Flows that ask for the same are charged the same,
-//! wherever the arm happens to be, and nobody is new.
+//! What is learned is learned of sorts of work: reads, writes or the background's, of about one
+//! size, where the last one of the same flow ended, or beside one that is to go before it, or
+//! elsewhere. Flows that ask for the same are charged the same, wherever the arm happens to be, and
+//! nobody is new.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -22,17 +23,29 @@ const LEARNED_PART: f64 = 1.0 / 256.0;
 /// Sizes from 2^12 to 2^25 bytes, and what is smaller and larger.
 const SIZES: usize = 14;
 
+/// What goes with another one is not taken to take less than one part in so many of what it would
+/// take alone, as long as that is not known.
+const BESIDE_PART: u64 = 16;
 /// What so many operations have taken is known.
 const KNOWN_OPS: u64 = 32;
 
 /// No operation is expected to take less, or more.
 const COST_NS: [f64; 2] = [1e3, 1e10];
 
+/// What an operation does, and for whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    #[default]
+    Write,
+    Read,
+    Background,
+}
+
 /// A sort of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Work {
-    is_read: bool,
-    /// Whether it goes on where the last one of its flow ended.
+    use_: Use,
+    /// Whether it goes on where the last one of its flow ended, or goes with one that is beside it.
     goes_on: bool,
     size: usize,
 }
@@ -42,9 +55,21 @@ impl Work {
         let pages = job.extent.len().max(1).div_ceil(4096).next_power_of_two();
         let size = usize::try_from(pages.trailing_zeros()).expect("it is small");
         Self {
-            is_read: matches!(job.class, Class::Read),
+            use_: match job.class {
+                Class::Urgent | Class::Write => Use::Write,
+                Class::Read => Use::Read,
+                Class::Background => Use::Background,
+            },
             goes_on,
             size: size.min(SIZES - 1),
+        }
+    }
+
+    /// The same, where it is to be done beside another one it goes with, or not.
+    pub(crate) const fn placed(self, is_beside: bool) -> Self {
+        Self {
+            goes_on: self.goes_on || is_beside,
+            ..self
         }
     }
 }
@@ -54,10 +79,20 @@ impl Work {
 pub(crate) struct Asked {
     pub(crate) flow: FlowId,
     pub(crate) work: Work,
-    /// What it is expected to take; 0: it is on nobody's account.
+    /// What it was expected to take when it came, in ns; 0: it is on nobody's account.
     pub(crate) ns: u64,
+    /// What it was charged for when it got its place.
+    pub(crate) charged_ns: u64,
     /// The round in which it came, then the one in which it went to the device, or before which.
     pub(crate) round: u64,
+}
+
+impl Asked {
+    /// It has its place, beside one that it goes with or not, and is charged for that.
+    pub(crate) const fn charge(&mut self, is_beside: bool, ns: u64) {
+        self.work = self.work.placed(is_beside);
+        self.charged_ns = ns;
+    }
 }
 
 /// What a sort of work has taken.
@@ -68,12 +103,18 @@ struct Cost {
     learned: u64,
 }
 
+impl Cost {
+    const fn is_known(self) -> bool {
+        self.learned >= KNOWN_OPS
+    }
+}
+
 /// What is known of legs of one kind: of disks that turn, or of others.
 #[derive(Debug)]
 struct Kind {
     usual_ns: f64,
-    /// By direction, by whether they go on, and by size.
-    costs: [[[Cost; SIZES]; 2]; 2],
+    /// By use, by whether they go on, and by size.
+    costs: [[[Cost; SIZES]; 2]; 3],
     /// What the jobs of each flow are expected to take that wait in front of each leg or are in it,
     /// in ns.
     outstanding_ns: BTreeMap<(FlowId, LegId), u64>,
@@ -91,11 +132,19 @@ impl Kind {
         };
         Self {
             usual_ns,
-            costs: [[[unknown; SIZES]; 2]; 2],
+            costs: [[[unknown; SIZES]; 2]; 3],
             outstanding_ns: BTreeMap::new(),
             rounds: BTreeMap::new(),
             ended: BTreeMap::new(),
         }
+    }
+
+    const fn cost(&self, work: Work) -> Cost {
+        self.costs[work.use_ as usize][work.goes_on as usize][work.size]
+    }
+
+    const fn cost_mut(&mut self, work: Work) -> &mut Cost {
+        &mut self.costs[work.use_ as usize][work.goes_on as usize][work.size]
     }
 }
 
@@ -121,8 +170,7 @@ impl Costs {
     /// What a job is expected to take, in ns.
     pub(crate) fn expected_ns(&self, rotational: bool, work: Work) -> u64 {
         let kind = &self.kinds[usize::from(!rotational)];
-        let sizes = &kind.costs[usize::from(work.is_read)][usize::from(work.goes_on)];
-        let cost = sizes[work.size];
+        let cost = kind.cost(work);
         let ns = if cost.learned > 0 {
             cost.ns
         } else if rotational {
@@ -151,20 +199,38 @@ impl Costs {
         if asked.ns < now / 2 { now } else { asked.ns }
     }
 
-    /// Whether that was learned, or what is alike but for where it begins: a client who asks at
+    /// What a job is taken to take, in ns, that is to be done beside another one it goes with, or
+    /// not.
+    pub(crate) fn placed_ns(&self, rotational: bool, asked: &Asked, is_beside: bool) -> u64 {
+        let alone = self.price_ns(rotational, asked);
+        if !is_beside || asked.work.goes_on {
+            return alone;
+        }
+        let work = asked.work.placed(true);
+        let ns = self.expected_ns(rotational, work);
+        if self.kinds[usize::from(!rotational)].cost(work).is_known() {
+            ns.min(alone)
+        } else {
+            ns.clamp(alone / BESIDE_PART, alone)
+        }
+    }
+
+    /// Whether that was learned, or of what goes on what it takes elsewhere: a client who asks at
     /// random goes on by chance, now and then.
     pub(crate) fn is_known(&self, rotational: bool, work: Work) -> bool {
         let kind = &self.kinds[usize::from(!rotational)];
-        let mut sorts = kind.costs[usize::from(work.is_read)].iter();
-        sorts.any(|sizes| sizes[work.size].learned >= KNOWN_OPS)
+        let elsewhere = Work {
+            goes_on: false,
+            ..work
+        };
+        kind.cost(work).is_known() || kind.cost(elsewhere).is_known()
     }
 
     /// A job has taken so much.
     pub(crate) fn learn(&mut self, rotational: bool, work: Work, ns: f64) {
         let kind = self.kind(rotational);
         kind.usual_ns += (ns - kind.usual_ns) * LEARNED_PART;
-        let sizes = &mut kind.costs[usize::from(work.is_read)][usize::from(work.goes_on)];
-        let cost = &mut sizes[work.size];
+        let cost = kind.cost_mut(work);
         cost.learned = cost.learned.saturating_add(1);
         // An average of the first ones, then one that forgets.
         let part = (1.0 / cost.learned as f64).max(LEARNED_PART);
@@ -255,5 +321,72 @@ fn legs_of(flow: FlowId) -> RangeInclusive<(FlowId, LegId)> {
 impl Default for Costs {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_types::{Extent, FlowId, Instant, OpKind};
+
+    use super::{Asked, Costs, KNOWN_OPS, Work};
+    use crate::job::{Class, Job};
+
+    fn work(class: Class, goes_on: bool) -> Work {
+        let job = Job {
+            op: 0,
+            flow: FlowId(0),
+            kind: OpKind::Write,
+            class,
+            extent: Extent::new(0, 4096),
+            arrived: Instant::ZERO,
+        };
+        Work::of(&job, goes_on)
+    }
+
+    #[test]
+    fn what_goes_on_is_known_by_what_is_random_and_not_the_other_way_round() {
+        let [random, stream] = [false, true].map(|goes_on| work(Class::Write, goes_on));
+        for (learned, other, is_known) in [(random, stream, true), (stream, random, false)] {
+            let mut costs = Costs::new();
+            for _ in 0..KNOWN_OPS {
+                assert!(!costs.is_known(true, learned));
+                costs.learn(true, learned, 5e6);
+            }
+            assert!(costs.is_known(true, learned));
+            assert_eq!(costs.is_known(true, other), is_known);
+        }
+    }
+
+    #[test]
+    fn what_goes_with_another_one_is_cheap_when_that_is_known() {
+        let mut costs = Costs::new();
+        let random = work(Class::Write, false);
+        costs.learn(true, random, 8e6);
+        let asked = Asked {
+            work: random,
+            ns: 8_000_000,
+            ..Asked::default()
+        };
+        let placed = |costs: &Costs, is_beside| costs.placed_ns(true, &asked, is_beside);
+        assert_eq!(placed(&costs, false), 8_000_000);
+        assert_eq!(placed(&costs, true), 500_000);
+        for _ in 0..KNOWN_OPS {
+            costs.learn(true, random.placed(true), 1e5);
+        }
+        assert_eq!(placed(&costs, true), 100_000);
+        // Not dearer than by itself.
+        for _ in 0..10_000 {
+            costs.learn(true, random.placed(true), 1e7);
+        }
+        assert_eq!(placed(&costs, true), 8_000_000);
+    }
+
+    #[test]
+    fn what_the_background_does_says_nothing_of_clients() {
+        let mut costs = Costs::new();
+        let client = work(Class::Write, false);
+        let before = costs.expected_ns(true, client);
+        costs.learn(true, work(Class::Background, false), 1e4);
+        assert_eq!(costs.expected_ns(true, client), before);
     }
 }

@@ -38,11 +38,11 @@ use std::collections::{BTreeMap, VecDeque};
 use heliostat_types::{Duration, FlowId, Instant};
 
 use crate::costs::{Asked, Costs, Work};
-use crate::job::{Class, Device, FlowLimits, Job};
+use crate::job::{Class, Device, FlowLimits, Job, Side};
 use crate::line::{Key, Line};
 use depth::Depth;
 use flow::{Flow, Later};
-use meter::Meter;
+use meter::{Ended, Meter};
 use sparse::Sparse;
 use together::Together;
 
@@ -151,6 +151,13 @@ impl Round {
 
     fn add(&mut self, number: u64, job: Job) {
         self.lines[direction_of(&job)].insert(number, job);
+    }
+
+    /// Whether one of its jobs is to be done that `job` can go with as one.
+    fn has_beside(&self, job: &Job) -> bool {
+        let line = &self.lines[direction_of(job)];
+        let mut sides = Side::BOTH.into_iter();
+        job.may_join() && sides.any(|side| line.adjoining(job, side).is_some())
     }
 
     /// The one that goes next.
@@ -292,27 +299,16 @@ impl Fair {
         self.forget_idle(job.flow);
         let sparse_times = self.sparse_times(&job);
         let came = self.standing(job.flow, costs);
-        let weight = self.weights.get(&job.flow).copied();
-        let weight = weight.unwrap_or(FlowLimits::WEIGHT_DEFAULT);
-        let flow = self.flows.entry(job.flow);
-        let flow = flow.or_insert_with(|| Flow::new(weight));
-        let goes_on = flow.goes_on(&job, job.class == Class::Read);
-        let work = Work::of(&job, goes_on);
-        let ns = costs.expected_ns(self.device.rotational, work);
-        costs.begin(self.device, job.flow, ns);
-        let asked = Asked {
-            flow: job.flow,
-            work,
-            ns,
-            round: self.round.number,
-        };
-        self.asked.insert(job.op, asked);
-        self.active_weight -= flow.active_weight();
-        flow.here_ns += ns;
-        self.active_weight += flow.active_weight();
-        self.clients += 1;
+        let mut asked = self.asked_for(&job, costs);
+        let flow = self.flows.get_mut(&job.flow);
+        let flow = flow.expect("who has jobs is known");
         let round = &mut self.round;
-        if flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART {
+        let is_sparse = flow.scaled(flow.here_ns) <= round.quantum / SPARSE_PART;
+        let is_beside = round.has_beside(&job) || is_sparse && self.sparse.has_beside(&job);
+        let ns = costs.placed_ns(self.device.rotational, &asked, is_beside);
+        if is_sparse {
+            asked.charge(is_beside, ns);
+            self.asked.insert(job.op, asked);
             let begin = flow.begin_sparse(self.share_ns, ns * sparse_times);
             self.sparse.insert((begin, number), job);
             return;
@@ -327,6 +323,7 @@ impl Fair {
             self.device.rotational && job.extent.offset() < round.heads[direction_of(&job)];
         if !round.is_empty() && !is_passed && flow.joins(due, round.number, round.quantum, ns) {
             flow.pay(ns);
+            asked.charge(is_beside, ns);
             round.add(number, job);
         } else {
             flow.later.push_back(Later {
@@ -336,7 +333,35 @@ impl Fair {
                 due,
             });
         }
+        self.asked.insert(job.op, asked);
         self.stand(costs);
+    }
+
+    /// A job comes to wait that is on the account of a flow.
+    fn asked_for(&mut self, job: &Job, costs: &mut Costs) -> Asked {
+        let weight = self.weights.get(&job.flow).copied();
+        let weight = weight.unwrap_or(FlowLimits::WEIGHT_DEFAULT);
+        let flow = self.flows.entry(job.flow);
+        let flow = flow.or_insert_with(|| Flow::new(weight));
+        let goes_on = flow.goes_on(job, job.class == Class::Read);
+        let work = Work::of(job, goes_on);
+        let mut asked = Asked {
+            flow: job.flow,
+            work,
+            ns: costs.expected_ns(self.device.rotational, work),
+            charged_ns: 0,
+            round: self.round.number,
+        };
+        // It may well go with that; it is charged for what it does when it has its place.
+        let may_go_with = flow.waiting.has_beside(job);
+        asked.ns = costs.placed_ns(self.device.rotational, &asked, may_go_with);
+        flow.waiting.insert(job);
+        costs.begin(self.device, job.flow, asked.ns);
+        self.active_weight -= flow.active_weight();
+        flow.here_ns += asked.ns;
+        self.active_weight += flow.active_weight();
+        self.clients += 1;
+        asked
     }
 
     /// How often a job counts that goes before the sweep.
@@ -396,6 +421,7 @@ impl Fair {
     pub(crate) fn take(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
         let choice = self.choose(now, costs)?;
         self.chosen = None;
+        self.sweeps = matches!(choice, Choice::InRound(..));
         let job = match choice {
             Choice::Array => {
                 self.urgent_in_a_row += 1;
@@ -419,7 +445,6 @@ impl Fair {
             }
         };
         self.urgent_in_a_row = 0;
-        self.sweeps = matches!(choice, Choice::InRound(..));
         let asked = self.begun(&job, self.sweeps, false, costs);
         self.meter
             .begin(now, &job, asked, self.expected_ns(&asked, costs));
@@ -439,12 +464,11 @@ impl Fair {
             return asked;
         };
         let flow = self.flows.get_mut(&job.flow);
-        let flow = flow.expect("who has jobs is known");
-        flow.waiting.remove(job);
-        self.had[0] += asked.ns as f64;
+        flow.expect("who has jobs is known").waiting.remove(job);
+        self.had[0] += asked.charged_ns as f64;
         let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
         let all_weight = self.active_weight.max(1);
-        self.share_rest += asked.ns * usual;
+        self.share_rest += asked.charged_ns * usual;
         self.share_ns += self.share_rest / all_weight;
         self.share_rest %= all_weight;
         if is_in_round && self.round.is_empty() {
@@ -567,8 +591,9 @@ impl Fair {
             flow.lend(*part);
             let mut early_ns = *part * EARLY_PART;
             while let Some(later) = flow.later.front().copied() {
-                let asked = &self.asked[&later.job.op];
-                let ns = costs.price_ns(self.device.rotational, asked);
+                let asked = self.asked.get_mut(&later.job.op).expect("it waits");
+                let is_beside = round.has_beside(&later.job);
+                let ns = costs.placed_ns(self.device.rotational, asked, is_beside);
                 early_ns -= ns as f64;
                 let is_due = flow.next_due().is_some_and(|due| due <= round.number);
                 let may_owe = later.is_for(round.number) && flow.may_owe();
@@ -576,6 +601,7 @@ impl Fair {
                     break;
                 }
                 flow.pay(ns);
+                asked.charge(is_beside, ns);
                 flow.later.pop_front();
                 round.add(later.number, later.job);
             }
@@ -613,10 +639,14 @@ impl Fair {
         self.chosen = None;
         let is_backlogged = self.len() > 0;
         let in_device = self.meter.in_device();
-        let Some((asked, ns)) = self.meter.end(now, job) else {
+        let Some(Ended {
+            asked,
+            ns,
+            operation_bytes,
+        }) = self.meter.end(now, job)
+        else {
             return;
         };
-        let is_ended = self.meter.in_device() < in_device;
         if !is_arrays(job) {
             costs.learn(self.device.rotational, asked.work, ns);
         }
@@ -624,8 +654,9 @@ impl Fair {
             self.end(&asked, costs);
             self.stand(costs);
         }
-        self.depth
-            .completed(now, job, is_ended, in_device, is_backlogged);
+        if let Some(bytes) = operation_bytes {
+            self.depth.completed(now, bytes, in_device, is_backlogged);
+        }
     }
 
     /// A job is done, or not done at all.
@@ -722,6 +753,7 @@ fn nobodys(job: &Job, goes_on: bool) -> Asked {
         flow: job.flow,
         work: Work::of(job, goes_on),
         ns: 0,
+        charged_ns: 0,
         round: 0,
     }
 }

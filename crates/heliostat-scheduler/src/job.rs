@@ -42,7 +42,18 @@ pub enum Side {
     Back,
 }
 
+impl Side {
+    pub(crate) const BOTH: [Self; 2] = [Self::Front, Self::Back];
+}
+
 impl Job {
+    /// Whether it is of a client, and can be done as one with what lies beside it.
+    pub(crate) const fn may_join(&self) -> bool {
+        matches!(self.kind, OpKind::Read | OpKind::Write)
+            && matches!(self.class, Class::Read | Class::Write)
+            && !self.extent.is_empty()
+    }
+
     /// Whether it lies on that side of `first` and is of the same kind, flow and class.
     pub(crate) fn adjoins(&self, first: &Self, side: Side) -> bool {
         let touches = match side {

@@ -8,7 +8,7 @@
 
 use heliostat_types::Instant;
 
-use crate::job::{Device, Job};
+use crate::job::Device;
 
 /// A period has so many completions, at least: more than a round of deep queues, because what a
 /// disk does in a part of it is all of one kind.
@@ -85,15 +85,8 @@ impl Depth {
         (1_usize << self.now).min(self.limit)
     }
 
-    /// A job has ended, and with it all of its operation or not, when the device had so many.
-    pub(super) fn completed(
-        &mut self,
-        now: Instant,
-        job: &Job,
-        is_ended: bool,
-        in_device: usize,
-        waits: bool,
-    ) {
+    /// An operation of so many bytes has ended, when the device had so many with it.
+    pub(super) fn completed(&mut self, now: Instant, bytes: u64, in_device: usize, waits: bool) {
         if self.set > 0 {
             return;
         }
@@ -109,11 +102,7 @@ impl Depth {
             return;
         };
         self.ops += 1;
-        self.bytes += job.extent.len() as f64;
-        if is_ended {
-            // Jobs that went as one were one operation.
-            self.bytes += OP_BYTES[kind];
-        }
+        self.bytes += bytes as f64 + OP_BYTES[kind];
         if self.ops < PERIOD_OPS || now <= begun_at {
             return;
         }
@@ -153,19 +142,10 @@ impl Depth {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
+    use heliostat_types::{Duration, Instant, LegId};
 
     use super::Depth;
-    use crate::job::{Class, Device, Job};
-
-    const JOB: Job = Job {
-        op: 1,
-        flow: FlowId(0),
-        kind: OpKind::Read,
-        class: Class::Read,
-        extent: Extent::new(0, 4096),
-        arrived: Instant::ZERO,
-    };
+    use crate::job::Device;
 
     /// What is believed of a device that does `rate(depth)` operations per second, after so many.
     fn learned(rotational: bool, ops: u32, rate: impl Fn(usize) -> f64) -> Vec<usize> {
@@ -180,7 +160,7 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..ops {
             now += Duration::from_secs_f64(1.0 / rate(depth.now()));
-            depth.completed(now, &JOB, true, depth.now(), true);
+            depth.completed(now, 4096, depth.now(), true);
             seen.push(1 << depth.believed);
         }
         seen
@@ -206,28 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn what_went_as_one_is_one_operation() {
-        let device = Device {
-            leg: LegId::new(0),
-            rotational: true,
-            queue_depth: 4,
-            leg_count: 1,
-        };
-        // Deep, many go as one; that does a tenth more of the bytes, and of operations less.
-        let parts = |depth: usize| if depth == 4 { 11 } else { 1 };
-        let mut depth = Depth::new(device, 0);
-        let mut now = Instant::ZERO;
-        for _ in 0..200_000 {
-            let jobs = parts(depth.now());
-            now += Duration::from_ms(jobs);
-            for job in 1..=jobs {
-                depth.completed(now, &JOB, job == jobs, depth.now(), true);
-            }
-        }
-        assert!(depth.now() < 4);
-    }
-
-    #[test]
     fn nothing_is_learned_while_the_device_has_less() {
         let device = Device {
             leg: LegId::new(0),
@@ -238,8 +196,8 @@ mod tests {
         let mut depth = Depth::new(device, 0);
         for op in 0..100_000 {
             let now = Instant::ZERO + Duration::from_us(op * 10);
-            depth.completed(now, &JOB, true, 31, true);
-            depth.completed(now, &JOB, true, 32, false);
+            depth.completed(now, 4096, 31, true);
+            depth.completed(now, 4096, 32, false);
         }
         assert_eq!(depth.now(), 32);
         depth.set(3);

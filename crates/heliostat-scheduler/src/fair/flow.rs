@@ -39,10 +39,10 @@ pub(super) struct Flow {
     weight: u32,
     /// Where on the device its last job that fetched ended, and its last one that stored.
     tails: [u64; 2],
+    /// Where its jobs are that wait.
+    pub(super) waiting: Waiting,
     /// What is for later rounds, by age.
     pub(super) later: VecDeque<Later>,
-    /// Where its jobs are that wait, in this round and later.
-    pub(super) waiting: Waiting,
     /// What waits here or is in the device.
     pub(super) here_ns: u64,
     /// What it may still have of this round.
@@ -64,8 +64,8 @@ impl Flow {
         let mut flow = Self {
             weight: 0,
             tails: [u64::MAX; 2],
-            later: VecDeque::new(),
             waiting: Waiting::default(),
+            later: VecDeque::new(),
             here_ns: 0,
             credit_ns: 0,
             debt_max_ns: 0,
@@ -106,14 +106,10 @@ impl Flow {
         u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
     }
 
-    /// A job comes to wait: whether it goes on where the last one of its direction ended, or lies
-    /// beside one that waits, as where several streams take turns.
+    /// A job comes: whether it goes on where the last one of its direction ended.
     pub(super) fn goes_on(&mut self, job: &Job, is_read: bool) -> bool {
         let tail = &mut self.tails[usize::from(is_read)];
-        let goes_on = std::mem::replace(tail, job.extent.end()) == job.extent.offset();
-        let is_beside = self.waiting.has_beside(job);
-        self.waiting.insert(job);
-        goes_on || is_beside
+        std::mem::replace(tail, job.extent.end()) == job.extent.offset()
     }
 
     /// A sparse job comes at `at` of the scale: when it may begin.

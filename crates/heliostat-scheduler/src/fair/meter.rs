@@ -5,8 +5,7 @@
 //! went to the one that completed. Elsewhere it works on all of them: each moment is shared equally
 //! among those that it has, so that what stays longer pays more. Either way the times of all
 //! operations add up to the time in which the device had something to do. Jobs that went as one
-//! have parts as large as what they were expected to take: the one that the arm had to go to has
-//! most of it.
+//! have parts as large as what they were expected to take: what the arm had to go to has most.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +29,31 @@ struct Begun {
     ns: f64,
 }
 
+/// A job that the device has.
+#[derive(Clone, Copy, Debug)]
+struct InDevice {
+    asked: Asked,
+    /// What it is expected to take, in ns.
+    expected_ns: u64,
+    /// The number of the operation that it belongs to.
+    operation: u64,
+}
+
+/// A job that the device has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) asked: Asked,
+    /// What it took of the device's time, in ns.
+    pub(super) ns: f64,
+    /// The bytes of its operation, where all of that has ended with it.
+    pub(super) operation_bytes: Option<u64>,
+}
+
 /// Measures a device.
 #[derive(Debug)]
 pub(super) struct Meter {
     rotational: bool,
-    /// What each job is, what it is expected to take, in ns, and which operation it belongs to.
-    jobs: BTreeMap<u32, (Asked, u64, u64)>,
+    jobs: BTreeMap<u32, InDevice>,
     /// The operations by number.
     ops: BTreeMap<u64, Begun>,
     /// Their bytes.
@@ -96,12 +114,21 @@ impl Meter {
         };
         self.bytes += job.extent.len();
         self.ops.insert(self.last, begun);
-        self.jobs.insert(job.op, (asked, expected_ns, self.last));
+        self.insert(job, asked, expected_ns);
+    }
+
+    fn insert(&mut self, job: &Job, asked: Asked, expected_ns: u64) {
+        let in_device = InDevice {
+            asked,
+            expected_ns,
+            operation: self.last,
+        };
+        self.jobs.insert(job.op, in_device);
     }
 
     /// It gets one more, in one operation with the last.
     pub(super) fn join(&mut self, job: &Job, asked: Asked, expected_ns: u64) {
-        self.jobs.insert(job.op, (asked, expected_ns, self.last));
+        self.insert(job, asked, expected_ns);
         let op = self.ops.get_mut(&self.last).expect("one has just begun");
         self.bytes += job.extent.len();
         op.bytes += job.extent.len();
@@ -110,12 +137,16 @@ impl Meter {
         op.left += 1;
     }
 
-    /// It has ended one: what that was, and what it took, in ns. `None` where the
-    /// device got it from somebody else.
-    pub(super) fn end(&mut self, now: Instant, job: &Job) -> Option<(Asked, f64)> {
+    /// It has ended one. `None` where the device got it from somebody else.
+    pub(super) fn end(&mut self, now: Instant, job: &Job) -> Option<Ended> {
         self.go_on(now);
-        let (asked, expected_ns, number) = self.jobs.remove(&job.op)?;
-        let op = self.ops.get_mut(&number).expect("its jobs have not ended");
+        let InDevice {
+            asked,
+            expected_ns,
+            operation,
+        } = self.jobs.remove(&job.op)?;
+        let op = self.ops.get_mut(&operation);
+        let op = op.expect("its jobs have not ended");
         if op.left == op.jobs {
             let since = self.completed_at.max(op.at);
             op.ns = if self.rotational {
@@ -125,18 +156,23 @@ impl Meter {
             };
         }
         self.completed_at = now;
-        let ns = op.ns * (expected_ns as f64 / op.expected_ns.max(1) as f64);
+        let ns = op.ns * (expected_ns as f64 / op.expected_ns as f64);
         op.left -= 1;
-        if op.left == 0 {
-            self.bytes -= op.bytes;
-            self.ops.remove(&number);
+        let operation_bytes = (op.left == 0).then_some(op.bytes);
+        if let Some(bytes) = operation_bytes {
+            self.bytes -= bytes;
+            self.ops.remove(&operation);
         }
-        Some((asked, ns))
+        Some(Ended {
+            asked,
+            ns,
+            operation_bytes,
+        })
     }
 
     /// What it has.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Asked> {
-        self.jobs.values().map(|(asked, ..)| asked)
+        self.jobs.values().map(|job| &job.asked)
     }
 }
 
@@ -166,11 +202,15 @@ mod tests {
             }
             assert_eq!((meter.in_device(), meter.bytes()), (1, 11 * 4096));
             let now = Instant::ZERO + Duration::from_ms(10);
-            let mut took = |op| meter.end(now, &job(op)).map(|(_, ns)| ns.round());
+            let mut took = |op| {
+                let ended = meter.end(now, &job(op))?;
+                Some((ended.ns.round(), ended.operation_bytes))
+            };
             for op in (1..=10).rev() {
-                assert_eq!(took(op), Some(100_000.0));
+                assert_eq!(took(op), Some((100_000.0, None)));
             }
-            assert_eq!(took(0), Some(9_000_000.0), "the arm went to that one");
+            let last = Some((9_000_000.0, Some(11 * 4096)));
+            assert_eq!(took(0), last, "the arm went to that one");
             assert_eq!(took(0), None);
             assert_eq!((meter.in_device(), meter.bytes()), (0, 0));
         }

@@ -63,6 +63,12 @@ impl Sparse {
         job.adjoins(first, side).then_some((key, job))
     }
 
+    /// Whether there is one that `job` can go with as one.
+    pub(super) fn has_beside(&self, job: &Job) -> bool {
+        let mut sides = Side::BOTH.into_iter();
+        job.may_join() && sides.any(|side| self.adjoining(job, side).is_some())
+    }
+
     /// Keeps those for which that is said.
     pub(super) fn retain(&mut self, is_kept: &mut dyn FnMut(&Job) -> bool) {
         let by_place = &mut self.by_place;

@@ -173,29 +173,90 @@ fn beside_a_sweep() -> (Fair, Costs, Instant) {
 
 #[test]
 fn streams_that_take_turns_are_charged_as_streams() {
-    let (mut fair, mut costs, _) = with(&[]);
-    let goes_on: Vec<bool> = (0..40)
+    // Four of them, the last one downwards, and what can go with none of them.
+    let mut jobs: Vec<Job> = (0..40)
         .map(|op| {
-            // Four of them, the last one downwards.
             let (stream, at) = (op % 4, op / 4);
             let at = if stream == 3 { 9 - at } else { at };
-            let job = write(op, 0, u64::from(stream * 1000 + at));
-            fair.insert(job, &mut costs);
-            fair.asked[&op].work == Work::of(&job, true)
+            write(op, 0, u64::from(stream * 1000 + at))
         })
         .collect();
-    assert_eq!(goes_on[..4], [false; 4]);
-    assert_eq!(goes_on[4..], [true; 36]);
-    // Of another client, and of another direction.
-    for job in [write(100, 1, 10), read(101, 0, 10)] {
-        fair.insert(job, &mut costs);
-        assert_eq!(fair.asked[&job.op].work, Work::of(&job, false));
+    jobs.push(write(100, 1, 10));
+    jobs.push(read(101, 0, 2010));
+    jobs.push(Job {
+        kind: OpKind::Trim,
+        ..write(102, 0, 10)
+    });
+    jobs.push(Job {
+        class: Class::Urgent,
+        ..write(103, 0, 1010)
+    });
+    let (mut fair, mut costs, now) = with(&jobs);
+    let is_stream = |fair: &Fair, job: &Job| fair.asked[&job.op].work == Work::of(job, true);
+    let streams = |fair: &Fair| -> Vec<u32> {
+        let waiting = jobs.iter().filter(|job| fair.asked.contains_key(&job.op));
+        waiting
+            .filter(|job| is_stream(fair, job))
+            .map(|job| job.op)
+            .collect()
+    };
+    fair.set(FairSettings {
+        quantum: Duration::from_secs(100),
+        ..FairSettings::DEFAULT
+    });
+    assert_eq!(streams(&fair), [], "none has its place");
+    assert_eq!(fair.next(now, &mut costs), Some(jobs[43]));
+    assert_eq!(streams(&fair), (4..40).collect::<Vec<u32>>());
+    assert_eq!(order(&mut (fair, costs, now), 100).len(), jobs.len());
+}
+
+#[test]
+fn what_has_gone_is_nobodys_neighbour() {
+    for is_dropped in [false, true] {
+        let (mut fair, mut costs, now) = with(&[write(1, 0, 100)]);
+        let expected_ns = |fair: &mut Fair, costs: &mut Costs, job: Job| {
+            fair.insert(job, costs);
+            fair.asked[&job.op].ns
+        };
+        let random_ns = expected_ns(&mut fair, &mut costs, write(2, 0, 500));
+        assert!(expected_ns(&mut fair, &mut costs, write(3, 0, 101)) < random_ns);
+        assert_eq!(fair.take(now, &mut costs).map(|job| job.op), Some(1));
+        if is_dropped {
+            fair.retain(&|job| job.op != 3, &mut costs);
+        } else {
+            assert!(
+                fair.take_adjoining(&write(1, 0, 100), Side::Back, &mut costs)
+                    .is_some()
+            );
+        }
+        assert_eq!(
+            expected_ns(&mut fair, &mut costs, write(4, 0, 700)),
+            random_ns
+        );
+        assert_eq!(
+            expected_ns(&mut fair, &mut costs, write(5, 0, 102)),
+            random_ns
+        );
     }
-    // What has gone is nobody's neighbour.
-    fair.retain(&|job| job.op >= 100, &mut costs);
-    let job = write(102, 0, 1010);
-    fair.insert(job, &mut costs);
-    assert_eq!(fair.asked[&102].work, Work::of(&job, false));
+}
+
+#[test]
+fn what_lies_beside_what_waits_for_a_later_round_is_charged_as_random() {
+    // Two blocks of each of many files: first all first ones, then all second ones.
+    let jobs: Vec<Job> = (0..200)
+        .map(|op| write(op, 0, u64::from(op % 100) * 1000 + u64::from(op / 100)))
+        .collect();
+    let (mut fair, mut costs, now) = with(&jobs);
+    let (mut charged, mut seeks, mut arm) = (0, 0, None);
+    while let Some(job) = fair.take(now, &mut costs) {
+        seeks += u64::from(arm != Some(job.extent.offset()));
+        arm = Some(job.extent.end());
+        let asked = fair.meter.jobs().next().unwrap();
+        charged += u64::from(asked.work == Work::of(&job, false));
+        fair.completed(now, &job, &mut costs);
+    }
+    assert!(seeks > 110, "{seeks} in rounds that are too short");
+    assert_eq!(charged, seeks);
 }
 
 #[test]
@@ -480,6 +541,65 @@ fn weights_are_shares() {
         assert!((272..=300).contains(&shares[1]), "{shares:?}");
         assert!((543..=600).contains(&shares[2]), "{shares:?}");
     }
+}
+
+/// The parts that two clients with 64 jobs each have of a disk, in which each move of the arm takes
+/// 5 ms and each block 50 us, in thousandths: one asks for what `block` says, one at random.
+fn beside_random(block: fn(u32) -> u64) -> u64 {
+    let (mut fair, mut costs, mut now) = with(&[]);
+    let mut ops = [0, 0];
+    let mut ask = |flow: u32| {
+        let op = &mut ops[if flow == 0 { 0 } else { 1 }];
+        *op += 1;
+        match flow {
+            0 => write(*op * 2, 0, block(*op)),
+            _ => write(
+                *op * 2 + 1,
+                1,
+                (1 << 20) + u64::from(op.wrapping_mul(40_503) % 99_991) * 64,
+            ),
+        }
+    };
+    for flow in [0, 1] {
+        for _ in 0..64 {
+            fair.insert(ask(flow), &mut costs);
+        }
+    }
+    let mut times_us = [0, 0];
+    while now < Instant::ZERO + Duration::from_secs(200) {
+        let first = fair.take(now, &mut costs).expect("jobs wait");
+        let mut row = vec![first];
+        while let Some(next) = fair.take_adjoining(&row[row.len() - 1], Side::Back, &mut costs) {
+            row.push(next);
+        }
+        while let Some(next) = fair.take_adjoining(&row[0], Side::Front, &mut costs) {
+            row.insert(0, next);
+        }
+        let took_us = 5000 + 50 * row.len() as u64;
+        now += Duration::from_us(took_us);
+        times_us[usize::try_from(first.flow.0).unwrap()] += took_us;
+        for job in row {
+            fair.completed(now, &job, &mut costs);
+            fair.insert(ask(job.flow.0), &mut costs);
+        }
+    }
+    1000 * times_us[0] / (times_us[0] + times_us[1])
+}
+
+#[test]
+fn who_asks_for_streams_in_turn_has_his_share_of_time_and_no_more() {
+    let random = |op: u32| u64::from(op.wrapping_mul(65_537) % 9_973) * 64;
+    let one = |op| u64::from(op);
+    let eight = |op| u64::from(op % 8 * 10_000 + op / 8);
+    // Each block beside one that was asked for half a queue before.
+    let pairs = |op| u64::from(op / 64 * 64 + op % 32) * 64 + u64::from(op % 64 / 32);
+    let shares = [random, one, eight, pairs].map(beside_random);
+    let bounds = [490..=510, 240..=510, 400..=510, 490..=510];
+    let are_right = shares
+        .iter()
+        .zip(bounds)
+        .all(|(share, bound)| bound.contains(share));
+    assert!(are_right, "{shares:?} of 1000");
 }
 
 #[test]
