@@ -717,5 +717,6 @@ fn view_of(leg: LegId, config: &LegConfig) -> LegView {
         optimal_io_bytes: config.optimal_io_bytes,
         reads_completed: 0,
         read_wait: Duration::ZERO,
+        own_outstanding: None,
     }
 }

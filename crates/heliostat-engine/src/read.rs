@@ -521,6 +521,13 @@ impl Engine {
                 views[leg.index()].address = extent.offset();
             }
         }
+        if self.legs.legs[0].queue.has_shares() || views[0].own_outstanding.is_some() {
+            for view in views.iter_mut() {
+                let queue = &self.legs.legs[view.leg.index()].queue;
+                let outstanding = || queue.outstanding(piece.flow, &self.legs.costs);
+                view.own_outstanding = queue.has_shares().then(outstanding);
+            }
+        }
         let views = if candidates.count() == views.len() {
             &*views
         } else {

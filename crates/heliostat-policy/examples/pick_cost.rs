@@ -214,6 +214,7 @@ impl Driver {
             optimal_io_bytes: 0,
             reads_completed: 1_000,
             read_wait: Duration::from_ms(1_000),
+            own_outstanding: None,
         });
         let mut driver = Self {
             policy: spec

@@ -56,6 +56,10 @@ pub struct LegView {
     pub reads_completed: u64,
     /// Sum of the service times of those reads; zero while accounting is off.
     pub read_wait: Duration,
+    /// What the client who asks has outstanding at this leg, as time that it is expected to take;
+    /// `None` where clients have no shares of the legs that somebody has set. To have its share of
+    /// each it must ask each for some.
+    pub own_outstanding: Option<Duration>,
 }
 
 impl LegView {

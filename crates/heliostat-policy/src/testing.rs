@@ -177,5 +177,6 @@ pub(crate) fn idle_view(leg: usize) -> LegView {
         optimal_io_bytes: 0,
         reads_completed: 0,
         read_wait: Duration::ZERO,
+        own_outstanding: None,
     }
 }

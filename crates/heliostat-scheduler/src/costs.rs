@@ -247,6 +247,15 @@ impl Costs {
             .unwrap_or(0)
     }
 
+    /// What a flow has outstanding at this leg, in ns.
+    pub(crate) fn outstanding_at_ns(&self, device: Device, flow: FlowId) -> u64 {
+        let outstanding = &self.kinds[usize::from(!device.rotational)].outstanding_ns;
+        outstanding
+            .get(&(flow, device.leg))
+            .copied()
+            .unwrap_or_default()
+    }
+
     /// A flow asks a leg for what is expected to take so long.
     pub(crate) fn begin(&mut self, device: Device, flow: FlowId, ns: u64) {
         let outstanding = &mut self.kind(device.rotational).outstanding_ns;

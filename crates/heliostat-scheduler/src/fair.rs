@@ -29,6 +29,7 @@ mod beside;
 mod depth;
 mod flow;
 mod meter;
+mod round;
 mod sparse;
 mod together;
 mod waiting;
@@ -38,11 +39,12 @@ use std::collections::{BTreeMap, VecDeque};
 use heliostat_types::{Duration, FlowId, Instant};
 
 use crate::costs::{Asked, Costs, Work};
-use crate::job::{Class, Device, FlowLimits, Job, Side};
+use crate::job::{Class, Device, FlowLimits, Job};
 use crate::line::{Key, Line};
 use depth::Depth;
 use flow::{Flow, Later};
 use meter::{Ended, Meter};
+use round::{READS, Round, direction_of};
 use sparse::Sparse;
 use together::Together;
 
@@ -105,6 +107,9 @@ const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 const URGENT_MAX: u32 = 16;
 /// For so long after a sparse job, the sweep leaves the device room.
 const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
+/// Where somebody has set shares, no round begins before those who have all they asked for in the
+/// device have one part in so many of what it gives waiting again.
+const SHARES_PART: u64 = 2;
 /// As long as it is not known what jobs take, rounds are shorter by that.
 const UNKNOWN_PART: u64 = 16;
 /// What is for later rounds has its place early where less than this of a flow's part is for the
@@ -112,11 +117,6 @@ const UNKNOWN_PART: u64 = 16;
 const EARLY_PART: f64 = 0.75;
 /// Idle flows up to so many are kept without looking.
 const FLOWS_KEPT: usize = 64;
-
-/// Where jobs of a round stand that fetch, or are awaited by many.
-const READS: usize = 0;
-/// Where those stand that store.
-const WRITES: usize = 1;
 
 /// Which job goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,46 +129,6 @@ enum Choice {
     Sparse(sparse::Key),
     /// Of this round.
     InRound(usize, Key),
-}
-
-/// The round that is being done.
-#[derive(Debug, Default)]
-struct Round {
-    /// What it gives to each flow, in ns.
-    quantum: u64,
-    /// Its number.
-    number: u64,
-    /// Its jobs of either direction.
-    lines: [Line; 2],
-    /// Where on the device the last job of either direction began.
-    heads: [u64; 2],
-}
-
-impl Round {
-    fn is_empty(&self) -> bool {
-        self.lines.iter().all(Line::is_empty)
-    }
-
-    fn add(&mut self, number: u64, job: Job) {
-        self.lines[direction_of(&job)].insert(number, job);
-    }
-
-    /// Whether one of its jobs is to be done that `job` can go with as one.
-    fn has_beside(&self, job: &Job) -> bool {
-        let line = &self.lines[direction_of(job)];
-        let mut sides = Side::BOTH.into_iter();
-        job.may_join() && sides.any(|side| line.adjoining(job, side).is_some())
-    }
-
-    /// The one that goes next.
-    fn next(&self) -> Option<(usize, Key)> {
-        let next = |direction: usize| {
-            let line = &self.lines[direction];
-            let above = line.from(self.heads[direction]).or_else(|| line.from(0));
-            above.map(|(key, _)| (direction, key))
-        };
-        next(READS).or_else(|| next(WRITES))
-    }
 }
 
 /// The jobs that wait, and what is known of who they are for.
@@ -267,6 +227,10 @@ impl Fair {
         }
     }
 
+    pub(crate) fn has_weights(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
     /// The most that a round gives, in ns.
     const fn quantum_max(&self) -> u64 {
         let quantum = self.settings.quantum.as_ns();
@@ -308,6 +272,7 @@ impl Fair {
         let ns = costs.placed_ns(self.device.rotational, &asked, is_beside);
         if is_sparse {
             asked.charge(is_beside, ns);
+            flow.placed_ns += asked.ns;
             self.asked.insert(job.op, asked);
             let begin = flow.begin_sparse(self.share_ns, ns * sparse_times);
             self.sparse.insert((begin, number), job);
@@ -324,6 +289,7 @@ impl Fair {
         if !round.is_empty() && !is_passed && flow.joins(due, round.number, round.quantum, ns) {
             flow.pay(ns);
             asked.charge(is_beside, ns);
+            flow.placed_ns += asked.ns;
             round.add(number, job);
         } else {
             flow.later.push_back(Later {
@@ -511,7 +477,7 @@ impl Fair {
         if !self.background.is_empty() && (!has_clients || is_owed) {
             return Some(Choice::Background);
         }
-        if self.round.is_empty() && !self.waits(now, costs) {
+        if self.round.is_empty() && !self.waits_for_shares(costs) && !self.waits(now, costs) {
             self.open_round(now, costs);
             // What is for this round may have to wait for what its flow is to have of others.
             while self.round.is_empty() && self.flows.values().any(|flow| !flow.later.is_empty()) {
@@ -548,6 +514,26 @@ impl Fair {
         self.device.rotational && self.together.waits(now, is_behind)
     }
 
+    /// Whether somebody has set shares, and a round that began now would give none to who has all
+    /// that he asked for in the device.
+    fn waits_for_shares(&self, costs: &Costs) -> bool {
+        if self.weights.is_empty() || self.meter.in_device() == 0 {
+            return false;
+        }
+        let quantum = self.quantum(costs);
+        self.waiting_ns(quantum) < quantum / SHARES_PART
+    }
+
+    /// What those have waiting that have least of it, of those that a round counts for and that
+    /// have some in the device, as what a flow of the usual weight would have.
+    fn waiting_ns(&self, quantum: u64) -> u64 {
+        let is_sparse = |flow: &Flow| flow.scaled(flow.here_ns) <= quantum / SPARSE_PART;
+        let flows = self.flows.values();
+        let flows = flows.filter(|flow| flow.placed_ns > 0 && !is_sparse(flow));
+        let waiting = flows.map(|flow| flow.scaled(flow.here_ns - flow.placed_ns));
+        waiting.min().unwrap_or(u64::MAX)
+    }
+
     /// All of the last round has gone.
     fn open_round(&mut self, now: Instant, costs: &mut Costs) {
         if self.flows.values().all(|flow| flow.later.is_empty()) {
@@ -560,7 +546,13 @@ impl Fair {
         // instead of what others have ended for a job of another round than it is.
         let others = costs.rounds_of_others(self.device).max().unwrap_or(0);
         round.number = dues.min().unwrap_or(0).max(others).max(round.number + 1);
-        self.round.quantum = self.quantum(costs);
+        let quantum = self.quantum(costs);
+        self.round.quantum = if self.weights.is_empty() {
+            quantum
+        } else {
+            let waiting_ns = self.waiting_ns(quantum);
+            waiting_ns.clamp(quantum / SHARES_PART, quantum)
+        };
         let round = &mut self.round;
         let has_weights = !self.weights.is_empty();
         let active = self.flows.iter_mut().filter(|(_, flow)| flow.here_ns > 0);
@@ -602,6 +594,7 @@ impl Fair {
                 }
                 flow.pay(ns);
                 asked.charge(is_beside, ns);
+                flow.placed_ns += asked.ns;
                 flow.later.pop_front();
                 round.add(later.number, later.job);
             }
@@ -615,7 +608,9 @@ impl Fair {
     /// How much the next round gives to a flow: what those have outstanding on average that have
     /// least, of those that have a part worth mentioning.
     fn quantum(&self, costs: &Costs) -> u64 {
-        let active = self.flows.iter().filter(|(_, flow)| !flow.later.is_empty());
+        let has_weights = !self.weights.is_empty();
+        let is_active = |flow: &Flow| !flow.later.is_empty() || has_weights && flow.here_ns > 0;
+        let active = self.flows.iter().filter(|(_, flow)| is_active(flow));
         let reaches =
             active.map(|(id, flow)| flow.scaled(costs.outstanding_ns(self.device.rotational, *id)));
         let most = self.quantum_max();
@@ -667,6 +662,9 @@ impl Fair {
         let flow = flow.expect("who has jobs is known");
         self.active_weight -= flow.active_weight();
         flow.here_ns -= asked.ns;
+        if asked.charged_ns > 0 {
+            flow.placed_ns -= asked.ns;
+        }
         self.active_weight += flow.active_weight();
     }
 
@@ -761,14 +759,6 @@ fn nobodys(job: &Job, goes_on: bool) -> Asked {
 /// Whether a job is the array's own and urgent.
 fn is_arrays(job: &Job) -> bool {
     job.class == Class::Urgent && job.flow == FlowId::ARRAY
-}
-
-/// Where a job of a client stands in a round.
-const fn direction_of(job: &Job) -> usize {
-    match job.class {
-        Class::Write => WRITES,
-        Class::Urgent | Class::Read | Class::Background => READS,
-    }
 }
 
 #[cfg(test)]

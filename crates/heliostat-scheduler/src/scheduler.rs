@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_types::{FlowId, Instant};
+use heliostat_types::{Duration, FlowId, Instant};
 
 use crate::costs::Costs;
 use crate::deadline::Deadline;
@@ -128,6 +128,19 @@ impl Scheduler {
         if let Order::Fair(fair) = &mut self.order {
             fair.set_weight(flow, limits.weight);
         }
+    }
+
+    /// Whether flows have shares of the device that somebody has set.
+    #[must_use]
+    pub fn has_shares(&self) -> bool {
+        matches!(&self.order, Order::Fair(fair) if fair.has_weights())
+    }
+
+    /// What a flow has outstanding at the device, as time that it is expected to take; nothing
+    /// where the scheduler does not look at flows.
+    #[must_use]
+    pub fn outstanding(&self, flow: FlowId, costs: &Costs) -> Duration {
+        Duration::from_ns(costs.outstanding_at_ns(self.device, flow))
     }
 
     /// A job comes.

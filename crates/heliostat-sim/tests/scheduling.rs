@@ -63,10 +63,14 @@ mod tests {
     }
 
     fn play(scenario: &Scenario, scheduler: &str) -> RunResult {
+        play_under("md", scenario, scheduler)
+    }
+
+    fn play_under(policy: &str, scenario: &Scenario, scheduler: &str) -> RunResult {
         let mut scenario = scenario.clone();
         let is_one = scenario.array.set_scheduler(scheduler);
         is_one.expect("it is one");
-        let policy = SimPolicy::parse("md").expect("it exists");
+        let policy = SimPolicy::parse(policy).expect("it exists");
         match run(&scenario, &policy, &mut |_| ()) {
             Ok(result) => result,
             Err(error) => panic!("{error}"),
@@ -216,13 +220,17 @@ mod tests {
     /// Which part of the time of all legs each job had, beside what is due to it.
     fn ensure_shares(result: &RunResult, due: &[f64]) {
         let time = |job: &JobResult| job.leg_time.as_secs_f64();
-        let all: f64 = result.jobs.iter().map(time).sum();
+        let times: Vec<f64> = result.jobs.iter().map(time).collect();
+        let all: f64 = times.iter().sum();
         let busy = all / (result.seconds.as_secs_f64() * result.legs.len() as f64);
         ensure(busy > 0.97, "no leg is idle", &[busy]);
-        let due_all: f64 = due.iter().sum();
-        let shares = result.jobs.iter().zip(due);
-        let of_due = shares.map(|(job, due)| time(job) / all * due_all / due);
-        let of_due: Vec<f64> = of_due.collect();
+        ensure_are_due(&times, due);
+    }
+
+    fn ensure_are_due(had: &[f64], due: &[f64]) {
+        let [all, due_all] = [had, due].map(|each| each.iter().sum::<f64>());
+        let shares = had.iter().zip(due);
+        let of_due: Vec<f64> = shares.map(|(had, due)| had / all * due_all / due).collect();
         let is_right = of_due.iter().all(|share| (0.95..=1.05).contains(share));
         ensure(is_right, "shares of what is due", &of_due);
     }
@@ -239,6 +247,42 @@ mod tests {
         // Who is not looked at has no share.
         let none = play(&weighted([4 << 10; 3]), "none");
         ensure_shares(&none, &[1.0; 3]);
+    }
+
+    /// However little is outstanding, and although each client has a part of the disks of its own,
+    /// near which one of two arms could stay.
+    #[test]
+    fn weights_are_shares_of_disks_that_are_chosen() {
+        for (rw, iodepth) in [
+            (Rw::RandRead, 16),
+            (Rw::RandRead, 32),
+            (Rw::RandRead, 64),
+            (Rw::RandWrite, 16),
+        ] {
+            let legs = ["hdd-7200-1tb"; 2];
+            let mut scenario = Scenario::new("two disks", &legs, 400 * GIB).expect("they exist");
+            scenario.seconds = Duration::from_secs(40);
+            scenario.warmup_seconds = Duration::from_secs(4);
+            scenario.fidelity = Fidelity::Stamps;
+            for leg in &mut scenario.array.legs {
+                leg.set("write_cache", "false").expect("disks have one");
+            }
+            for (weight, place) in [(1, 0), (2, 100), (4, 200)] {
+                scenario.jobs.push(Job {
+                    rw,
+                    iodepth,
+                    weight,
+                    offset_bytes: place * GIB,
+                    size_bytes: 20 * GIB,
+                    ..Job::default()
+                });
+            }
+            let fair = play_under("adaptive", &scenario, "fair");
+            // They ask for the same, and are charged the same for it.
+            let answers = |job: &JobResult| (job.read.ios + job.write.ios) as f64;
+            let answers: Vec<f64> = fair.jobs.iter().map(answers).collect();
+            ensure_are_due(&answers, &[1.0, 2.0, 4.0]);
+        }
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn any_view(leg: LegId, address: u64) -> impl Strategy<Value = LegView> {
         optimal_io_bytes: device.3,
         reads_completed: history.1.into(),
         read_wait: history.2,
+        own_outstanding: None,
         ..idle_view(leg.index())
     })
 }

@@ -21,6 +21,7 @@ fn view(leg: usize) -> LegView {
         optimal_io_bytes: 0,
         reads_completed: 4,
         read_wait: Duration::from_ms(40),
+        own_outstanding: None,
     }
 }
 

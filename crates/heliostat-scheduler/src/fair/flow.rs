@@ -45,6 +45,8 @@ pub(super) struct Flow {
     pub(super) later: VecDeque<Later>,
     /// What waits here or is in the device.
     pub(super) here_ns: u64,
+    /// What of that has its place in a round, or is in the device.
+    pub(super) placed_ns: u64,
     /// What it may still have of this round.
     credit_ns: i64,
     /// How far that may go below nothing.
@@ -67,6 +69,7 @@ impl Flow {
             waiting: Waiting::default(),
             later: VecDeque::new(),
             here_ns: 0,
+            placed_ns: 0,
             credit_ns: 0,
             debt_max_ns: 0,
             rounds: 0.0,

@@ -140,7 +140,7 @@ fn who_was_served_before_the_sweep_has_his_place_in_it() {
         assert_eq!(order(&mut one, 1).len(), 1);
     }
     // On to a sweep that has not come that far.
-    while one.0.round.is_empty() || one.0.round.heads[super::WRITES] > 8000 * 4096 {
+    while one.0.round.is_empty() || one.0.round.heads[super::round::WRITES] > 8000 * 4096 {
         assert_eq!(order(&mut one, 1).len(), 1);
     }
     let (mut fair, mut costs, now) = one;
@@ -290,7 +290,7 @@ fn what_takes_the_arm_away_from_the_sweep_counts_twice() {
     for op in 0..100 {
         fair.insert(read(2000 + op, 3, u64::from(op) * 10), &mut costs);
     }
-    while fair.round.lines[super::READS].is_empty() {
+    while fair.round.lines[super::round::READS].is_empty() {
         let job = fair.take(now, &mut costs).expect("jobs wait");
         fair.completed(now, &job, &mut costs);
     }
@@ -310,8 +310,8 @@ fn what_goes_before_the_sweep_takes_it_nowhere() {
         assert_eq!(order(&mut one, 1).len(), 1);
     }
     let (mut fair, mut costs, now) = one;
-    let head = fair.round.heads[super::WRITES];
-    let far = fair.round.lines[super::WRITES].from(9000 * 4096);
+    let head = fair.round.heads[super::round::WRITES];
+    let far = fair.round.lines[super::round::WRITES].from(9000 * 4096);
     assert_eq!(far.map(|(_, job)| job.op), Some(1040));
     assert!((1..9000 * 4096).contains(&head));
     // Beside that one.
@@ -320,7 +320,7 @@ fn what_goes_before_the_sweep_takes_it_nowhere() {
     assert_eq!(first.op, 1041);
     let with_it = fair.take_adjoining(&first, Side::Front, &mut costs);
     assert_eq!(with_it.map(|job| job.op), Some(1040));
-    assert_eq!(fair.round.heads[super::WRITES], head);
+    assert_eq!(fair.round.heads[super::round::WRITES], head);
 }
 
 #[test]

@@ -128,6 +128,7 @@ const HAS_ROOM: &str = "the best is saturated";
 const MOST_WORTH: &str = "adds most throughput";
 const NEAREST: &str = "nearest arm";
 const DISKS_IN_TURNS: &str = "disks take turns";
+const BY_SHARES: &str = "by shares of clients";
 
 /// Some of the places, by rising place, so that what they have in common is asked once. Each is a
 /// bit.
@@ -706,6 +707,12 @@ impl<'a> Choice<'a> {
         let least = group.iter().map(in_flight).min().unwrap_or(0);
         if group.are_several() {
             self.reason.set(NEAREST);
+        }
+        let own = |at: &usize| self.views[*at].own_outstanding;
+        if least > 0 && group.iter().any(|at| own(&at).is_some()) {
+            // Who has all he asks for at one disk has no share of the others.
+            let place = group.iter().min_by_key(|at| (own(at), in_flight(*at)));
+            return self.by(BY_SHARES, place.unwrap_or(best));
         }
         if least == 0 && self.forecasts[best].is_written {
             return self.in_turns(best, |forecast| forecast.in_flight == 0);

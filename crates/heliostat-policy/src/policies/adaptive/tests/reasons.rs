@@ -113,6 +113,32 @@ fn a_disk_is_nearest_only_among_others() {
 }
 
 #[test]
+fn shares_of_clients_count_more_than_arms() {
+    let mut rig = Rig::disks(2);
+    let outstanding = |rig: &mut Rig, ms: [u64; 2]| {
+        for (view, ms) in rig.bench.legs.iter_mut().zip(ms) {
+            view.own_outstanding = Some(Duration::from_ms(ms));
+        }
+    };
+    for (leg, place) in [(0, 10), (1, 90)] {
+        rig.serve(leg, place * 1_000_000_000, 11_000);
+    }
+    outstanding(&mut rig, [10, 0]);
+    assert_eq!(rig.why(20_000_000_000), (0, "nearest arm"), "it is idle");
+    for number in 0..3 {
+        rig.send(0, 10_000_000_000 + number * MIB);
+        rig.send(1, 90_000_000_000 + number * MIB);
+    }
+    assert_eq!(rig.why(20_000_000_000), (1, "by shares of clients"));
+    outstanding(&mut rig, [10, 20]);
+    assert_eq!(rig.why(80_000_000_000), (0, "by shares of clients"));
+    for view in &mut rig.bench.legs {
+        view.own_outstanding = None;
+    }
+    assert_eq!(rig.why(80_000_000_000), (1, "nearest arm"));
+}
+
+#[test]
 fn what_is_known_of_a_leg() {
     let mut rig = Rig::new("adaptive", 2);
     assert_eq!(fact(&rig.beliefs(0), "class"), None, "nobody has seen it");
