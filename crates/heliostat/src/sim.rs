@@ -25,6 +25,7 @@ use heliostat_sim::{
 use heliostat_types::Instant;
 
 use self::table::ScenarioTable;
+use crate::histogram::bar_columns;
 use crate::progress::RunProgress;
 
 /// How wide a table is at most that goes to no terminal.
@@ -370,7 +371,6 @@ fn print_json(result: &RunResult, bound: Option<&JobBound>) -> anyhow::Result<()
 
 fn print_table(table: &ScenarioTable, has_one_above: bool, histogram: bool) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    let has_bars = out.is_terminal();
     let columns = out.is_terminal().then(|| Table::new().width()).flatten();
     if has_one_above {
         writeln!(out)?;
@@ -378,7 +378,7 @@ fn print_table(table: &ScenarioTable, has_one_above: bool, histogram: bool) -> a
     let width = columns.map_or(PLAIN_COLUMNS, usize::from);
     out.write_all(table.show(width).as_bytes())?;
     if histogram {
-        out.write_all(table.histograms(has_bars).as_bytes())?;
+        out.write_all(table.histograms(bar_columns()).as_bytes())?;
     }
     out.flush()?;
     Ok(())

@@ -1,6 +1,6 @@
 //! `heliostat stats`: what clients asked for, what each leg was asked, and how it answered.
 
-use std::io::{IsTerminal as _, Write as _, stdout};
+use std::io::{Write as _, stdout};
 
 use anyhow::bail;
 use comfy_table::{CellAlignment, Table, presets};
@@ -12,7 +12,7 @@ use heliostat_types::Duration;
 use stdx::units::format_size;
 
 use crate::cli::ControlArgs;
-use crate::histogram::histogram;
+use crate::histogram::{bar_columns, histogram};
 
 /// What `heliostat stats` is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,6 +31,8 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     control: ControlArgs,
 }
+
+const NOTHING_IS_COUNTED: &str = "Nothing is counted: it is served with --no-accounting.\n";
 
 /// Asks and shows.
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<()> {
@@ -52,7 +54,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<()> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
     } else if args.histogram {
-        write!(out, "{}", histograms(&stats, out.is_terminal()))?;
+        write!(out, "{}", histograms(&stats, bar_columns()))?;
     } else {
         write!(out, "{}", page(&stats))?;
     }
@@ -61,10 +63,13 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<()> {
 }
 
 /// How long clients waited, in buckets.
-fn histograms(stats: &ArrayStats, has_bars: bool) -> String {
+fn histograms(stats: &ArrayStats, bar_columns: u16) -> String {
+    if !stats.accounting {
+        return NOTHING_IS_COUNTED.to_owned();
+    }
     let requests = &stats.requests;
     let side = |name, buckets, times: &Distribution| {
-        histogram(name, buckets, Duration::from_ns(times.max), has_bars)
+        histogram(name, buckets, Duration::from_ns(times.max), bar_columns)
     };
     let reads = &requests.read_response_time_ns;
     let writes = &requests.write_response_time_ns;
@@ -95,7 +100,7 @@ fn page(stats: &ArrayStats) -> String {
         stats.backend,
     );
     if !stats.accounting {
-        return head + "\nNothing is counted: it is served with --no-accounting.\n";
+        return head + "\n" + NOTHING_IS_COUNTED;
     }
     let requests = &stats.requests;
     format!(

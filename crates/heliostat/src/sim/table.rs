@@ -127,14 +127,14 @@ impl ScenarioTable {
     }
 
     /// How long reads and writes took under each policy, in buckets.
-    pub(super) fn histograms(&self, has_bars: bool) -> String {
+    pub(super) fn histograms(&self, bar_columns: u16) -> String {
         let mut text = String::new();
         for result in &self.results {
             for (kind, moved) in [("reads", &result.read), ("writes", &result.write)] {
                 let name = format!("{}, {kind}", result.policy);
                 let max = Duration::from_ns(moved.response_time_ns().max());
                 text.push('\n');
-                text += &histogram(&name, &moved.histogram_ms(), max, has_bars);
+                text += &histogram(&name, &moved.histogram_ms(), max, bar_columns);
             }
         }
         text
