@@ -196,6 +196,8 @@ pub(crate) struct Legs {
     pub(crate) legs: Vec<Leg>,
     /// What schedulers have learned of all of them.
     pub(crate) costs: Costs,
+    /// Whether the views say what who asked last has outstanding.
+    pub(crate) had_shares: bool,
     /// What the policy sees; as long as `legs`.
     pub(crate) views: Vec<LegView>,
     pub(crate) in_sync: LegSet,
@@ -247,6 +249,7 @@ impl Legs {
             flags_change: None,
             legs,
             costs: Costs::new(),
+            had_shares: false,
             leg_bytes_max: (config.memory_bytes / LEGS_BYTES_SHARE / config.legs.len()) as u64,
             leg_timeout: config.leg_timeout,
             accounting: config.accounting,

@@ -521,11 +521,14 @@ impl Engine {
                 views[leg.index()].address = extent.offset();
             }
         }
-        if self.legs.legs[0].queue.has_shares() || views[0].own_outstanding.is_some() {
+        // Once more after shares are unset, so that nothing of them stays.
+        let has_shares = self.legs.legs[0].queue.has_shares();
+        if has_shares || self.legs.had_shares {
+            self.legs.had_shares = has_shares;
             for view in views.iter_mut() {
                 let queue = &self.legs.legs[view.leg.index()].queue;
                 let outstanding = || queue.outstanding(piece.flow, &self.legs.costs);
-                view.own_outstanding = queue.has_shares().then(outstanding);
+                view.own_outstanding = has_shares.then(outstanding);
             }
         }
         let views = if candidates.count() == views.len() {

@@ -110,6 +110,8 @@ const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
 /// Where somebody has set shares, no round begins before those who have all they asked for in the
 /// device have one part in so many of what it gives waiting again.
 const SHARES_PART: u64 = 2;
+/// It waits for so many of the longest quanta at most: devices have less than that in hand.
+const SHARES_WAIT: u64 = 2;
 /// As long as it is not known what jobs take, rounds are shorter by that.
 const UNKNOWN_PART: u64 = 16;
 /// What is for later rounds has its place early where less than this of a flow's part is for the
@@ -117,6 +119,13 @@ const UNKNOWN_PART: u64 = 16;
 const EARLY_PART: f64 = 0.75;
 /// Idle flows up to so many are kept without looking.
 const FLOWS_KEPT: usize = 64;
+
+/// For how long a round waits to begin.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Until(Instant),
+    ForLongEnough,
+}
 
 /// Which job goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +178,8 @@ pub(crate) struct Fair {
     /// How many jobs of clients wait or are in the device.
     clients: usize,
     together: Together,
+    /// While a round waits to begin, because somebody would have none of it.
+    held: Option<Held>,
 }
 
 impl Fair {
@@ -196,6 +207,7 @@ impl Fair {
             arrivals: 0,
             clients: 0,
             together: Together::default(),
+            held: None,
         }
     }
 
@@ -477,7 +489,8 @@ impl Fair {
         if !self.background.is_empty() && (!has_clients || is_owed) {
             return Some(Choice::Background);
         }
-        if self.round.is_empty() && !self.waits_for_shares(costs) && !self.waits(now, costs) {
+        let is_held = self.round.is_empty() && self.waits_for_shares(now, costs);
+        if self.round.is_empty() && !is_held && !self.waits(now, costs) {
             self.open_round(now, costs);
             // What is for this round may have to wait for what its flow is to have of others.
             while self.round.is_empty() && self.flows.values().any(|flow| !flow.later.is_empty()) {
@@ -487,7 +500,7 @@ impl Fair {
         let next = self.round.next();
         if let Some(key) = self.sparse.first() {
             let lead = self.quantum_max() / LEAD_PART;
-            if next.is_none() {
+            if next.is_none() && !is_held {
                 // It goes alone: the scale goes on with it.
                 self.share_ns = self.share_ns.max(key.0);
             }
@@ -515,27 +528,42 @@ impl Fair {
     }
 
     /// Whether somebody has set shares, and a round that began now would give none to who has all
-    /// that he asked for in the device.
-    fn waits_for_shares(&self, costs: &Costs) -> bool {
-        if self.weights.is_empty() || self.meter.in_device() == 0 {
+    /// that he asked for in the device. It does not for long: that may have stalled.
+    fn waits_for_shares(&mut self, now: Instant, costs: &Costs) -> bool {
+        let waits = self.flows.values().any(|flow| !flow.later.is_empty());
+        if self.weights.is_empty() || self.meter.in_device() == 0 || !waits {
             return false;
         }
         let quantum = self.quantum(costs);
-        self.waiting_ns(quantum) < quantum / SHARES_PART
+        if self.waiting_ns(quantum) >= quantum / SHARES_PART {
+            return false;
+        }
+        self.together.look();
+        let wait_max = Duration::from_ns(self.quantum_max() * SHARES_WAIT);
+        match *self.held.get_or_insert(Held::Until(now + wait_max)) {
+            Held::Until(until) if now < until => return true,
+            Held::Until(_) | Held::ForLongEnough => {}
+        }
+        for flow in self.flows.values_mut() {
+            flow.is_awaited &= flow.scaled(flow.waiting_ns()) >= quantum / SHARES_PART;
+        }
+        false
     }
 
     /// What those have waiting that have least of it, of those that a round counts for and that
     /// have some in the device, as what a flow of the usual weight would have.
     fn waiting_ns(&self, quantum: u64) -> u64 {
-        let is_sparse = |flow: &Flow| flow.scaled(flow.here_ns) <= quantum / SPARSE_PART;
+        let sparse_ns = std::cmp::max(quantum, self.round.quantum) / SPARSE_PART;
+        let is_sparse = |flow: &Flow| flow.scaled(flow.here_ns) <= sparse_ns;
         let flows = self.flows.values();
-        let flows = flows.filter(|flow| flow.placed_ns > 0 && !is_sparse(flow));
-        let waiting = flows.map(|flow| flow.scaled(flow.here_ns - flow.placed_ns));
+        let flows = flows.filter(|flow| flow.placed_ns > 0 && flow.is_awaited && !is_sparse(flow));
+        let waiting = flows.map(|flow| flow.scaled(flow.waiting_ns()));
         waiting.min().unwrap_or(u64::MAX)
     }
 
     /// All of the last round has gone.
     fn open_round(&mut self, now: Instant, costs: &mut Costs) {
+        self.held = None;
         if self.flows.values().all(|flow| flow.later.is_empty()) {
             return;
         }
@@ -662,6 +690,7 @@ impl Fair {
         let flow = flow.expect("who has jobs is known");
         self.active_weight -= flow.active_weight();
         flow.here_ns -= asked.ns;
+        flow.is_awaited = true;
         if asked.charged_ns > 0 {
             flow.placed_ns -= asked.ns;
         }
@@ -670,11 +699,17 @@ impl Fair {
 
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
     pub(crate) const fn next_deadline(&self) -> Option<Instant> {
-        self.together.look_at()
+        match self.held {
+            Some(Held::Until(until)) => Some(until),
+            Some(Held::ForLongEnough) | None => self.together.look_at(),
+        }
     }
 
     /// That time has come.
     pub(crate) const fn on_deadline(&mut self) {
+        if let Some(Held::Until(_)) = self.held {
+            self.held = Some(Held::ForLongEnough);
+        }
         self.together.look();
     }
 

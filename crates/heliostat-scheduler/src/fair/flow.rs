@@ -47,6 +47,8 @@ pub(super) struct Flow {
     pub(super) here_ns: u64,
     /// What of that has its place in a round, or is in the device.
     pub(super) placed_ns: u64,
+    /// Whether a round may wait for what of that comes back; not where that was in vain.
+    pub(super) is_awaited: bool,
     /// What it may still have of this round.
     credit_ns: i64,
     /// How far that may go below nothing.
@@ -70,6 +72,7 @@ impl Flow {
             later: VecDeque::new(),
             here_ns: 0,
             placed_ns: 0,
+            is_awaited: true,
             credit_ns: 0,
             debt_max_ns: 0,
             rounds: 0.0,
@@ -107,6 +110,11 @@ impl Flow {
     pub(super) fn scaled(&self, ns: u64) -> u64 {
         let scaled = u128::from(ns) * u128::from(FlowLimits::WEIGHT_DEFAULT);
         u64::try_from(scaled / u128::from(self.weight)).unwrap_or(u64::MAX)
+    }
+
+    /// What has no place yet.
+    pub(super) const fn waiting_ns(&self) -> u64 {
+        self.here_ns - self.placed_ns
     }
 
     /// A job comes: whether it goes on where the last one of its direction ended.

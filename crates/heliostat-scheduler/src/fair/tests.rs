@@ -603,6 +603,52 @@ fn who_asks_for_streams_in_turn_has_his_share_of_time_and_no_more() {
 }
 
 #[test]
+fn a_round_is_held_for_who_comes_back_and_not_for_what_has_stalled() {
+    let (mut fair, mut costs, now) = with(&[]);
+    for (flow, weight) in [(0, 100), (1, 400)] {
+        fair.set_weight(FlowId(flow), weight);
+    }
+    fair.set_weight(FlowId(1), 400);
+    for op in 0..16 {
+        fair.insert(write(op, 0, u64::from(op) * 10), &mut costs);
+        fair.insert(write(100 + op, 1, 1000 + u64::from(op) * 10), &mut costs);
+    }
+    let take = |fair: &mut Fair, costs: &mut Costs, now| {
+        let taken = std::iter::from_fn(|| fair.take(now, costs));
+        let taken: Vec<Job> = taken.collect();
+        let flow = |flow| taken.iter().filter(|job| job.flow == FlowId(flow)).count();
+        ([flow(0), flow(1)], taken)
+    };
+    let (counts, taken) = take(&mut fair, &mut costs, now);
+    // The device would take 32.
+    assert!(
+        counts[0] * 4 <= counts[1] + 4 && counts[1] < 17,
+        "{counts:?}"
+    );
+    assert!(fair.len() > 0);
+    let until = fair.next_deadline().expect("it looks again");
+    // One of the small one's comes back; those of the large one do not.
+    let own = taken.iter().find(|job| job.flow == FlowId(0)).unwrap();
+    fair.completed(now, own, &mut costs);
+    assert_eq!(fair.take(now, &mut costs), None);
+    assert_eq!(fair.next_deadline(), Some(until));
+    fair.on_deadline();
+    let (counts, _) = take(&mut fair, &mut costs, until);
+    assert!(counts[0] > 0, "{counts:?}");
+    // It is not waited for again before something of it has ended.
+    let small: Vec<&Job> = taken.iter().filter(|job| job.flow == FlowId(0)).collect();
+    fair.completed(until, small[1], &mut costs);
+    for op in 200..216 {
+        fair.insert(write(op, 0, u64::from(op) * 10), &mut costs);
+    }
+    assert!(fair.take(until, &mut costs).is_some());
+    assert!(!fair.flows[&FlowId(1)].is_awaited);
+    let large = taken.iter().find(|job| job.flow == FlowId(1)).unwrap();
+    fair.completed(until, large, &mut costs);
+    assert!(fair.flows[&FlowId(1)].is_awaited);
+}
+
+#[test]
 fn depth_buys_twice_at_most() {
     for rotational in [true, false] {
         let mut loads = [Load::new(1000, 5000, 1), Load::new(10, 5000, 1)];

@@ -709,10 +709,10 @@ impl<'a> Choice<'a> {
             self.reason.set(NEAREST);
         }
         let own = |at: &usize| self.views[*at].own_outstanding;
-        if least > 0 && group.iter().any(|at| own(&at).is_some()) {
-            // Who has all he asks for at one disk has no share of the others.
-            let place = group.iter().min_by_key(|at| (own(at), in_flight(*at)));
-            return self.by(BY_SHARES, place.unwrap_or(best));
+        let fewest = group.iter().min_by_key(|at| (own(at), in_flight(*at)));
+        let has_more = |fewest| group.iter().any(|at| own(&at) > own(&fewest));
+        if let Some(fewest) = fewest.filter(|fewest| least > 0 && has_more(*fewest)) {
+            return self.by(BY_SHARES, fewest);
         }
         if least == 0 && self.forecasts[best].is_written {
             return self.in_turns(best, |forecast| forecast.in_flight == 0);
