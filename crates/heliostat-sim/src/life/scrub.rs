@@ -2,7 +2,8 @@
 //!
 //! Legs in sync differ where an injected fault has damaged one of them, and nowhere else. What
 //! differs when a scrub begins, and has not changed by itself or by a client when it is done, it
-//! has counted; and after a repair it does not differ any more.
+//! has counted; and after a repair it does not differ any more, unless a fault has harmed writes to
+//! one of the legs meanwhile, which may be those of the repair.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +32,10 @@ impl Simulation {
         } = event
         {
             let differences = self.differences();
+            let harmed = self.harmed_writes();
             let lives = self.lives.as_mut().expect("the array has metadata");
             lives.before_scrub = differences;
+            lives.harmed_before_scrub = harmed;
         } else if let Event::BackgroundEnded {
             kind: BackgroundKind::Scrub { repair },
             end: BackgroundEnd::Done,
@@ -48,9 +51,14 @@ impl Simulation {
     fn check_scrubbed(&mut self, repair: bool, counted: u64) {
         let lives = self.lives.as_mut().expect("the array has metadata");
         let before = std::mem::take(&mut lives.before_scrub);
+        let harmed_before = std::mem::take(&mut lives.harmed_before_scrub);
+        let harmed = self.harmed_writes();
+        let is_harmed = |leg: LegId| harmed_before.get(leg.index()) != harmed.get(leg.index());
         let now = self.differences();
-        let mut left = before.iter().filter(|before| now.contains(before));
-        if repair && let Some(Difference { sector, held }) = left.next() {
+        let left = || before.iter().filter(|before| now.contains(before));
+        let mut unexplained =
+            left().filter(|left| !left.held.iter().any(|(leg, _)| is_harmed(*leg)));
+        if repair && let Some(Difference { sector, held }) = unexplained.next() {
             let [(one, _), (other, _)] = held;
             self.fail(format!(
                 "a repair has left {one} and {other} different in sector {sector}"
@@ -58,13 +66,23 @@ impl Simulation {
             return;
         }
         // Of three legs, two may each differ from the third in one sector.
-        let sectors: BTreeSet<u64> = left.map(|left| left.sector).collect();
+        let sectors: BTreeSet<u64> = left().map(|left| left.sector).collect();
         let left = sectors.len() as u64;
         if counted < left {
             self.fail(format!(
                 "a check has counted {counted} sectors that differ where {left} do"
             ));
         }
+    }
+
+    /// How many writes of each leg did not land as they were told to.
+    fn harmed_writes(&self) -> Vec<u64> {
+        let harmed = self.legs.iter().map(|leg| {
+            let counts = leg.medium.as_ref().map(|medium| medium.integrity(false));
+            let counts = counts.unwrap_or_default();
+            counts.lost_writes + counts.torn_writes + counts.misdirected_writes
+        });
+        harmed.collect()
     }
 
     /// Where legs in sync differ because of injected faults, but in what a leg is known not to
