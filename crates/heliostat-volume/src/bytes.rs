@@ -109,6 +109,9 @@ impl Table {
         if head[at::RESERVED..].iter().any(|&byte| byte != 0) {
             return Err(TableError::Reserved);
         }
+        if u64_at(head, at::GENERATION) == u64::MAX {
+            return Err(TableError::Generation);
+        }
         let grain = u32_at(head, at::GRAIN);
         if u64::from(grain) != GRAIN_BYTES {
             return Err(TableError::Grain(grain));

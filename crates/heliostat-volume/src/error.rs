@@ -21,6 +21,8 @@ pub enum TableError {
     Features(u32),
     /// Something is not zero that has to be.
     Reserved,
+    /// There is no generation after its own.
+    Generation,
     /// Volumes are made of other pieces.
     Grain(u32),
     /// The array would be too small for a table.
@@ -68,6 +70,7 @@ impl fmt::Display for TableError {
             Self::Version(version) => write!(f, "it is of version {version}, and 1 is known"),
             Self::Features(bits) => write!(f, "it uses features {bits:#x} that are not known"),
             Self::Reserved => f.write_str("it has something where nothing is known to be"),
+            Self::Generation => f.write_str("it is of the last generation that there can be"),
             Self::Grain(bytes) => write!(f, "its volumes are made of pieces of {bytes} bytes"),
             Self::ArrayTooSmall { array_bytes } => write!(
                 f,

@@ -73,6 +73,7 @@ fn what_is_not_understood_is_refused() {
     assert_eq!(forged(at::FEATURES, &[4]), TableError::Features(4));
     assert_eq!(forged(at::RESERVED, &[1]), TableError::Reserved);
     assert_eq!(forged(511, &[1]), TableError::Reserved);
+    assert_eq!(forged(at::GENERATION, &[0xff; 8]), TableError::Generation);
     assert_eq!(forged(at::GRAIN, &[0, 0, 8, 0]), TableError::Grain(1 << 19));
     assert_eq!(
         forged(at::VOLUMES, &[121]),
