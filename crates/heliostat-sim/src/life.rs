@@ -55,8 +55,6 @@ pub(crate) struct Lives {
     pub(crate) is_synced: bool,
     /// What differed when the scrub that is under way began.
     before_scrub: Vec<Difference>,
-    /// How many writes of each leg faults had harmed by then.
-    harmed_before_scrub: Vec<u64>,
     /// How many new legs were made.
     made_new: u64,
     /// The numbers of legs that were replaced, as far as a bug on purpose has to know them.

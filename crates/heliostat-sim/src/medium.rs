@@ -118,6 +118,8 @@ pub(crate) struct Medium {
     faults: Vec<DataFault>,
     /// Sectors that hold something else than they were told to.
     damaged: BTreeSet<u64>,
+    /// Sectors where writes did not land, since somebody began to ask.
+    missed: BTreeSet<u64>,
     /// What a power cut undoes; `None` where the power never fails.
     cache: Option<WriteCache>,
     leg_bytes: u64,
@@ -165,6 +167,7 @@ impl Medium {
         (cache.is_some() || is_harmed).then(|| Self {
             faults: data_faults,
             damaged: BTreeSet::new(),
+            missed: BTreeSet::new(),
             cache,
             leg_bytes,
             counts: Integrity::default(),
@@ -173,6 +176,16 @@ impl Medium {
 
     pub(crate) fn is_damaged(&self, sector: u64) -> bool {
         self.damaged.contains(&sector)
+    }
+
+    /// From now on somebody asks where writes do not land.
+    pub(crate) fn forget_missed(&mut self) {
+        self.missed.clear();
+    }
+
+    /// Whether a write to this sector has not landed since then.
+    pub(crate) fn has_missed(&self, sector: u64) -> bool {
+        self.missed.contains(&sector)
     }
 
     /// The damaged sectors from this one on.
@@ -318,6 +331,7 @@ impl Medium {
     /// A sector of a write does not land. Its old bytes are there once more, damaged from this
     /// write on: a power cut that undoes the write undoes the damage as well, and no other does.
     fn miss(&mut self, op: &LegOp, sector: u64, store: &mut Store) {
+        self.missed.insert(sector);
         let bytes = store.sector(sector);
         self.land(op, sector, &bytes, true, store);
     }

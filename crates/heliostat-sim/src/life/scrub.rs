@@ -2,8 +2,8 @@
 //!
 //! Legs in sync differ where an injected fault has damaged one of them, and nowhere else. What
 //! differs when a scrub begins, and has not changed by itself or by a client when it is done, it
-//! has counted; and after a repair it does not differ any more, unless a fault has harmed writes to
-//! one of the legs meanwhile, which may be those of the repair.
+//! has counted; and after a repair it does not differ any more, unless a fault has kept what was
+//! written there meanwhile from landing.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,14 @@ use heliostat_types::{LegId, SECTOR_BYTES};
 use crate::simulation::Simulation;
 use crate::store::KeptSector;
 
+/// A leg, the sector of it, and what that holds.
+type Held = (LegId, u64, KeptSector);
+
 /// A sector of the array in which legs in sync differ, and what two of them hold there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Difference {
     sector: u64,
-    held: [(LegId, KeptSector); 2],
+    held: [Held; 2],
 }
 
 impl Simulation {
@@ -32,10 +35,11 @@ impl Simulation {
         } = event
         {
             let differences = self.differences();
-            let harmed = self.harmed_writes();
+            for medium in self.legs.iter_mut().filter_map(|leg| leg.medium.as_mut()) {
+                medium.forget_missed();
+            }
             let lives = self.lives.as_mut().expect("the array has metadata");
             lives.before_scrub = differences;
-            lives.harmed_before_scrub = harmed;
         } else if let Event::BackgroundEnded {
             kind: BackgroundKind::Scrub { repair },
             end: BackgroundEnd::Done,
@@ -51,15 +55,16 @@ impl Simulation {
     fn check_scrubbed(&mut self, repair: bool, counted: u64) {
         let lives = self.lives.as_mut().expect("the array has metadata");
         let before = std::mem::take(&mut lives.before_scrub);
-        let harmed_before = std::mem::take(&mut lives.harmed_before_scrub);
-        let harmed = self.harmed_writes();
-        let is_harmed = |leg: LegId| harmed_before.get(leg.index()) != harmed.get(leg.index());
+        let has_missed = |&(leg, sector, _): &Held| {
+            let medium = self.legs[leg.index()].medium.as_ref();
+            medium.is_some_and(|medium| medium.has_missed(sector))
+        };
         let now = self.differences();
         let left = || before.iter().filter(|before| now.contains(before));
-        let mut unexplained =
-            left().filter(|left| !left.held.iter().any(|(leg, _)| is_harmed(*leg)));
+        let is_explained = |left: &&&Difference| left.held.iter().any(has_missed);
+        let mut unexplained = left().filter(|left| !is_explained(&left));
         if repair && let Some(Difference { sector, held }) = unexplained.next() {
-            let [(one, _), (other, _)] = held;
+            let [(one, ..), (other, ..)] = held;
             self.fail(format!(
                 "a repair has left {one} and {other} different in sector {sector}"
             ));
@@ -73,16 +78,6 @@ impl Simulation {
                 "a check has counted {counted} sectors that differ where {left} do"
             ));
         }
-    }
-
-    /// How many writes of each leg did not land as they were told to.
-    fn harmed_writes(&self) -> Vec<u64> {
-        let harmed = self.legs.iter().map(|leg| {
-            let counts = leg.medium.as_ref().map(|medium| medium.integrity(false));
-            let counts = counts.unwrap_or_default();
-            counts.lost_writes + counts.torn_writes + counts.misdirected_writes
-        });
-        harmed.collect()
     }
 
     /// Where legs in sync differ because of injected faults, but in what a leg is known not to
@@ -115,12 +110,13 @@ impl Simulation {
                 let mine = sim_leg.store.sector(here);
                 let differs = others.find_map(|place| {
                     let store = &self.legs[place.leg.index()].store;
-                    let theirs = store.sector(store.data_sector() + place.address / SECTOR_BYTES);
-                    (theirs != mine).then_some((place.leg, theirs))
+                    let there = store.data_sector() + place.address / SECTOR_BYTES;
+                    let theirs = store.sector(there);
+                    (theirs != mine).then_some((place.leg, there, theirs))
                 });
                 differences.extend(differs.map(|theirs| Difference {
                     sector: address / SECTOR_BYTES,
-                    held: [(leg, mine), theirs],
+                    held: [(leg, here, mine), theirs],
                 }));
             }
         }
