@@ -30,6 +30,7 @@ mod depth;
 mod flow;
 mod meter;
 mod round;
+mod shares;
 mod sparse;
 mod together;
 mod waiting;
@@ -45,6 +46,7 @@ use depth::Depth;
 use flow::{Flow, Later};
 use meter::{Ended, Meter};
 use round::{READS, Round, direction_of};
+use shares::Held;
 use sparse::Sparse;
 use together::Together;
 
@@ -107,11 +109,6 @@ const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 const URGENT_MAX: u32 = 16;
 /// For so long after a sparse job, the sweep leaves the device room.
 const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
-/// Where somebody has set shares, no round begins before those who have all they asked for in the
-/// device have one part in so many of what it gives waiting again.
-const SHARES_PART: u64 = 2;
-/// It waits for so many of the longest quanta at most: devices have less than that in hand.
-const SHARES_WAIT: u64 = 2;
 /// As long as it is not known what jobs take, rounds are shorter by that.
 const UNKNOWN_PART: u64 = 16;
 /// What is for later rounds has its place early where less than this of a flow's part is for the
@@ -119,13 +116,6 @@ const UNKNOWN_PART: u64 = 16;
 const EARLY_PART: f64 = 0.75;
 /// Idle flows up to so many are kept without looking.
 const FLOWS_KEPT: usize = 64;
-
-/// For how long a round waits to begin.
-#[derive(Clone, Copy, Debug)]
-enum Held {
-    Until(Instant),
-    ForLongEnough,
-}
 
 /// Which job goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -527,43 +517,8 @@ impl Fair {
         self.device.rotational && self.together.waits(now, is_behind)
     }
 
-    /// Whether somebody has set shares, and a round that began now would give none to who has all
-    /// that he asked for in the device. It does not for long: that may have stalled.
-    fn waits_for_shares(&mut self, now: Instant, costs: &Costs) -> bool {
-        let waits = self.flows.values().any(|flow| !flow.later.is_empty());
-        if self.weights.is_empty() || self.meter.in_device() == 0 || !waits {
-            return false;
-        }
-        let quantum = self.quantum(costs);
-        if self.waiting_ns(quantum) >= quantum / SHARES_PART {
-            return false;
-        }
-        self.together.look();
-        let wait_max = Duration::from_ns(self.quantum_max() * SHARES_WAIT);
-        match *self.held.get_or_insert(Held::Until(now + wait_max)) {
-            Held::Until(until) if now < until => return true,
-            Held::Until(_) | Held::ForLongEnough => {}
-        }
-        for flow in self.flows.values_mut() {
-            flow.is_awaited &= flow.scaled(flow.waiting_ns()) >= quantum / SHARES_PART;
-        }
-        false
-    }
-
-    /// What those have waiting that have least of it, of those that a round counts for and that
-    /// have some in the device, as what a flow of the usual weight would have.
-    fn waiting_ns(&self, quantum: u64) -> u64 {
-        let sparse_ns = std::cmp::max(quantum, self.round.quantum) / SPARSE_PART;
-        let is_sparse = |flow: &Flow| flow.scaled(flow.here_ns) <= sparse_ns;
-        let flows = self.flows.values();
-        let flows = flows.filter(|flow| flow.placed_ns > 0 && flow.is_awaited && !is_sparse(flow));
-        let waiting = flows.map(|flow| flow.scaled(flow.waiting_ns()));
-        waiting.min().unwrap_or(u64::MAX)
-    }
-
     /// All of the last round has gone.
     fn open_round(&mut self, now: Instant, costs: &mut Costs) {
-        self.held = None;
         if self.flows.values().all(|flow| flow.later.is_empty()) {
             return;
         }
@@ -578,8 +533,7 @@ impl Fair {
         self.round.quantum = if self.weights.is_empty() {
             quantum
         } else {
-            let waiting_ns = self.waiting_ns(quantum);
-            waiting_ns.clamp(quantum / SHARES_PART, quantum)
+            self.quantum_of_shares(quantum)
         };
         let round = &mut self.round;
         let has_weights = !self.weights.is_empty();

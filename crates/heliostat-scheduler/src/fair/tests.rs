@@ -649,6 +649,24 @@ fn a_round_is_held_for_who_comes_back_and_not_for_what_has_stalled() {
 }
 
 #[test]
+fn nothing_is_awaited_once_a_round_may_begin() {
+    let (mut fair, mut costs, now) = with(&[]);
+    fair.set_weight(FlowId(1), 400);
+    for op in 0..16 {
+        fair.insert(write(op, 0, u64::from(op) * 10), &mut costs);
+        fair.insert(write(100 + op, 1, 1000 + u64::from(op) * 10), &mut costs);
+    }
+    let in_device: Vec<Job> = std::iter::from_fn(|| fair.take(now, &mut costs)).collect();
+    assert!(fair.next_deadline().is_some());
+    for job in in_device.iter().filter(|job| job.flow == FlowId(1)) {
+        fair.completed(now, job, &mut costs);
+        fair.insert(write(job.op + 100, 1, u64::from(job.op)), &mut costs);
+    }
+    assert!(fair.take(now, &mut costs).is_some());
+    assert_eq!(fair.next_deadline(), None);
+}
+
+#[test]
 fn depth_buys_twice_at_most() {
     for rotational in [true, false] {
         let mut loads = [Load::new(1000, 5000, 1), Load::new(10, 5000, 1)];
