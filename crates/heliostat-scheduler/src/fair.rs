@@ -96,8 +96,8 @@ const ALIKE_PART: u64 = 2;
 /// A job is sparse where its flow has no more outstanding than one part in so many of what a round
 /// gives.
 const SPARSE_PART: u64 = 8;
-/// By how much sparse jobs may be ahead on the scale of what flows have had, as a part of the
-/// longest quantum.
+/// By how much of the device's time sparse jobs may be ahead of what flows have had, as a part of
+/// the longest quantum.
 const LEAD_PART: u64 = 4;
 /// How often a sparse job counts on a disk that turns where it takes the arm away from the sweep,
 /// which has to get it back; reads do where the sweep has reads to do.
@@ -155,6 +155,8 @@ pub(crate) struct Fair {
     asked: BTreeMap<u32, Asked>,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,
+    /// What sparse jobs have had since any other one went, in ns.
+    sparse_ns: u64,
     /// Whether what went last is of the round.
     sweeps: bool,
     /// What clients and the background have had since both had jobs waiting, in ns.
@@ -189,6 +191,7 @@ impl Fair {
             active_weight: 0,
             asked: BTreeMap::new(),
             sparse_at: None,
+            sparse_ns: 0,
             sweeps: false,
             had: [0.0; 2],
             meter: Meter::new(device.rotational),
@@ -414,6 +417,11 @@ impl Fair {
         };
         self.urgent_in_a_row = 0;
         let asked = self.begun(&job, self.sweeps, false, costs);
+        self.sparse_ns = if matches!(choice, Choice::Sparse(_)) {
+            self.sparse_ns + asked.charged_ns
+        } else {
+            0
+        };
         self.meter
             .begin(now, &job, asked, self.expected_ns(&asked, costs));
         Some(job)
@@ -489,12 +497,14 @@ impl Fair {
         }
         let next = self.round.next();
         if let Some(key) = self.sparse.first() {
-            let lead = self.quantum_max() / LEAD_PART;
+            let flow = &self.flows[&self.sparse.get(key).flow];
+            let lead = flow.scaled(self.quantum_max() / LEAD_PART);
             if next.is_none() && !is_held {
                 // It goes alone: the scale goes on with it.
                 self.share_ns = self.share_ns.max(key.0);
             }
-            if key.0 <= self.share_ns + lead {
+            let has_had = next.is_some() && self.sparse_ns >= self.quantum_max();
+            if key.0 <= self.share_ns + lead && !has_had {
                 return Some(Choice::Sparse(key));
             }
         }
@@ -530,10 +540,10 @@ impl Fair {
         let others = costs.rounds_of_others(self.device).max().unwrap_or(0);
         round.number = dues.min().unwrap_or(0).max(others).max(round.number + 1);
         let quantum = self.quantum(costs);
-        self.round.quantum = if self.weights.is_empty() {
-            quantum
-        } else {
+        self.round.quantum = if self.holds_rounds() {
             self.quantum_of_shares(quantum)
+        } else {
+            quantum
         };
         let round = &mut self.round;
         let has_weights = !self.weights.is_empty();
@@ -590,8 +600,8 @@ impl Fair {
     /// How much the next round gives to a flow: what those have outstanding on average that have
     /// least, of those that have a part worth mentioning.
     fn quantum(&self, costs: &Costs) -> u64 {
-        let has_weights = !self.weights.is_empty();
-        let is_active = |flow: &Flow| !flow.later.is_empty() || has_weights && flow.here_ns > 0;
+        let holds_rounds = self.holds_rounds();
+        let is_active = |flow: &Flow| !flow.later.is_empty() || holds_rounds && flow.here_ns > 0;
         let active = self.flows.iter().filter(|(_, flow)| is_active(flow));
         let reaches =
             active.map(|(id, flow)| flow.scaled(costs.outstanding_ns(self.device.rotational, *id)));

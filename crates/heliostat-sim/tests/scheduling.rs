@@ -285,6 +285,32 @@ mod tests {
         }
     }
 
+    /// Who has much weight and shallow queues goes before all rounds.
+    #[test]
+    fn no_weight_is_so_large_that_others_have_nothing() {
+        let legs = ["nvme-gen3"; 2];
+        let mut scenario = Scenario::new("two drives", &legs, 100 * GIB).expect("they exist");
+        scenario.seconds = Duration::from_secs(4);
+        scenario.fidelity = Fidelity::Stamps;
+        for (weight, place) in [(1, 0), (2, 20), (100, 40)] {
+            scenario.jobs.push(Job {
+                rw: Rw::RandWrite,
+                bs_bytes: 16 << 10,
+                iodepth: 16,
+                weight,
+                offset_bytes: place * GIB,
+                size_bytes: 20 * GIB,
+                ..Job::default()
+            });
+        }
+        let fair = play_under("adaptive", &scenario, "fair:depth=1");
+        let answers: Vec<f64> = fair.jobs.iter().map(|job| job.write.ios as f64).collect();
+        let all: f64 = answers.iter().sum();
+        ensure(answers[2] > 0.95 * all, "what is due to most", &answers);
+        ensure(answers[0] > 0.002 * all, "more than nothing", &answers);
+        assert!(longest_ns(&fair) < 1_000_000_000);
+    }
+
     #[test]
     fn what_one_does_not_use_the_others_have() {
         let mut scenario = weighted([4 << 10; 3]);

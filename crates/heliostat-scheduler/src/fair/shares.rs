@@ -23,11 +23,18 @@ pub(super) enum Held {
 }
 
 impl Fair {
+    /// Whether rounds wait for those who have all they asked for in the device: where somebody has
+    /// set shares, of disks that turn. Others do more the more they have, and how much is enough
+    /// could not be learned while they have less.
+    pub(super) fn holds_rounds(&self) -> bool {
+        self.device.rotational && self.has_weights()
+    }
+
     /// Whether somebody has set shares, and a round that began now would give none to who has all
     /// that he asked for in the device. It does not for long: that may have stalled.
     pub(super) fn waits_for_shares(&mut self, now: Instant, costs: &Costs) -> bool {
         let mut flows = self.flows.values();
-        let may_wait = !self.weights.is_empty()
+        let may_wait = self.holds_rounds()
             && self.meter.in_device() > 0
             && flows.any(|flow| !flow.later.is_empty());
         let quantum = if may_wait { self.quantum(costs) } else { 0 };
