@@ -114,6 +114,7 @@ impl Run {
         let leg = LegConfig {
             state: LegState::InSync,
             data_offset_bytes: if has_metadata { 1 << 20 } else { 0 },
+            caches_writes: false,
             rotational: false,
             write_mostly: false,
             failfast: false,

@@ -159,6 +159,8 @@ pub struct LegConfig {
     pub data_offset_bytes: u64,
     /// Whether it turns.
     pub rotational: bool,
+    /// Whether it answers writes from a cache, before they are where they stay.
+    pub caches_writes: bool,
     /// Read only if nothing else is left.
     pub write_mostly: bool,
     /// Out at its first error where others are left, and sooner when it is silent.
@@ -183,6 +185,7 @@ impl LegConfig {
         state: LegState::Missing,
         data_offset_bytes: 0,
         rotational: false,
+        caches_writes: false,
         write_mostly: false,
         failfast: false,
         read_preferred: false,

@@ -699,6 +699,7 @@ const fn device_of(leg: LegId, config: &LegConfig) -> Device {
     Device {
         leg,
         rotational: config.rotational,
+        caches_writes: config.caches_writes,
         queue_depth: config.queue_depth,
         leg_count: 1,
     }

@@ -199,11 +199,13 @@ fn device_of<'a>(legs: impl Iterator<Item = &'a LegConfig>) -> Device {
     let none = Device {
         leg: LegId::new(0),
         rotational: false,
+        caches_writes: false,
         queue_depth: 0,
         leg_count: 0,
     };
     legs.fold(none, |all, leg| Device {
         rotational: all.rotational || leg.rotational,
+        caches_writes: all.caches_writes || leg.caches_writes,
         queue_depth: all.queue_depth.saturating_add(leg.queue_depth),
         leg_count: all.leg_count + 1,
         ..all

@@ -24,6 +24,7 @@ pub(crate) struct DeviceNumber(pub(crate) u64);
 pub(crate) struct QueueFacts {
     /// Whether it turns.
     pub(crate) rotational: bool,
+    pub(crate) caches_writes: bool,
     /// The request size that suits it best; 0 where it does not say.
     pub(crate) optimal_io_bytes: u64,
     /// How many operations it takes at once, where it says.
@@ -81,6 +82,7 @@ impl Host {
             .and_then(|depth| u32::try_from(depth).ok());
         Some(QueueFacts {
             rotational: number(&queue, "rotational") == Some(1),
+            caches_writes: attribute(&queue, "write_cache").as_deref() == Some("write back"),
             optimal_io_bytes: number(&queue, "optimal_io_size").unwrap_or(0),
             queue_depth,
             fast_zero: number(&queue, "write_zeroes_max_bytes").unwrap_or(0) > 0,

@@ -29,6 +29,8 @@ pub struct LegInfo {
     pub physical_block_bytes: u32,
     /// Whether it turns.
     pub rotational: bool,
+    /// Whether it answers writes from a cache, before they are where they stay.
+    pub caches_writes: bool,
     /// The request size that suits it best; 0 where it does not say.
     pub optimal_io_bytes: u64,
     /// How many operations it should be given at once.
@@ -183,6 +185,7 @@ fn open_memory(name: String, size_bytes: u64) -> Result<OpenedLeg, LegError> {
         // Pages.
         physical_block_bytes: 4096,
         rotational: false,
+        caches_writes: false,
         optimal_io_bytes: 0,
         queue_depth: QUEUE_DEPTH_MAX,
         fua: true,
@@ -240,6 +243,7 @@ fn open_model(name: String, model: &ModelSpec) -> Result<OpenedLeg, LegError> {
         logical_block_bytes: spec.logical_block_bytes,
         physical_block_bytes: spec.physical_block_bytes,
         rotational: spec.rotational,
+        caches_writes: spec.volatile_cache,
         optimal_io_bytes: spec.optimal_io_bytes,
         queue_depth: spec.queue_depth,
         description: format!(

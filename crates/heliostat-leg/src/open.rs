@@ -247,6 +247,7 @@ impl Subject {
             logical_block_bytes: block_bytes,
             physical_block_bytes: found.physical_block_bytes.max(block_bytes),
             rotational: found.queue.is_some_and(|queue| queue.rotational),
+            caches_writes: found.queue.is_some_and(|queue| queue.caches_writes),
             optimal_io_bytes: found.queue.map_or(0, |queue| queue.optimal_io_bytes),
             queue_depth: depth.unwrap_or(QUEUE_DEPTH_MAX).clamp(1, QUEUE_DEPTH_MAX),
             fua: true,

@@ -769,6 +769,7 @@ pub(crate) fn leg_config(leg: &OpenedLeg) -> LegConfig {
         state: LegState::InSync,
         data_offset_bytes: 0,
         rotational: info.rotational,
+        caches_writes: info.caches_writes,
         write_mostly: false,
         failfast: false,
         read_preferred: false,

@@ -5,6 +5,11 @@
 //! size, where the last one of the same flow ended, or beside one that is to go before it, or
 //! elsewhere. Flows that ask for the same are charged the same, wherever the arm happens to be, and
 //! nobody is new.
+//!
+//! A disk that answers writes from its cache says of none of them what it took, nor of what it does
+//! meanwhile: see [`window`].
+
+mod window;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,16 +17,22 @@ use std::ops::RangeInclusive;
 use heliostat_types::{FlowId, LEGS_MAX, LegId};
 
 use crate::job::{Class, Device, Job};
+use window::Window;
 
 /// Taken for the cost of an operation where none is known, in ns: of a disk that turns, and of
 /// others.
 const USUAL_NS: [f64; 2] = [8e6, 1e5];
 /// What it takes a disk to get somewhere, as long as nothing is known.
 const DISK_WAY_NS: f64 = 3.5e6;
+/// The same for reads where writes are cached: those go in the order that suits the arm, and reads
+/// as they come.
+const CACHED_READ_WAY_NS: f64 = 7e6;
 /// How much the last operation weighs.
 const LEARNED_PART: f64 = 1.0 / 256.0;
 /// Sizes from 2^12 to 2^25 bytes, and what is smaller and larger.
 const SIZES: usize = 14;
+/// Something for each sort of work: by use, by whether it goes on, and by size.
+type Sorts<T> = [[[T; SIZES]; 2]; 3];
 
 /// What goes with another one is not taken to take less than one part in so many of what it would
 /// take alone, as long as that is not known.
@@ -113,8 +124,11 @@ impl Cost {
 #[derive(Debug)]
 struct Kind {
     usual_ns: f64,
-    /// By use, by whether they go on, and by size.
-    costs: [[[Cost; SIZES]; 2]; 3],
+    costs: Sorts<Cost>,
+    /// Whether one of them answers writes from its cache.
+    caches_writes: bool,
+    /// What they did since writes were cached, where they are.
+    window: Window,
     /// What the jobs of each flow are expected to take that wait in front of each leg or are in it,
     /// in ns.
     outstanding_ns: BTreeMap<(FlowId, LegId), u64>,
@@ -133,6 +147,8 @@ impl Kind {
         Self {
             usual_ns,
             costs: [[[unknown; SIZES]; 2]; 3],
+            caches_writes: false,
+            window: Window::NEW,
             outstanding_ns: BTreeMap::new(),
             rounds: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -141,6 +157,11 @@ impl Kind {
 
     const fn cost(&self, work: Work) -> Cost {
         self.costs[work.use_ as usize][work.goes_on as usize][work.size]
+    }
+
+    /// Whether what that takes is known; of what is behind a cache, as soon as something is.
+    const fn is_known(&self, work: Work) -> bool {
+        self.caches_writes && self.window.has_ended() || self.cost(work).is_known()
     }
 
     const fn cost_mut(&mut self, work: Work) -> &mut Cost {
@@ -177,6 +198,8 @@ impl Costs {
             let bytes_ns = (4096_u64 << work.size) as f64 / 0.15;
             if work.goes_on {
                 bytes_ns
+            } else if kind.caches_writes && matches!(work.use_, Use::Read) {
+                CACHED_READ_WAY_NS + bytes_ns
             } else {
                 DISK_WAY_NS + bytes_ns
             }
@@ -208,7 +231,7 @@ impl Costs {
         }
         let work = asked.work.placed(true);
         let ns = self.expected_ns(rotational, work);
-        if self.kinds[usize::from(!rotational)].cost(work).is_known() {
+        if self.kinds[usize::from(!rotational)].is_known(work) {
             ns.min(alone)
         } else {
             ns.clamp(alone / BESIDE_PART, alone)
@@ -223,7 +246,7 @@ impl Costs {
             goes_on: false,
             ..work
         };
-        kind.cost(work).is_known() || kind.cost(elsewhere).is_known()
+        kind.is_known(work) || kind.is_known(elsewhere)
     }
 
     /// A job has taken so much.
@@ -235,6 +258,21 @@ impl Costs {
         // An average of the first ones, then one that forgets.
         let part = (1.0 / cost.learned as f64).max(LEARNED_PART);
         cost.ns += (ns - cost.ns) * part;
+    }
+
+    /// A disk that answers writes from its cache has ended a job after so much time, which may have
+    /// gone to others that were answered before. `None`: what it was for is all those others.
+    pub(crate) fn learn_together(&mut self, work: Option<Work>, ns: f64) {
+        let expected = work.map(|work| (work, self.expected_ns(true, work) as f64));
+        let kind = self.kind(true);
+        if let Some((work, expected_ns)) = expected {
+            let cost = kind.cost_mut(work);
+            cost.learned = cost.learned.saturating_add(1);
+            if cost.learned == 1 {
+                cost.ns = expected_ns;
+            }
+        }
+        kind.window.add(expected, ns, &mut kind.costs);
     }
 
     /// What all takes that a flow has outstanding at the leg of its kind where that is most, in ns.
@@ -258,7 +296,9 @@ impl Costs {
 
     /// A flow asks a leg for what is expected to take so long.
     pub(crate) fn begin(&mut self, device: Device, flow: FlowId, ns: u64) {
-        let outstanding = &mut self.kind(device.rotational).outstanding_ns;
+        let kind = self.kind(device.rotational);
+        kind.caches_writes |= device.has_hidden_work();
+        let outstanding = &mut kind.outstanding_ns;
         *outstanding.entry((flow, device.leg)).or_insert(0) += ns;
     }
 
@@ -340,7 +380,7 @@ mod tests {
     use super::{Asked, Costs, KNOWN_OPS, Work};
     use crate::job::{Class, Job};
 
-    fn work(class: Class, goes_on: bool) -> Work {
+    pub(super) fn work(class: Class, goes_on: bool) -> Work {
         let job = Job {
             op: 0,
             flow: FlowId(0),

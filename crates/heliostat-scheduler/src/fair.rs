@@ -28,6 +28,7 @@
 mod beside;
 mod depth;
 mod flow;
+mod hidden;
 mod meter;
 mod round;
 mod shares;
@@ -37,13 +38,14 @@ mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use heliostat_types::{Duration, FlowId, Instant};
+use heliostat_types::{Duration, FlowId, Instant, OpKind};
 
 use crate::costs::{Asked, Costs, Work};
 use crate::job::{Class, Device, FlowLimits, Job};
 use crate::line::{Key, Line};
 use depth::Depth;
 use flow::{Flow, Later};
+use hidden::Hidden;
 use meter::{Ended, Meter};
 use round::{READS, Round, direction_of};
 use shares::Held;
@@ -153,6 +155,7 @@ pub(crate) struct Fair {
     active_weight: u64,
     /// What was asked for, of clients' jobs that wait.
     asked: BTreeMap<u32, Asked>,
+    hidden: Hidden,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,
     /// What sparse jobs have had since any other one went, in ns.
@@ -190,6 +193,7 @@ impl Fair {
             share_rest: 0,
             active_weight: 0,
             asked: BTreeMap::new(),
+            hidden: Hidden::default(),
             sparse_at: None,
             sparse_ns: 0,
             sweeps: false,
@@ -393,6 +397,10 @@ impl Fair {
         let choice = self.choose(now, costs)?;
         self.chosen = None;
         self.sweeps = matches!(choice, Choice::InRound(..));
+        let waited_ns = self.hidden.has_waited_ns(now, self.meter.idle_since());
+        if waited_ns > 0 {
+            costs.learn_together(None, waited_ns as f64);
+        }
         let job = match choice {
             Choice::Array => {
                 self.urgent_in_a_row += 1;
@@ -422,8 +430,12 @@ impl Fair {
         } else {
             0
         };
-        self.meter
-            .begin(now, &job, asked, self.expected_ns(&asked, costs));
+        let expected_ns = self.expected_ns(&asked, costs);
+        if self.device.has_hidden_work() {
+            let is_sparse = matches!(choice, Choice::Sparse(_));
+            self.hidden.begin(now, &job, is_sparse, expected_ns);
+        }
+        self.meter.begin(now, &job, asked, expected_ns);
         Some(job)
     }
 
@@ -511,11 +523,12 @@ impl Fair {
         let sweep_depth = usize::try_from(self.settings.sweep_depth.saturating_mul(legs));
         let sweep_depth = sweep_depth.expect("a depth fits");
         let is_recent = |at| now.saturating_since(at) < SPARSE_RECENTLY;
-        if self.device.rotational
-            && in_device >= sweep_depth
-            && self.sparse_at.is_some_and(is_recent)
-        {
-            return None;
+        if self.device.rotational && self.sparse_at.is_some_and(is_recent) {
+            // Of an array, other disks would have to wait as well.
+            let hides = self.device.has_hidden_work() && legs == 1;
+            if in_device >= sweep_depth || hides && self.hidden.waits(now) {
+                return None;
+            }
         }
         next.map(|(direction, key)| Choice::InRound(direction, key))
     }
@@ -624,6 +637,9 @@ impl Fair {
 
     pub(crate) fn completed(&mut self, now: Instant, job: &Job, costs: &mut Costs) {
         self.chosen = None;
+        if self.device.has_hidden_work() {
+            self.hidden.end(now, job);
+        }
         let is_backlogged = self.len() > 0;
         let in_device = self.meter.in_device();
         let Some(Ended {
@@ -634,15 +650,24 @@ impl Fair {
         else {
             return;
         };
-        if !is_arrays(job) {
-            costs.learn(self.device.rotational, asked.work, ns);
-        }
+        self.learn(now, job, asked.work, ns, costs);
         if asked.ns > 0 {
             self.end(&asked, costs);
             self.stand(costs);
         }
         if let Some(bytes) = operation_bytes {
             self.depth.completed(now, bytes, in_device, is_backlogged);
+        }
+    }
+
+    /// A job of that sort has taken so much.
+    fn learn(&self, now: Instant, job: &Job, work: Work, ns: f64, costs: &mut Costs) {
+        if self.device.has_hidden_work() && self.hidden.may_be_at_work(now) {
+            let flushes = job.kind == OpKind::Flush;
+            return costs.learn_together((!flushes).then_some(work), ns);
+        }
+        if !is_arrays(job) {
+            costs.learn(self.device.rotational, work, ns);
         }
     }
 
@@ -665,7 +690,10 @@ impl Fair {
     pub(crate) const fn next_deadline(&self) -> Option<Instant> {
         match self.held {
             Some(Held::Until(until)) => Some(until),
-            Some(Held::ForLongEnough) | None => self.together.look_at(),
+            Some(Held::ForLongEnough) | None => match self.hidden.look_at() {
+                Some(at) => Some(at),
+                None => self.together.look_at(),
+            },
         }
     }
 
@@ -675,6 +703,7 @@ impl Fair {
             self.held = Some(Held::ForLongEnough);
         }
         self.together.look();
+        self.hidden.look();
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -72,10 +72,20 @@ pub struct Device {
     pub leg: LegId,
     /// Whether it turns.
     pub rotational: bool,
+    /// Whether it answers writes from a cache, before they are where they stay.
+    pub caches_writes: bool,
     /// How many operations the engine gives it at once.
     pub queue_depth: u32,
     /// How many legs there are behind it: one, or all of an array that are written to.
     pub leg_count: u32,
+}
+
+impl Device {
+    /// Whether it may be at work for what it has answered: a disk that turns, and takes writes into
+    /// a cache.
+    pub(crate) const fn has_hidden_work(&self) -> bool {
+        self.rotational && self.caches_writes
+    }
 }
 
 /// What a flow may have of a leg, under a scheduler that looks at flows.

@@ -60,6 +60,7 @@ pub(crate) const LEG: LegConfig = LegConfig {
     state: LegState::InSync,
     data_offset_bytes: 0,
     rotational: false,
+    caches_writes: false,
     write_mostly: false,
     failfast: false,
     read_preferred: false,

@@ -217,6 +217,7 @@ fn describe(uri: &ExportUri, terms: &Negotiated, blocks: &Blocks, connections: u
         logical_block_bytes: logical,
         physical_block_bytes: blocks.physical,
         rotational: can(transmission::ROTATIONAL),
+        caches_writes: can(transmission::SEND_FLUSH),
         optimal_io_bytes: match blocks.preferred {
             ..=4096 => 0,
             preferred => u64::from(preferred),

@@ -152,6 +152,7 @@ mod tests {
         let device = Device {
             leg: LegId::new(0),
             rotational,
+            caches_writes: false,
             queue_depth: 128,
             leg_count: 1,
         };
@@ -190,6 +191,7 @@ mod tests {
         let device = Device {
             leg: LegId::new(0),
             rotational: false,
+            caches_writes: false,
             queue_depth: 32,
             leg_count: 1,
         };

@@ -86,6 +86,11 @@ impl Meter {
         self.ops.len()
     }
 
+    /// Since when it has had nothing, where it has nothing.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        self.ops.is_empty().then_some(self.completed_at)
+    }
+
     /// How many bytes they have.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes

@@ -12,6 +12,7 @@ fn device(rotational: bool) -> Device {
     Device {
         leg: LegId::new(0),
         rotational,
+        caches_writes: false,
         queue_depth: 32,
         leg_count: 1,
     }

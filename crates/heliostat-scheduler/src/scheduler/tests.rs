@@ -13,6 +13,7 @@ fn device(leg: usize) -> Device {
     Device {
         leg: LegId::new(leg),
         rotational: true,
+        caches_writes: false,
         queue_depth: 32,
         leg_count: 1,
     }

@@ -45,6 +45,7 @@ pub(crate) fn engine_config(scenario: &Scenario, map: Map, legs: &[SimLeg]) -> C
                 },
                 data_offset_bytes: array.data_offset_bytes(),
                 rotational: leg.rotational.unwrap_or(spec.rotational),
+                caches_writes: spec.volatile_cache,
                 write_mostly: leg.write_mostly,
                 failfast: false,
                 read_preferred: leg.read_preferred,

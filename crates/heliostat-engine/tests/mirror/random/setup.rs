@@ -61,6 +61,7 @@ fn random_leg(dice: &mut RandomStream) -> LegConfig {
         state: LegState::InSync,
         data_offset_bytes: 0,
         rotational: dice.below(2) == 0,
+        caches_writes: false,
         write_mostly: dice.below(5) == 0,
         failfast: false,
         read_preferred: dice.below(5) == 0,
