@@ -46,6 +46,8 @@ pub enum SchedulerError {
     Unknown {
         /// The name.
         name: String,
+        /// Those that there are.
+        valid: Vec<&'static str>,
     },
     /// What is behind the colon is wrong.
     Setting {
@@ -59,14 +61,13 @@ pub enum SchedulerError {
 impl fmt::Display for SchedulerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { name } => {
-                let names = SCHEDULERS.map(|(name, _)| name);
+            Self::Unknown { name, valid } => {
                 write!(f, "there is no scheduler '{name}'")?;
-                match stdx::suggest::closest(name, names) {
+                match stdx::suggest::closest(name, valid.iter().copied()) {
                     Some(meant) => write!(f, "; did you mean '{meant}'?")?,
                     None => f.write_str(".")?,
                 }
-                write!(f, " Valid are: {}", names.join(", "))
+                write!(f, " Valid are: {}", valid.join(", "))
             }
             Self::Setting { scheduler, error } => write!(f, "scheduler '{scheduler}': {error}"),
         }
@@ -74,6 +75,17 @@ impl fmt::Display for SchedulerError {
 }
 
 impl std::error::Error for SchedulerError {}
+
+impl SchedulerError {
+    /// The same where whoever asks knows a scheduler besides.
+    #[must_use]
+    pub fn beside(mut self, other: &'static str) -> Self {
+        if let Self::Unknown { valid, .. } = &mut self {
+            valid.push(other);
+        }
+        self
+    }
+}
 
 impl SchedulerSpec {
     /// How many requests are looked at in front of an array; `None`: all that there are.
@@ -111,8 +123,10 @@ impl SchedulerSpec {
             "deadline" => Self::Deadline(DeadlineSettings::DEFAULT),
             "fair" => Self::Fair(FairSettings::DEFAULT),
             _ => {
-                let name = name.to_owned();
-                return Err(SchedulerError::Unknown { name });
+                return Err(SchedulerError::Unknown {
+                    name: name.to_owned(),
+                    valid: SCHEDULERS.map(|(name, _)| name).to_vec(),
+                });
             }
         };
         for item in settings.into_iter().flat_map(|text| text.split(',')) {

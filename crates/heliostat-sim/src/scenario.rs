@@ -248,7 +248,7 @@ impl ArraySpec {
         self.scheduler = if self.tags_2014 {
             SchedulerSpec::None
         } else {
-            SchedulerSpec::parse(text)?
+            SchedulerSpec::parse(text).map_err(|error| error.beside(NONE_2014))?
         };
         Ok(())
     }

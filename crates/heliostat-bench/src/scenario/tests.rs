@@ -246,7 +246,7 @@ fn values_that_make_no_sense_are_named_with_their_line() {
             m, g, t, KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (powers of 1000)
             dir/mixed.toml:6: array: size: '1000' is less than 4KiB
             dir/mixed.toml:6: array: scheduler: there is no scheduler 'unfair'. Valid are: none,
-            deadline, fair
+            deadline, fair, none-2014
             dir/mixed.toml:6: array: policies: there is no read policy 'nonsense'. Valid are:
             pid, round-robin, latency, latency-rr, queue, queue-adaptive, device, roundrobin,
             roundrobin-jain, latency-lifetime, stripe, zol-load, zfs-bonus, zfs, md,
