@@ -55,6 +55,8 @@ pub enum SchedulerError {
         scheduler: &'static str,
         /// What is wrong.
         error: SettingError,
+        /// The tunables that it has.
+        keys: Vec<&'static str>,
     },
 }
 
@@ -69,7 +71,23 @@ impl fmt::Display for SchedulerError {
                 }
                 write!(f, " Valid are: {}", valid.join(", "))
             }
-            Self::Setting { scheduler, error } => write!(f, "scheduler '{scheduler}': {error}"),
+            Self::Setting {
+                scheduler,
+                error,
+                keys,
+            } => {
+                write!(f, "scheduler '{scheduler}': {error}")?;
+                match error {
+                    SettingError::Value { .. } => Ok(()),
+                    SettingError::UnknownKey { .. } if keys.is_empty() => {
+                        f.write_str("; it has none at all")
+                    }
+                    SettingError::UnknownKey { closest, .. } => {
+                        let stop = if closest.is_none() { "." } else { "" };
+                        write!(f, "{stop} Valid are: {}", keys.join(", "))
+                    }
+                }
+            }
         }
     }
 }
@@ -135,6 +153,7 @@ impl SchedulerSpec {
                 .map_err(|error| SchedulerError::Setting {
                     scheduler: spec.name(),
                     error,
+                    keys: spec.fields().into_iter().map(|(key, _)| key).collect(),
                 })?;
         }
         Ok(spec)
@@ -316,7 +335,13 @@ mod tests {
         );
         assert_eq!(
             told("deadline:fifo_bach=2"),
-            "scheduler 'deadline': there is no key 'fifo_bach'; did you mean 'fifo_batch'?"
+            "scheduler 'deadline': there is no key 'fifo_bach'; did you mean 'fifo_batch'? Valid \
+             are: read_expire, write_expire, writes_starved, fifo_batch, background_expire, \
+             nr_requests"
+        );
+        assert_eq!(
+            told("fair:x=1"),
+            "scheduler 'fair': there is no key 'x'. Valid are: quantum, depth, sweep_depth"
         );
         assert_eq!(
             told("deadline:fifo_batch=0"),
@@ -331,6 +356,9 @@ mod tests {
             told("deadline:nr_requests=65537"),
             "scheduler 'deadline': nr_requests: '65537' is not a whole number from 0 to 65536"
         );
-        assert_eq!(told("none:x=1"), "scheduler 'none': there is no key 'x'");
+        assert_eq!(
+            told("none:x=1"),
+            "scheduler 'none': there is no key 'x'; it has none at all"
+        );
     }
 }
