@@ -56,8 +56,8 @@ struct LimitArgs {
     /// Requests per second at most; 0: as many as there are.
     #[arg(long, value_name = "N")]
     iops: Option<u32>,
-    /// Bytes per second at most, as in 10MB/s; 0MB/s: as many as there are.
-    #[arg(long, value_name = "RATE", value_parser = rate::parse)]
+    /// Bytes per second at most, as in 10MB/s; 0: as many as there are.
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
     bandwidth: Option<u64>,
 }
 
@@ -157,6 +157,14 @@ struct RepairArgs {
 
 fn size(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
+}
+
+/// Bytes per second of a cap. No cap has no unit.
+fn bandwidth(text: &str) -> Result<u64, String> {
+    if text == "0" {
+        return Ok(0);
+    }
+    rate::parse(text)
 }
 
 /// Does what is asked for.
@@ -376,7 +384,15 @@ fn dmsetup(status: &VolumesStatus) -> String {
 mod tests {
     use heliostat_runtime::{VolumeExtent, VolumeStatus, VolumesStatus};
 
-    use super::dmsetup;
+    use super::{bandwidth, dmsetup};
+
+    #[test]
+    fn no_cap_is_0_with_or_without_a_unit() {
+        assert_eq!(bandwidth("0"), Ok(0));
+        assert_eq!(bandwidth("0MB/s"), Ok(0));
+        assert_eq!(bandwidth("10MB/s"), Ok(10_000_000));
+        assert!(bandwidth("10").unwrap_err().contains("as in 500MB/s"));
+    }
 
     #[test]
     fn device_mapper_gets_what_clients_see() {
