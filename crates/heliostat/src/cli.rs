@@ -8,6 +8,7 @@ use std::io::{self, Write as _, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use heliostat_runtime::{
     ControlRequest, ControlResponse, Places, RuntimeError, UsageError, shell_word,
@@ -187,7 +188,8 @@ impl ControlArgs {
 
 /// Reads the arguments and does what they say.
 pub(crate) fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| advised(error).exit());
+    let done = match cli.command {
         Command::Create(args) => create::run(&args),
         Command::Grow(args) => return end(grow::run(&args)),
         Command::HostConfig(args) => host_config::run(&args),
@@ -223,6 +225,22 @@ pub(crate) fn run() -> ExitCode {
     end(done.map(|()| ExitCode::SUCCESS))
 }
 
+/// The same error with advice that leads somewhere: clap takes a negative number for an option, and
+/// says how to give it as a value, which nothing here takes.
+fn advised(mut error: clap::Error) -> clap::Error {
+    let is_number = |text: &str| {
+        let digits = text.strip_prefix('-');
+        digits.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let argument = error.get(ContextKind::InvalidArg);
+    if matches!(argument, Some(ContextValue::String(text)) if is_number(text)) {
+        let advice = "no number is negative here, and a size is what there is to be, not a change";
+        let advice = ContextValue::StyledStrs(vec![advice.into()]);
+        error.insert(ContextKind::Suggested, advice);
+    }
+    error
+}
+
 /// The exit code, after saying what went wrong.
 fn end(done: anyhow::Result<ExitCode>) -> ExitCode {
     let error = match done {
@@ -247,9 +265,26 @@ fn end(done: anyhow::Result<ExitCode>) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
-    use super::Cli;
+    use super::{Cli, advised};
+
+    #[test]
+    fn whoever_gives_a_negative_number_is_not_told_to_give_it_otherwise() {
+        let told = |words: &[&str]| {
+            let error = Cli::try_parse_from(words).unwrap_err();
+            advised(error).to_string()
+        };
+        let resize = ["heliostat", "volume", "resize", "disk", "a"];
+        let negative = told(&[&resize[..], &["-5MiB"]].concat());
+        assert!(
+            negative.contains("tip: no number is negative"),
+            "{negative}"
+        );
+        assert!(!negative.contains("use '--"), "{negative}");
+        let misspelt = told(&[&resize[..], &["--shrik", "5MiB"]].concat());
+        assert!(misspelt.contains("'--shrink'"), "{misspelt}");
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {
