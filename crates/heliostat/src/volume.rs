@@ -9,7 +9,7 @@ use heliostat_runtime::{
     ControlRequest, ControlResponse, LimitsChange, RuntimeError, UsageError, VolumeChange,
     VolumeStatus, VolumesStatus,
 };
-use stdx::units::{exact_rate, format_size, parse_size};
+use stdx::units::{format_size, parse_size};
 
 use crate::cli::ControlArgs;
 use crate::rate;
@@ -332,7 +332,7 @@ fn table(volumes: &[VolumeStatus]) -> Table {
             format_size(volume.size_bytes),
             state,
             volume.connections.to_string(),
-            limits(volume),
+            volume.limits(),
             extents.join(" "),
         ]);
     }
@@ -342,17 +342,6 @@ fn table(volumes: &[VolumeStatus]) -> Table {
         }
     }
     table
-}
-
-fn limits(volume: &VolumeStatus) -> String {
-    let mut limits = vec![format!("weight {}", volume.weight)];
-    if volume.iops_max > 0 {
-        limits.push(format!("{} IOPS", volume.iops_max));
-    }
-    if volume.bytes_per_s_max > 0 {
-        limits.push(exact_rate(volume.bytes_per_s_max));
-    }
-    limits.join(", ")
 }
 
 /// A `dmsetup create` for each volume that is ready, with the array at /dev/md/NAME.

@@ -1,8 +1,9 @@
 //! How the volumes of an array are. The structs are wire formats: their fields are what `heliostat
 //! volume list --json` prints.
 
-use heliostat_volume::Volume;
+use heliostat_volume::{Limits, Volume};
 use serde::{Deserialize, Serialize};
+use stdx::units::exact_rate;
 
 use super::Volumes;
 
@@ -52,6 +53,30 @@ pub struct VolumeStatus {
     pub bytes_per_s_max: u64,
     /// Where in the array it lies, in its order.
     pub extents: Vec<VolumeExtent>,
+}
+
+impl VolumeStatus {
+    /// Its limits for people: `weight 2, 500 IOPS, 10MB/s`.
+    #[must_use]
+    pub fn limits(&self) -> String {
+        limits_text(Limits {
+            weight: self.weight,
+            iops_max: self.iops_max,
+            bytes_per_s_max: self.bytes_per_s_max,
+        })
+    }
+}
+
+/// Limits for people. A cap that there is none of is not named.
+pub(super) fn limits_text(limits: Limits) -> String {
+    let mut text = format!("weight {}", limits.weight);
+    if limits.iops_max > 0 {
+        text += &format!(", {} IOPS", limits.iops_max);
+    }
+    if limits.bytes_per_s_max > 0 {
+        text += &format!(", {}", exact_rate(limits.bytes_per_s_max));
+    }
+    text
 }
 
 /// A run of the array.

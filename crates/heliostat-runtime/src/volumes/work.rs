@@ -9,6 +9,7 @@ use heliostat_volume::{
 };
 
 use super::own::Step;
+use super::status::limits_text;
 use super::{ChangeReply, VolumeChange, Volumes};
 use crate::commands::Refused;
 use crate::flows::Flows;
@@ -297,7 +298,8 @@ impl Volumes {
                 let before = table.volume(&volume).map(|volume| volume.limits);
                 let limits = limits.apply(before.unwrap_or_default());
                 let next = table.with_limits(&volume, limits).map_err(words)?;
-                self.update(next, format!("{volume} has other limits"), reply);
+                let told = format!("volume {volume}: {}", limits_text(limits));
+                self.update(next, told, reply);
                 Ok(())
             }
             VolumeChange::Delete { volume } => self.delete(&volume, reply),

@@ -203,6 +203,31 @@ fn an_array_is_not_cut_while_something_is_under_way_in_it_as_a_whole() {
 }
 
 #[test]
+fn whoever_sets_limits_is_told_which_there_are_then() {
+    let scratch = Scratch::new();
+    let rig = Rig::start(&array(&scratch)).unwrap();
+    change(&rig, create("a", 1));
+    let set = |limits| {
+        let volume = "a".to_owned();
+        let set = VolumeChange::Set { volume, limits };
+        rig.handle.change_volumes(set).unwrap()
+    };
+    let told = set(LimitsChange {
+        weight: Some(3),
+        bytes_per_s_max: Some(10_000_000),
+        ..LimitsChange::default()
+    });
+    assert_eq!(told, "volume a: weight 3, 10MB/s");
+    let told = set(LimitsChange {
+        iops_max: Some(500),
+        bytes_per_s_max: Some(0),
+        ..LimitsChange::default()
+    });
+    assert_eq!(told, "volume a: weight 3, 500 IOPS");
+    rig.stop();
+}
+
+#[test]
 fn raw_legs_have_no_volumes() {
     let scratch = Scratch::new();
     let rig = Rig::start(&crate::rig::memory_options(&scratch)).unwrap();
