@@ -557,6 +557,11 @@ impl Export for NbdExport {
         self.connections.clear();
     }
 
+    fn names(&self) -> Vec<String> {
+        let uris = self.doors.iter().flat_map(|door| &door.uris);
+        uris.map(|uri| uri.export.clone()).collect()
+    }
+
     fn addresses(&self) -> Vec<String> {
         let uris = self.doors.iter().flat_map(|door| &door.uris);
         uris.map(ToString::to_string).collect()

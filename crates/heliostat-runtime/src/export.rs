@@ -187,6 +187,11 @@ pub trait Export: Debug {
     /// Closes everything at once and removes what it left in the file system.
     fn close(&mut self);
 
+    /// What clients ask for the array as a whole by: no volume should be called so.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What clients connect to, for the message at the start: `nbd+unix:///disk?socket=...`.
     fn addresses(&self) -> Vec<String>;
 }

@@ -191,6 +191,10 @@ impl Export for TestExport {
 
     fn close(&mut self) {}
 
+    fn names(&self) -> Vec<String> {
+        vec!["test".to_owned()]
+    }
+
     fn addresses(&self) -> Vec<String> {
         vec!["test".to_owned()]
     }

@@ -414,7 +414,7 @@ impl Server {
                 Command::ScrubRuns(reply) => drop(reply.try_send(self.scrub_runs())),
                 Command::Scrub(action, reply) => drop(reply.try_send(self.scrub(action))),
                 Command::Volumes(reply) => drop(reply.try_send(self.volumes_status())),
-                Command::ChangeVolumes(change, reply) => self.core.volumes.ask(change, reply),
+                Command::ChangeVolumes(change, reply) => self.change_volumes(change, reply),
                 Command::Note(line) => self.core.log.line(line),
                 Command::Stop => self.stop.request(self.core.now()),
             }

@@ -2,9 +2,10 @@
 
 use super::Server;
 use crate::RuntimeError;
+use crate::commands::Refused;
 use crate::options::ArrayOptions;
 use crate::setup::Prepared;
-use crate::volumes::{Volumes, VolumesStatus};
+use crate::volumes::{ChangeReply, VolumeChange, Volumes, VolumesStatus};
 
 /// How much is zeroed at a time where a leg has to be sent zeros: a blink of a hard disk, so that
 /// clients hardly wait behind it.
@@ -52,13 +53,51 @@ impl Server {
         }
         self.core.volumes.take_exports_due();
         match self.core.volumes.refusal() {
-            None => Ok(()),
+            None => {
+                self.tell_of_names();
+                Ok(())
+            }
             Some(why) => Err(RuntimeError(format!(
                 "the volumes of {} cannot be served: {why}. 'heliostat serve ... --whole' serves \
                  the array as one, with all that it holds",
                 self.name
             ))),
         }
+    }
+
+    /// Whether clients that ask for this mean the array as a whole, where that is served.
+    fn is_name_of_whole(&self, name: &str) -> bool {
+        let mut exports = self.exports.iter();
+        self.name == name || exports.any(|export| export.names().iter().any(|its| its == name))
+    }
+
+    /// Says which volumes are called as the whole: the array was called otherwise when they were
+    /// made. Nobody mistakes one for the other as long as there are volumes.
+    fn tell_of_names(&self) {
+        let volumes = self.core.volumes.infos().into_iter().flatten();
+        for volume in volumes.filter(|volume| self.is_name_of_whole(&volume.name)) {
+            self.core.log.line(format!(
+                "volume {0} is called as the array as a whole is: with --whole, whoever asks for \
+                 {0} gets all volumes' bytes",
+                volume.name
+            ));
+        }
+    }
+
+    /// Has the volumes changed, unless one would be called as the whole is: a client that had that
+    /// gets a volume when it connects again, or with --whole the other way round.
+    pub(super) fn change_volumes(&mut self, change: VolumeChange, reply: ChangeReply) {
+        if let VolumeChange::Create { volume, .. } = &change
+            && self.is_name_of_whole(volume)
+        {
+            let why = format!(
+                "'{volume}' is what clients ask for the array as a whole by; a volume is called \
+                 otherwise, so that nobody takes one for the other"
+            );
+            drop(reply.try_send(Err(Refused::from(why))));
+            return;
+        }
+        self.core.volumes.ask(change, reply);
     }
 
     /// Goes on with what is done about volumes. Whether anything came of it.

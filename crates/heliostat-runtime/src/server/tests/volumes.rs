@@ -203,6 +203,29 @@ fn an_array_is_not_cut_while_something_is_under_way_in_it_as_a_whole() {
 }
 
 #[test]
+fn no_volume_is_called_as_the_whole_but_one_that_was_is_served() {
+    let scratch = Scratch::new();
+    let options = array(&scratch);
+    let other = ArrayOptions {
+        name: "other".to_owned(),
+        ..options.clone()
+    };
+    let rig = Rig::start(&other).unwrap();
+    for name in ["other", "test"] {
+        assert!(refusal(&rig, create(name, 1)).contains("the array as a whole"));
+    }
+    change(&rig, create(&options.name, 1));
+    assert_eq!(volumes(&rig), named(&[(&options.name, 1)]));
+    rig.stop();
+    let rig = Rig::start(&options).unwrap();
+    assert_eq!(volumes(&rig), named(&[(&options.name, 1)]));
+    rig.ask(Job::Enter(options.name.clone()));
+    let all = Extent::new(0, 4096);
+    assert_eq!(rig.request(Job::Read(all)), Ok(vec![0; 4096]));
+    rig.stop();
+}
+
+#[test]
 fn whoever_sets_limits_is_told_which_there_are_then() {
     let scratch = Scratch::new();
     let rig = Rig::start(&array(&scratch)).unwrap();
