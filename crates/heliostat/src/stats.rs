@@ -225,7 +225,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 fn counts(stats: &ArrayStats) -> String {
-    let head = [
+    let mut head = vec![
         "leg",
         "state",
         "reads",
@@ -237,9 +237,13 @@ fn counts(stats: &ArrayStats) -> String {
         "in flight",
         "errors",
     ];
+    let has_merges = stats.legs.iter().any(|leg| leg.merges > 0);
+    if has_merges {
+        head.push("merged");
+    }
     let reads: u64 = stats.legs.iter().map(|leg| leg.reads).sum();
     let row = |leg: &LegFigures| {
-        vec![
+        let mut row = vec![
             format!("{} {}", leg.index, leg.leg),
             leg.state.clone(),
             leg.reads.to_string(),
@@ -250,7 +254,9 @@ fn counts(stats: &ArrayStats) -> String {
             leg.flushes.to_string(),
             format!("{}r {}w", leg.reads_in_flight, leg.writes_in_flight),
             format!("{}r {}w", leg.read_errors, leg.write_errors),
-        ]
+        ];
+        row.extend(has_merges.then(|| leg.merges.to_string()));
+        row
     };
     table(&head, stats.legs.iter().map(row))
 }
@@ -282,4 +288,41 @@ fn service_times(stats: &ArrayStats) -> String {
         ]
     });
     table(&head, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_runtime::ArrayStats;
+
+    use super::page;
+    use crate::top::testing;
+
+    /// Two legs and a client, counted for a minute.
+    fn minute() -> ArrayStats {
+        let legs = [("a", "in-sync"), ("b", "in-sync")];
+        testing::stats(60, 1000, &legs, &["fio (7)"])
+    }
+
+    /// The table of legs, from its head on.
+    fn legs(page: &str) -> Vec<&str> {
+        let lines = page.lines();
+        lines
+            .skip_while(|line| !line.trim_start().starts_with("leg "))
+            .take(3)
+            .collect()
+    }
+
+    #[test]
+    fn what_was_merged_is_told_where_there_is_any() {
+        let mut stats = minute();
+        assert!(!page(&stats).contains("merged"));
+        stats.legs[1].merges = 77;
+        let page = page(&stats);
+        let legs = legs(&page);
+        assert!(legs[0].ends_with(" merged"), "{page}");
+        assert!(
+            legs[1].ends_with(" 0") && legs[2].ends_with(" 77"),
+            "{page}"
+        );
+    }
 }

@@ -5,7 +5,7 @@ mod keys;
 mod sample;
 mod screen;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod text;
 mod worker;
 

@@ -1,5 +1,6 @@
 //! Arrays to be shown in tests.
 
+use heliostat_runtime::ArrayStats;
 use serde_json::{Value, json};
 
 use super::sample::Sample;
@@ -24,9 +25,14 @@ fn counts(seconds: u64, reads: u64, writes: u64) -> Value {
     })
 }
 
-/// An array that has been served for so long, with these legs (name and state) and clients; each
-/// leg and each client has done so many reads and half as many writes.
-pub(super) fn sample(seconds: u64, reads: u64, legs: &[(&str, &str)], clients: &[&str]) -> Sample {
+/// What an array has done that has been served for so long, with these legs (name and state) and
+/// clients; each leg and each client has done so many reads and half as many writes.
+pub(crate) fn stats(
+    seconds: u64,
+    reads: u64,
+    legs: &[(&str, &str)],
+    clients: &[&str],
+) -> ArrayStats {
     let count = legs.len() as u64;
     let of_leg = |(index, &(name, state)): (usize, &(&str, &str))| {
         let mut leg = counts(seconds, reads, reads / 2);
@@ -49,6 +55,12 @@ pub(super) fn sample(seconds: u64, reads: u64, legs: &[(&str, &str)], clients: &
         "clients": clients.iter().map(of_client).collect::<Vec<_>>(),
         "legs": legs.iter().enumerate().map(of_leg).collect::<Vec<_>>(),
     });
+    serde_json::from_value(stats).expect("what a daemon tells")
+}
+
+/// The same with how it is.
+pub(super) fn sample(seconds: u64, reads: u64, legs: &[(&str, &str)], clients: &[&str]) -> Sample {
+    let count = legs.len();
     let leg = |(role, &(name, state)): (usize, &(&str, &str))| {
         let mut leg = json!({"role": role, "leg": name, "state": state});
         leg["write_mostly"] = false.into();
@@ -62,7 +74,7 @@ pub(super) fn sample(seconds: u64, reads: u64, legs: &[(&str, &str)], clients: &
         "background_rates": {"min_bytes_per_s": 1, "max_bytes_per_s": 2},
     });
     Sample {
-        stats: serde_json::from_value(stats).expect("what a daemon tells"),
+        stats: stats(seconds, reads, legs, clients),
         status: serde_json::from_value(status).expect("what a daemon tells"),
         beliefs: Vec::new(),
     }
