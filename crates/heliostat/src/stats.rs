@@ -106,7 +106,7 @@ fn page(stats: &ArrayStats) -> String {
     format!(
         "{head}\nClients, from request to answer, counted for {}; late is what takes {} or \
          longer:\n\n{}\n\
-         \n{} requests of clients were {} operations on legs.{} Legs:\n\n{}\n\
+         \n{} requests of clients were {} operations on legs{}.{} Legs:\n\n{}\n\
          \nTimes of legs, in the queue and from dispatch to completion:\n\n{}\n",
         clock_time(requests.counted_ns),
         Duration::from_ns(stats.client_timeout_ns),
@@ -117,10 +117,23 @@ fn page(stats: &ArrayStats) -> String {
             .iter()
             .map(|leg| leg.reads + leg.writes)
             .sum::<u64>(),
+        if are_counted_alike(stats) {
+            ""
+        } else {
+            ", which are not all counted for as long"
+        },
         hedged(stats.hedges),
         counts(stats),
         service_times(stats),
     )
+}
+
+/// Whether all legs are counted since the same moment as clients are, to the second that is shown:
+/// one that was added or reset later is not.
+fn are_counted_alike(stats: &ArrayStats) -> bool {
+    let counted = clock_time(stats.requests.counted_ns);
+    let mut legs = stats.legs.iter();
+    legs.all(|leg| clock_time(leg.counted_ns) == counted)
 }
 
 /// How often a second leg was asked.
@@ -241,6 +254,10 @@ fn counts(stats: &ArrayStats) -> String {
     if has_merges {
         head.push("merged");
     }
+    let is_each_told = !are_counted_alike(stats);
+    if is_each_told {
+        head.push("counted for");
+    }
     let reads: u64 = stats.legs.iter().map(|leg| leg.reads).sum();
     let row = |leg: &LegFigures| {
         let mut row = vec![
@@ -256,6 +273,7 @@ fn counts(stats: &ArrayStats) -> String {
             format!("{}r {}w", leg.read_errors, leg.write_errors),
         ];
         row.extend(has_merges.then(|| leg.merges.to_string()));
+        row.extend(is_each_told.then(|| clock_time(leg.counted_ns)));
         row
     };
     table(&head, stats.legs.iter().map(row))
@@ -324,5 +342,18 @@ mod tests {
             legs[1].ends_with(" 0") && legs[2].ends_with(" 77"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn legs_that_are_counted_since_another_moment_say_so() {
+        let mut stats = minute();
+        assert!(!page(&stats).contains("counted for as long"));
+        stats.legs[1].counted_ns = 5_000_000_000;
+        let page = page(&stats);
+        assert!(page.contains("on legs, which are not all counted for as long."));
+        let legs = legs(&page);
+        assert!(legs[0].ends_with(" counted for"), "{page}");
+        assert!(legs[1].ends_with(" 00:01:00"), "{page}");
+        assert!(legs[2].ends_with(" 00:00:05"), "{page}");
     }
 }
