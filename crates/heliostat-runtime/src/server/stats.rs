@@ -84,6 +84,12 @@ impl Server {
                 self.name.clone()
             }
         };
+        if !self.core.engine().accounts(self.core.now()).is_on {
+            return Ok(format!(
+                "nothing is counted of {what}, which is served with --no-accounting; what some \
+                 read policies average begins now"
+            ));
+        }
         Ok(format!("the statistics of {what} begin now"))
     }
 }

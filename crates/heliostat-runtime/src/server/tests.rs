@@ -67,6 +67,26 @@ fn service_times_of_legs_in_memory_are_not_nothing() {
 }
 
 #[test]
+fn statistics_begin_anew_where_there_are_any() {
+    let scratch = Scratch::new();
+    let options = memory_options(&scratch);
+    let rig = Rig::start(&options).unwrap();
+    let told = rig.handle.reset_stats(None).unwrap();
+    assert_eq!(told, "the statistics of disk begin now");
+    rig.stop();
+    let uncounted = ArrayOptions {
+        accounting: false,
+        ..options
+    };
+    let rig = Rig::start(&uncounted).unwrap();
+    for leg in [None, Some("0".to_owned())] {
+        let told = rig.handle.reset_stats(leg).unwrap();
+        assert!(told.starts_with("nothing is counted of "), "{told}");
+    }
+    rig.stop();
+}
+
+#[test]
 fn rates_that_are_set_live_are_back_at_the_next_start() {
     let scratch = Scratch::new();
     let options = ArrayOptions {
