@@ -201,6 +201,15 @@ impl Core {
         events::title(role, &self.leg_names[leg.index()])
     }
 
+    /// The same without its role, where it has a name of its own.
+    pub(crate) fn leg_word(&self, leg: LegId) -> String {
+        let name = &self.leg_names[leg.index()];
+        match self.engine.map().role_of(leg) {
+            Some(role) if *name == name_of_missing(role) => format!("leg {role}"),
+            Some(_) | None => name.clone(),
+        }
+    }
+
     /// A device takes the place of a leg that is out.
     ///
     /// # Errors

@@ -7,9 +7,15 @@ use heliostat_engine::{
 use heliostat_types::LegId;
 use stdx::units::format_size;
 
+use crate::md::name_of_missing;
+
 /// What a leg is called, with its role where it has one.
 pub(crate) fn title(role: Option<usize>, name: &str) -> String {
-    role.map_or_else(|| name.to_owned(), |role| format!("leg {role} ({name})"))
+    match role {
+        Some(role) if name == name_of_missing(role) => format!("leg {role}"),
+        Some(role) => format!("leg {role} ({name})"),
+        None => name.to_owned(),
+    }
 }
 
 /// A line for people. `name` has a leg's role as well, and `names` are by number.

@@ -11,6 +11,7 @@ use crate::add::{NewLeg, Wanted, is_same_leg};
 use crate::commands::{NotTaken, Refused};
 use crate::core::SpareLeg;
 use crate::events;
+use crate::md::name_of_missing;
 use crate::source::Source;
 use crate::status::{self, ArrayStatus, BehindStatus, BitmapStatus, LegStatus, WorkStatus};
 
@@ -27,6 +28,8 @@ impl Server {
             let legs = map.all().iter();
             let legs = legs.filter_map(|leg| {
                 let (role, name) = (map.role_of(leg)?, &names[leg.index()]);
+                let is_there = *name != name_of_missing(role);
+                let name = if is_there { name } else { "(missing)" };
                 Some(format!("{role} {name}"))
             });
             let legs: Vec<String> = legs.collect();
@@ -37,7 +40,7 @@ impl Server {
     /// Takes a leg out by hand.
     pub(super) fn fail(&mut self, text: &str) -> Result<String, String> {
         let leg = self.leg_called(text)?;
-        let name = self.core.leg_names()[leg.index()].clone();
+        let name = self.core.leg_word(leg);
         // A leg that is being rebuilt can be given up as well.
         let is_in = |server: &Self| {
             let state = server.core.engine().leg_state(leg);
@@ -66,6 +69,11 @@ impl Server {
         }
         let leg = self.leg_called(text)?;
         let name = self.core.leg_names()[leg.index()].clone();
+        let role = self.core.engine().map().role_of(leg);
+        if let Some(role) = role.filter(|role| name == name_of_missing(*role)) {
+            let why = format!("leg {role} is missing: there is nothing to remove");
+            return Err(Refused::from(why));
+        }
         match self.core.engine().add_refusal(leg) {
             None | Some(AddRefusal::NoRole) => {}
             Some(AddRefusal::Present) => {

@@ -97,7 +97,7 @@ impl Server {
         by.map(|by| (leg, by)).map_err(|refusal| Refused {
             why: format!(
                 "{} cannot be replaced: {}",
-                self.core.leg_names()[leg.index()],
+                self.core.leg_word(leg),
                 events::why_not_added(refusal)
             ),
             passes: events::passes(refusal),

@@ -214,3 +214,25 @@ fn a_leg_that_may_know_more_comes_back_by_force_only() {
     when_done(&rig);
     rig.stop();
 }
+
+#[test]
+fn a_leg_that_is_not_there_is_called_so_in_words() {
+    let scratch = Scratch::new();
+    let (rig, options, _) = mirror(&scratch, 2);
+    rig.stop();
+    let alone = ArrayOptions {
+        legs: options.legs[..1].to_vec(),
+        degraded_ok: true,
+        ..options
+    };
+    let rig = Rig::start(&alone).unwrap();
+    let removed = rig.handle.remove("1").unwrap_err().to_string();
+    assert_eq!(removed, "leg 1 is missing: there is nothing to remove");
+    let failed = rig.handle.fail("1").unwrap_err().to_string();
+    assert_eq!(failed, "leg 1 is missing already");
+    let reset = rig.handle.reset_stats(Some("1".to_owned())).unwrap();
+    assert_eq!(reset, "the statistics of leg 1 begin now");
+    let unknown = rig.handle.fail("2").unwrap_err().to_string();
+    assert!(unknown.ends_with(", 1 (missing)"), "{unknown}");
+    rig.stop();
+}
