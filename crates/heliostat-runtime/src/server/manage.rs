@@ -198,14 +198,25 @@ impl Server {
             bad_blocks: bad_blocks.map(Box::new),
         });
         let engine = self.core.engine();
-        let told = match engine.missing_bytes(leg) {
-            Some(bytes) if !is_all => format!("{} that it missed are copied", format_size(bytes)),
-            _ if !was_leg => "all of it is copied".to_owned(),
-            _ if is_new => "as a new one, so that all of it is copied".to_owned(),
-            _ => "what it missed is not known, so that all of it is copied".to_owned(),
-        };
         let role = engine.map().role_of(leg).expect("it was given one");
-        Ok(format!("{name} is leg {role} now: {told}"))
+        let begins = format!("{name} is leg {role} now");
+        let (all, ends) = ("and in sync when all of it is copied", self.how_far());
+        Ok(match engine.missing_bytes(leg) {
+            Some(0) if !is_all => format!("{begins}, and missed nothing"),
+            Some(bytes) if !is_all => {
+                let size = format_size(bytes);
+                format!("{begins}, and in sync when {size} that it missed are copied{ends}")
+            }
+            _ if !was_leg => format!("{begins}, {all}{ends}"),
+            _ if is_new => format!("{begins}, as a new one, {all}{ends}"),
+            _ => format!("{begins}, {all}, because what it missed is not known{ends}"),
+        })
+    }
+
+    /// How to watch a leg that is being filled, behind a sentence that says so.
+    pub(super) fn how_far(&self) -> String {
+        let (name, option) = (&self.name, &self.option);
+        format!("; 'heliostat status {name}{option}' shows how far that is")
     }
 
     /// A leg that waits to be needed.

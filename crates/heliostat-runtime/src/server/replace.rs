@@ -159,7 +159,8 @@ impl Server {
         });
         let old = &self.core.leg_names()[leg.index()];
         Ok(format!(
-            "{name} replaces {old}: all of it is copied, and {old} serves until that is done"
+            "{name} replaces {old} when all of it is copied, and {old} serves until then{}",
+            self.how_far()
         ))
     }
 }

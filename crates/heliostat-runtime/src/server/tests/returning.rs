@@ -128,17 +128,21 @@ fn a_leg_whose_place_was_taken_comes_back_as_a_new_one() {
     let scratch = Scratch::new();
     let (rig, _, files) = mirror(&scratch, 2);
     fail(&rig, &["0"]);
-    add(&rig, &files[2], ": all of it is copied");
+    add(&rig, &files[2], "leg 0 now, and in sync when all");
     fail(&rig, &["1"]);
     let error = rig.handle.re_add(&files[0]).unwrap_err().to_string();
     assert!(
         error.contains("was leg 0, and another leg has its place"),
         "{error}"
     );
-    add(&rig, &files[0], "leg 1 now: as a new one, so that all");
+    add(
+        &rig,
+        &files[0],
+        "leg 1 now, as a new one, and in sync when all",
+    );
     // One whose place was not taken, but that was away for too long.
     fail(&rig, &["0"]);
-    add(&rig, &files[1], "leg 0 now: as a new one");
+    add(&rig, &files[1], "leg 0 now, as a new one");
     assert_eq!(when_done(&rig).legs_in_sync, 2);
     // Where nobody is missing it waits for that.
     let told = rig
@@ -149,7 +153,7 @@ fn a_leg_whose_place_was_taken_comes_back_as_a_new_one() {
     // It has no data of the array any more that could be newer.
     rig.handle.remove(&files[2]).unwrap();
     fail(&rig, &["0"]);
-    add(&rig, &files[2], "leg 0 now: all of it is copied");
+    add(&rig, &files[2], "leg 0 now, and in sync when all");
     // A leg that was replaced, likewise.
     rig.handle.replace("1", Some(&files[3]), false).unwrap();
     when_whole(&rig);
