@@ -174,6 +174,14 @@ mod tests {
         }
     }
 
+    /// 2 us of the controller per read: a bound below that would call possible things impossible.
+    #[test]
+    fn what_a_drive_takes_to_fill_is_no_part_of_its_rate() {
+        let most = bound(&scenario(&["nvme-gen3"], 0.05, random(128))).expect("it is closed");
+        let off = most.total.read_iops / 500_000.0 - 1.0;
+        assert!(off.abs() < 2e-4, "{off}: {most:?}");
+    }
+
     #[test]
     fn littles_law_and_service_hold_in_every_run() {
         for (legs, seconds) in [

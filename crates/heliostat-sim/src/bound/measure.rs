@@ -124,6 +124,9 @@ pub(super) fn saturated(params: &ModelParams, read_percent: u64, asked: Asked) -
         (depth, FLASH_TIMED * depth / FLASH_DEPTH)
     };
     let (mut sent, mut ended) = (0, 0);
+    // It is counted from the first ones that came through the empty drive on, which may have room
+    // for a burst, and from when as many have ended as wait, so that every queue within has filled.
+    let mut marks: Vec<(Instant, usize)> = Vec::new();
     while ended < timed {
         while sent < ended + depth {
             let block = if asked.is_random {
@@ -147,6 +150,12 @@ pub(super) fn saturated(params: &ModelParams, read_percent: u64, asked: Asked) -
         while model.poll_completion(now).is_some() {
             ended += 1;
         }
+        if ended >= [1, depth].get(marks.len()).copied().unwrap_or(usize::MAX) {
+            marks.push((now, ended));
+        }
     }
-    ended as f64 / (now - Instant::ZERO).as_secs_f64()
+    let rates = marks
+        .into_iter()
+        .map(|(since, before)| (ended - before) as f64 / (now - since).as_secs_f64());
+    rates.fold(0.0, f64::max)
 }

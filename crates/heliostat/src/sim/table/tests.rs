@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use heliostat_bench::report::format::rate;
 use heliostat_bench::{Contender, Run, ScenarioFile, run_all};
+use heliostat_sim::JobBound;
 
 use super::ScenarioTable;
 
@@ -94,4 +96,22 @@ fn what_waits_in_the_end_is_told_where_nobody_waits_for_answers() {
     assert_eq!(told(&shown), 2, "once for each policy:\n{shown}");
     assert_eq!(told(&of("arrival = \"poisson:5\"")), 0);
     assert_eq!(told(&of("iodepth = 256")), 0, "who waits is to wait");
+}
+
+#[test]
+fn no_bound_is_below_what_was_done() {
+    let mut table = table();
+    let read_iops = table.results[0].read.iops(table.results[0].seconds);
+    table.bound = Some(JobBound {
+        read_iops: read_iops - 1.0,
+        write_iops: 1e9,
+        ..JobBound::default()
+    });
+    let shown = table.show(200);
+    let most = table.results.iter();
+    let most = most.map(|result| result.read.iops(result.seconds));
+    let most = rate(most.fold(0.0, f64::max));
+    let bound = format!("more than about {most} reads");
+    assert!(shown.contains(&bound), "{bound}:\n{shown}");
+    assert!(shown.contains(" and 1,000,000,000 writes"), "{shown}");
 }
