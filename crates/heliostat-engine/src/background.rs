@@ -411,7 +411,7 @@ impl Engine {
         }
         self.save_rebuilds(turn);
         loop {
-            self.choose_job(turn.now);
+            self.choose_job(turn);
             let background = &self.background;
             let Some(job) = &background.job else {
                 return;
@@ -468,10 +468,25 @@ impl Engine {
         }
     }
 
+    /// Whether one leg is left: whatever may differ from it is out, and is copied when it is added.
+    fn has_none_to_equal(&self) -> bool {
+        self.legs.writable().count() == 1 && self.divergence.is_empty()
+    }
+
     /// Takes up what is most urgent, where nothing is under way.
-    fn choose_job(&mut self, now: Instant) {
+    fn choose_job(&mut self, turn: &Turn<'_>) {
+        let now = turn.now;
         if self.background.job.is_some() {
             return;
+        }
+        if self.background.wants_resync && self.has_none_to_equal() {
+            // Before that the next start may believe others: see `crate::moved`.
+            if !self.are_faults_told() {
+                return;
+            }
+            let runs: Vec<Extent> = self.needed.runs().collect();
+            runs.into_iter().for_each(|run| self.range_is_equal(run));
+            self.clean_later(turn);
         }
         if std::mem::take(&mut self.background.wants_resync) && !self.is_all_equal() {
             let total = self.needed.bytes() + self.divergence.bytes();

@@ -297,6 +297,26 @@ fn after_an_unclean_stop_the_first_leg_is_right() {
 }
 
 #[test]
+fn after_an_unclean_stop_one_leg_that_is_left_reads_nothing_to_be_equal_to_itself() {
+    let mut setup = Setup::legs(2);
+    setup.record.dirty = true;
+    let mut world = unpaced(World::new(setup, Box::new(First)));
+    world.fail_leg(leg(1), FaultReason::ByHand);
+    world.stop_uncleanly();
+    assert_eq!(legs_with(&world, OpKind::Read), []);
+    world.pump();
+    assert_eq!(all_ended(&world), []);
+    world.settle();
+    assert!(!world.engine.record().dirty);
+    // What was out is copied all the same.
+    assert!(world.add_leg(leg(1), None, Missed::From(0)));
+    world.finish_background();
+    assert_eq!(ended(&world).0, BackgroundKind::Rebuild);
+    assert!(world.legs[1].data == world.legs[0].data);
+    world.settle();
+}
+
+#[test]
 fn what_the_first_leg_cannot_read_is_the_next_ones_for_good() {
     let mut setup = Setup::legs(2);
     setup.record.dirty = true;
