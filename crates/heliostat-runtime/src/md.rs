@@ -254,8 +254,12 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
         // It grew, or the kernel was stopped while it resynced it.
         (_, _) => "was not resynced to its end",
     };
+    let is_alone = legs_there(assembly) == 1;
     match assembly.resync {
         Resync::Nowhere => {}
+        Resync::Bits | Resync::From(_) if is_alone => progress.note(&format!(
+            "{name} {why}: one leg is there, so that nothing differs"
+        )),
         Resync::Bits => {
             let bits = assembly.bitmap.as_ref().map_or(0, BitmapBits::count_set);
             let chunk_bytes = assembly
@@ -276,6 +280,22 @@ fn tell_state(assembly: &Assembly, candidates: &[Candidate], progress: &mut dyn 
     for index in &assembly.spares {
         progress.note(&format!("{} is a spare", candidates[*index].name));
     }
+}
+
+/// How many legs are there and are, or will be, in sync.
+fn legs_there(assembly: &Assembly) -> usize {
+    let is_there = |member: &&Member| **member != Member::Missing;
+    let members = assembly.members.iter().filter(is_there).count();
+    members + usize::from(assembly.replacement.is_some())
+}
+
+/// What is said besides of a leg whose copying goes on at an address: where the array was not
+/// stopped in order, what lies below is copied as far as legs in sync may differ there.
+fn once_more(assembly: &Assembly, from_sectors: u64) -> &'static str {
+    if assembly.resync == Resync::Nowhere || from_sectors == 0 {
+        return "";
+    }
+    "; what legs may differ in below that is copied once more"
 }
 
 /// What is done about each leg that is there and not in sync.
@@ -300,9 +320,10 @@ fn rebuilt_lines<'a>(
                     "its rebuild goes on"
                 };
                 Some(format!(
-                    "{} is not in sync: {what} at {}",
+                    "{} is not in sync: {what} at {}{}",
                     candidates[candidate].name,
-                    size(from_sectors)
+                    size(from_sectors),
+                    once_more(assembly, from_sectors)
                 ))
             }
             Member::Returning {
@@ -328,10 +349,11 @@ fn rebuilt_lines<'a>(
 fn replacement_line(assembly: &Assembly, candidates: &[Candidate]) -> Option<String> {
     let known = assembly.replacement?;
     Some(format!(
-        "{} is to replace leg {}: the copying goes on at {}",
+        "{} is to replace leg {}: the copying goes on at {}{}",
         candidates[known.candidate].name,
         known.role,
-        format_size(known.from_sectors.saturating_mul(SECTOR_BYTES))
+        format_size(known.from_sectors.saturating_mul(SECTOR_BYTES)),
+        once_more(assembly, known.from_sectors)
     ))
 }
 
@@ -451,4 +473,35 @@ fn unix_time() -> Duration {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let ns = since.map_or(0, |since| since.as_nanos());
     Duration::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_format::assembly::{Assembly, Member, Resync};
+
+    use super::{legs_there, once_more};
+
+    #[test]
+    fn what_is_copied_once_more_after_a_crash_is_said() {
+        let rebuilding = Member::Rebuilding {
+            candidate: 1,
+            from_sectors: 2048,
+            by_bitmap: true,
+        };
+        let mut assembly = Assembly {
+            freshest: 0,
+            members: vec![Member::InSync(0), rebuilding, Member::Missing],
+            replacement: None,
+            spares: Vec::new(),
+            left_out: Vec::new(),
+            bitmap: None,
+            resync: Resync::Nowhere,
+            is_uneven: false,
+        };
+        assert_eq!(legs_there(&assembly), 2);
+        assert_eq!(once_more(&assembly, 2048), "");
+        assembly.resync = Resync::Bits;
+        assert!(once_more(&assembly, 2048).contains("copied once more"));
+        assert_eq!(once_more(&assembly, 0), "", "all of it is copied");
+    }
 }

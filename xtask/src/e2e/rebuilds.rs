@@ -270,6 +270,7 @@ fn replaced_after_kill(room: &Room, [kept, old, new]: [&String; 3]) -> Result<()
         "{said}"
     );
     ensure!(!said.contains("the copying goes on at 0 B"), "{said}");
+    ensure!(said.contains("is copied once more"), "{said}");
     let status = server.control(&["status", NAME])?;
     ensure!(status.contains("replacement of leg 1: "), "{status}");
     ensure!(status.contains("2 of 2 legs in sync"), "{status}");

@@ -220,6 +220,30 @@ fn a_leg_that_may_know_more_comes_back_by_force_only() {
 }
 
 #[test]
+fn after_a_crash_one_leg_that_is_left_is_not_resynced() {
+    let scratch = Scratch::new();
+    let (rig, options, files) = mirror(&scratch, 2);
+    fail(&rig, &["1"]);
+    // What a power cut leaves of it: nobody has said that it is clean.
+    let crashed = std::fs::read(&files[0]).unwrap();
+    rig.stop();
+    std::fs::write(&files[0], crashed).unwrap();
+    let alone = ArrayOptions {
+        legs: options.legs[..1].to_vec(),
+        ..options
+    };
+    let rig = Rig::start(&alone).unwrap();
+    let note = rig.notes.iter().find(|note| note.contains("in order"));
+    let note = note.expect("it was not stopped in order");
+    assert!(note.ends_with("one leg is there, so that nothing differs"));
+    when(&rig, |status| status.state == "clean");
+    let stats = rig.handle.stats().unwrap();
+    // The table of volumes is looked for in the first MiB and in the last.
+    assert!(stats.legs[0].reads <= 2, "{:?}", stats.legs);
+    rig.stop();
+}
+
+#[test]
 fn a_leg_that_is_not_there_is_called_so_in_words() {
     let scratch = Scratch::new();
     let (rig, options, _) = mirror(&scratch, 2);
