@@ -1,6 +1,7 @@
 //! What the figures of a cell say of one policy: how near it is to the best other and to the
 //! oracle.
 
+use heliostat_types::Duration;
 use stdx::histogram::Histogram;
 
 use super::cells::Cell;
@@ -52,6 +53,11 @@ pub(super) struct Row {
     pub(super) errors: u64,
     /// Scores by job and seed.
     scores: Vec<Vec<f64>>,
+    /// How long it was measured.
+    seconds: Duration,
+    /// What it did in the first run, which is as long as those of all others: by job, its score and
+    /// the response times of its reads.
+    first: Vec<(f64, Histogram)>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,15 +88,15 @@ impl Judged {
         let of = place(of).expect("the judged policy is among those that were run");
         let oracle = place(ORACLE).filter(|&oracle| oracle != of);
         let others = (0..rows.len()).filter(|&row| row != of && Some(row) != oracle);
+        let mine = &rows[of];
         // The first of equals.
         let best = others.clone().reduce(|best, other| {
-            if rows[other].total() > rows[best].total() {
+            if rows[other].total_beside(mine) > rows[best].total_beside(mine) {
                 other
             } else {
                 best
             }
         });
-        let mine = &rows[of];
         let shortest = others
             .filter(|&other| rows[other].ratio_to(mine) >= AS_MUCH)
             .map(|other| Tail {
@@ -180,38 +186,64 @@ impl Row {
             }),
             errors: samples.iter().map(|sample| sample.errors).sum(),
             scores: scores.collect(),
+            seconds: first.seconds,
+            first: measured
+                .first
+                .jobs
+                .iter()
+                .map(|job| (job.score, job.reads.clone()))
+                .collect(),
             jobs,
         }
     }
 
-    /// All jobs together: the geometric mean of their scores but for the root, which changes no
-    /// order.
+    /// All jobs together: the geometric mean of their scores but for the root.
     pub(super) fn total(&self) -> f64 {
         self.jobs.iter().map(|job| job.score).product()
     }
 
-    /// How much of the other policy's work this one does, by the job that comes off worst: the
-    /// median of the seeds' ratios. Where one was run with fewer seeds, the ratio of the medians:
-    /// seeds may differ a lot, as where streams fall into step.
+    /// All jobs together, as a multiple of what another policy did: the geometric mean of their
+    /// ratios but for the root, which changes no order.
+    pub(super) fn total_beside(&self, other: &Self) -> f64 {
+        self.ratios(other).product()
+    }
+
+    /// How much of the other policy's work this one does, by the worst job.
     pub(super) fn ratio_to(&self, other: &Self) -> f64 {
+        self.ratios(other).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The same by job: the median of the seeds' ratios. Where one was run with fewer seeds, the
+    /// ratio of the medians: seeds may differ a lot, as where streams fall into step. Where one was
+    /// measured for longer, what both did at first.
+    fn ratios(&self, other: &Self) -> impl Iterator<Item = f64> {
+        let is_as_long = self.seconds == other.seconds;
         let jobs = self.scores.iter().zip(&other.scores);
-        let ratios = jobs.map(|(mine, theirs)| {
+        let firsts = self.first.iter().zip(&other.first);
+        jobs.zip(firsts).map(move |((mine, theirs), firsts)| {
+            if !is_as_long {
+                return ratio(firsts.0.0, firsts.1.0);
+            }
             if mine.len() != theirs.len() {
                 let median_of = |scores: &[f64]| median(scores.iter().copied());
                 return ratio(median_of(mine), median_of(theirs));
             }
             let seeds = mine.iter().zip(theirs);
             median(seeds.map(|(&mine, &theirs)| ratio(mine, theirs)))
-        });
-        ratios.fold(f64::INFINITY, f64::min)
+        })
     }
 
     /// How many times as long the thousandth read of this policy takes, by the job that comes off
     /// worst.
     pub(super) fn tail_ratio(&self, other: &Self) -> f64 {
-        let tail = |job: &JobRow| job.reads.quantile(9_990) as f64;
+        let tail = |reads: &Histogram| reads.quantile(9_990) as f64;
+        if self.seconds != other.seconds {
+            let firsts = self.first.iter().zip(&other.first);
+            let ratios = firsts.map(|(mine, theirs)| ratio(tail(&mine.1), tail(&theirs.1)));
+            return ratios.fold(0.0, f64::max);
+        }
         let jobs = self.jobs.iter().zip(&other.jobs);
-        jobs.map(|(mine, theirs)| ratio(tail(mine), tail(theirs)))
+        jobs.map(|(mine, theirs)| ratio(tail(&mine.reads), tail(&theirs.reads)))
             .fold(0.0, f64::max)
     }
 }
@@ -225,7 +257,9 @@ fn ratio(a: f64, b: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Row;
+    use heliostat_types::Duration;
+
+    use super::{Histogram, Row};
 
     /// A policy with these scores by job and seed.
     fn row(scores: &[&[f64]]) -> Row {
@@ -239,7 +273,23 @@ mod tests {
             during: None,
             errors: 0,
             scores: scores.iter().map(|seeds| seeds.to_vec()).collect(),
+            seconds: Duration::ZERO,
+            first: scores
+                .iter()
+                .map(|seeds| (seeds[0], Histogram::new()))
+                .collect(),
         }
+    }
+
+    #[test]
+    fn who_was_measured_for_longer_is_compared_by_what_both_did_at_first() {
+        // A drive that was written to for long does a half of it.
+        let mut long = row(&[&[55.0, 55.0]]);
+        long.first[0].0 = 110.0;
+        long.seconds = Duration::from_secs(150);
+        let short = row(&[&[100.0]]);
+        assert!((long.ratio_to(&short) - 1.1).abs() < 1e-12);
+        assert!((short.ratio_to(&long) - 1.0 / 1.1).abs() < 1e-12);
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub(super) struct Measured {
     pub(super) policy: String,
     /// One for each seed.
     pub(super) samples: Vec<Sample>,
+    /// The first run of the first seed: as long as that of everybody.
+    pub(super) first: Sample,
 }
 
 /// A run that is to be made, or was.
@@ -90,6 +92,8 @@ struct Planned {
     /// The policy's place among the contenders.
     contender: usize,
     sample: Option<Sample>,
+    /// What it showed before it was made longer.
+    first: Option<Sample>,
     /// Whether it has to be run, perhaps again.
     is_wanted: bool,
 }
@@ -120,6 +124,7 @@ pub(super) fn measure(
             },
             contender,
             sample: None,
+            first: None,
             is_wanted: true,
         }
     };
@@ -144,10 +149,12 @@ pub(super) fn measure(
         play(cell, &mut planned, threads, progress)?;
     }
     let measured = contenders.iter().enumerate().map(|(at, contender)| {
-        let of_it = planned.iter().filter(|planned| planned.contender == at);
+        let of_it = || planned.iter().filter(|planned| planned.contender == at);
+        let first = of_it().find_map(|planned| planned.first.clone());
         Measured {
             policy: contender.to_string(),
-            samples: of_it.filter_map(|planned| planned.sample.clone()).collect(),
+            samples: of_it().filter_map(|one| one.sample.clone()).collect(),
+            first: first.expect("everybody was run"),
         }
     });
     Ok(measured.collect())
@@ -166,7 +173,9 @@ fn play(
     let mut outcome = Ok(());
     run_all(&runs, threads, progress, |index, result| match result {
         Ok(result) => {
-            wanted[index].sample = Some(Sample::of(cell, &runs[index].scenario, &result));
+            let sample = Sample::of(cell, &runs[index].scenario, &result);
+            wanted[index].first.get_or_insert_with(|| sample.clone());
+            wanted[index].sample = Some(sample);
             wanted[index].is_wanted = false;
             ControlFlow::Continue(())
         }
@@ -197,14 +206,26 @@ fn worthwhile(planned: &[Planned], of: &Contender) -> Vec<usize> {
     chosen.map(|planned| planned.contender).collect()
 }
 
-/// Wants those runs of the chosen contenders again that were too short, as long as they should be.
+/// Wants all runs of the chosen contenders again where one of them was too short, all of the same
+/// length: drives are not what they were when they have been written to for long.
 fn lengthen(cell: &Cell, planned: &mut [Planned], chosen: &[usize]) {
-    for planned in planned {
-        let Some(sample) = &planned.sample else {
-            continue;
-        };
-        let seconds = sample.seconds_wanted(cell);
-        if seconds > sample.seconds && chosen.contains(&planned.contender) {
+    let mut of_chosen: Vec<&mut Planned> = planned
+        .iter_mut()
+        .filter(|planned| chosen.contains(&planned.contender))
+        .collect();
+    let samples = of_chosen
+        .iter()
+        .filter_map(|planned| planned.sample.as_ref());
+    let wanted = samples.map(|sample| sample.seconds_wanted(cell));
+    let Some(seconds) = wanted.max() else {
+        return;
+    };
+    for planned in &mut of_chosen {
+        if planned
+            .sample
+            .as_ref()
+            .is_some_and(|sample| sample.seconds < seconds)
+        {
             let mut scenario = Scenario::clone(&planned.run.scenario);
             scenario.seconds = seconds;
             planned.run.scenario = Arc::new(scenario);

@@ -425,7 +425,8 @@ fn all_cells(judged: &[Judged]) -> String {
 /// A cell with all policies, the best first. What links lead to is inside, so that it opens.
 fn cell_details(index: usize, cell: &Judged) -> String {
     let mut rows: Vec<&Row> = cell.rows.iter().collect();
-    rows.sort_by(|a, b| b.total().total_cmp(&a.total()));
+    let total = |row: &Row| row.total_beside(cell.mine());
+    rows.sort_by(|a, b| total(b).total_cmp(&total(a)));
     let ratio = cell.to_best.map_or_else(String::new, |ratio| {
         format!(": {} % of the best other", percent(ratio))
     });

@@ -75,7 +75,7 @@ fn standing(judged: &[&Judged], policy: &str) -> Option<Standing> {
 fn best_of_all(judged: &Judged) -> Option<&Row> {
     let rows = judged.rows.iter().filter(|row| row.policy != ORACLE);
     rows.reduce(|best, other| {
-        if other.total() > best.total() {
+        if other.total_beside(judged.mine()) > best.total_beside(judged.mine()) {
             other
         } else {
             best
