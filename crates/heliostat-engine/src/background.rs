@@ -481,7 +481,7 @@ impl Engine {
         }
         if self.background.wants_resync && self.has_none_to_equal() {
             // Before that the next start may believe others: see `crate::moved`.
-            if !self.are_faults_told() {
+            if !self.is_taken_up() || !self.are_faults_told() {
                 return;
             }
             let runs: Vec<Extent> = self.needed.runs().collect();

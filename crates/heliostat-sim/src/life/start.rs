@@ -202,7 +202,9 @@ impl Simulation {
         let record = assembled.metadata.record();
         let lives = self.lives.as_mut().expect("the array has metadata");
         lives.seen.gone_on += u64::from(assembled.metadata.replaced.is_some());
-        lives.is_synced = matches!(assembled.metadata.unequal, Unequal::Nowhere);
+        // One leg that is left is not resynced: what was out is copied from it.
+        let is_alone = assembled.in_sync.count() == 1 && assembled.metadata.rebuilding.is_empty();
+        lives.is_synced = is_alone || matches!(assembled.metadata.unequal, Unequal::Nowhere);
         config.metadata = Some(assembled.metadata);
         // Any policy: the one that chose before follows.
         let spec = PolicySpec::parse("pid").expect("there is such a policy");
