@@ -199,13 +199,14 @@ fn device_of<'a>(legs: impl Iterator<Item = &'a LegConfig>) -> Device {
     let none = Device {
         leg: LegId::new(0),
         rotational: false,
-        caches_writes: false,
+        caches_writes: true,
         queue_depth: 0,
         leg_count: 0,
     };
     legs.fold(none, |all, leg| Device {
         rotational: all.rotational || leg.rotational,
-        caches_writes: all.caches_writes || leg.caches_writes,
+        // Where one does not, answers say what work takes as well.
+        caches_writes: all.caches_writes && leg.caches_writes,
         queue_depth: all.queue_depth.saturating_add(leg.queue_depth),
         leg_count: all.leg_count + 1,
         ..all

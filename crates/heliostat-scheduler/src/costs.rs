@@ -161,7 +161,25 @@ impl Kind {
 
     /// Whether what that takes is known; of what is behind a cache, as soon as something is.
     const fn is_known(&self, work: Work) -> bool {
-        self.caches_writes && self.window.has_ended() || self.cost(work).is_known()
+        self.hides_work() && self.window.has_ended() || self.cost(work).is_known()
+    }
+
+    /// What that usually takes a disk that turns, in ns.
+    fn usual_of_disks_ns(&self, work: Work) -> f64 {
+        let bytes_ns = (4096_u64 << work.size) as f64 / 0.15;
+        if work.goes_on {
+            bytes_ns
+        } else if self.caches_writes && matches!(work.use_, Use::Read) {
+            CACHED_READ_WAY_NS + bytes_ns
+        } else {
+            DISK_WAY_NS + bytes_ns
+        }
+    }
+
+    /// Whether answers to writes say nothing of what each takes: not where all of the work takes
+    /// far less than a disk could, as nothing has to be hidden then.
+    const fn hides_work(&self) -> bool {
+        self.caches_writes && self.window.is_of_disks()
     }
 
     const fn cost_mut(&mut self, work: Work) -> &mut Cost {
@@ -195,14 +213,7 @@ impl Costs {
         let ns = if cost.learned > 0 {
             cost.ns
         } else if rotational {
-            let bytes_ns = (4096_u64 << work.size) as f64 / 0.15;
-            if work.goes_on {
-                bytes_ns
-            } else if kind.caches_writes && matches!(work.use_, Use::Read) {
-                CACHED_READ_WAY_NS + bytes_ns
-            } else {
-                DISK_WAY_NS + bytes_ns
-            }
+            kind.usual_of_disks_ns(work)
         } else {
             kind.usual_ns
         };
@@ -263,16 +274,23 @@ impl Costs {
     /// A disk that answers writes from its cache has ended a job after so much time, which may have
     /// gone to others that were answered before. `None`: what it was for is all those others.
     pub(crate) fn learn_together(&mut self, work: Option<Work>, ns: f64) {
-        let expected = work.map(|work| (work, self.expected_ns(true, work) as f64));
         let kind = self.kind(true);
-        if let Some((work, expected_ns)) = expected {
+        let usual = work.map(|work| (work, kind.usual_of_disks_ns(work)));
+        if let Some((work, usual_ns)) = usual
+            && kind.hides_work()
+        {
             let cost = kind.cost_mut(work);
             cost.learned = cost.learned.saturating_add(1);
             if cost.learned == 1 {
-                cost.ns = expected_ns;
+                cost.ns = usual_ns;
             }
         }
-        kind.window.add(expected, ns, &mut kind.costs);
+        kind.window.add(usual, ns, &mut kind.costs);
+    }
+
+    /// Whether nothing can be learned from the answers of disks that cache writes, one by one.
+    pub(crate) const fn hides_work(&self) -> bool {
+        self.kinds[0].hides_work()
     }
 
     /// What all takes that a flow has outstanding at the leg of its kind where that is most, in ns.

@@ -397,9 +397,9 @@ impl Fair {
         let choice = self.choose(now, costs)?;
         self.chosen = None;
         self.sweeps = matches!(choice, Choice::InRound(..));
-        let waited_ns = self.hidden.has_waited_ns(now, self.meter.idle_since());
-        if waited_ns > 0 {
-            costs.learn_together(None, waited_ns as f64);
+        if self.device.has_hidden_work() {
+            let worked_ns = self.hidden.worked_ns(now, self.meter.idle_since());
+            costs.learn_together(None, worked_ns as f64);
         }
         let job = match choice {
             Choice::Array => {
@@ -525,7 +525,7 @@ impl Fair {
         let is_recent = |at| now.saturating_since(at) < SPARSE_RECENTLY;
         if self.device.rotational && self.sparse_at.is_some_and(is_recent) {
             // Of an array, other disks would have to wait as well.
-            let hides = self.device.has_hidden_work() && legs == 1;
+            let hides = self.device.has_hidden_work() && legs == 1 && next.is_some();
             if in_device >= sweep_depth || hides && self.hidden.waits(now) {
                 return None;
             }
@@ -663,8 +663,14 @@ impl Fair {
     /// A job of that sort has taken so much.
     fn learn(&self, now: Instant, job: &Job, work: Work, ns: f64, costs: &mut Costs) {
         if self.device.has_hidden_work() && self.hidden.may_be_at_work(now) {
+            if !self.hidden.says_what_it_does(now) {
+                return;
+            }
             let flushes = job.kind == OpKind::Flush;
-            return costs.learn_together((!flushes).then_some(work), ns);
+            costs.learn_together((!flushes).then_some(work), ns);
+            if costs.hides_work() {
+                return;
+            }
         }
         if !is_arrays(job) {
             costs.learn(self.device.rotational, work, ns);
@@ -687,13 +693,13 @@ impl Fair {
     }
 
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
-    pub(crate) const fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.held {
             Some(Held::Until(until)) => Some(until),
-            Some(Held::ForLongEnough) | None => match self.hidden.look_at() {
-                Some(at) => Some(at),
-                None => self.together.look_at(),
-            },
+            Some(Held::ForLongEnough) | None => {
+                let looks = [self.hidden.look_at(), self.together.look_at()];
+                looks.into_iter().flatten().min()
+            }
         }
     }
 

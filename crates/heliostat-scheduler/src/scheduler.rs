@@ -205,7 +205,7 @@ impl Scheduler {
 
     /// When to ask again for what goes next, although nothing has come and nothing has ended.
     #[must_use]
-    pub const fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         match &self.order {
             Order::None(_) | Order::Deadline(_) => None,
             Order::Fair(fair) => fair.next_deadline(),

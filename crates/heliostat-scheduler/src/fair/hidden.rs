@@ -16,14 +16,23 @@ use crate::job::Job;
 const KEPT: Duration = Duration::from_ms(50);
 /// But when it has kept it for that long, nothing is gained by waiting.
 const KEPT_MAX: Duration = Duration::from_secs(1);
-/// So much, in ns, may be in the cache of a disk: what a disk has at once of what is large.
+/// For so long after that it is given no more than it does.
+const CAREFUL: Duration = Duration::from_secs(4);
+/// So much, in ns, may be in its cache then: what a disk has at once of what is large.
 const MAX_NS: f64 = 60e6;
+/// It is not taken to have more than that, whatever was expected.
+const CAP_NS: f64 = 500e6;
 /// The disk is taken to do a little more than it did, so that it is found out where it does.
 const MORE: f64 = 1.0 + 1.0 / 64.0;
 /// When to look again whether it has done enough, at the soonest.
 const LOOK_MIN: Duration = Duration::from_us(100);
 /// For so long after its last write, a disk may be at work for what is in its cache.
 const RECENTLY: Duration = Duration::from_secs(4);
+/// A disk that has nothing for longer than that is idle: what its clients ask for next is not there
+/// as soon as they have an answer.
+const GAP_MAX: Duration = Duration::from_ms(5);
+/// When a disk has not been idle for so long, its cache takes in no more than it does.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// What one disk has.
 #[derive(Debug, Default)]
@@ -33,11 +42,15 @@ pub(super) struct Hidden {
     at: Instant,
     /// When each sparse read began that it has.
     reads: BTreeMap<u32, Instant>,
+    /// When it last ended one that it had kept for long.
+    kept_at: Option<Instant>,
     /// When it last ended what it may have taken into its cache.
     wrote_at: Option<Instant>,
-    /// Since when the sweep has waited because of what is hidden.
-    waits_since: Option<Instant>,
-    /// When that is to end.
+    /// Since when it has not been idle.
+    busy_since: Instant,
+    /// Whether the sweep waits because of what is hidden.
+    waits: bool,
+    /// When that may end, although nothing else happens.
     look_at: Option<Instant>,
 }
 
@@ -45,7 +58,7 @@ impl Hidden {
     /// The disk gets a job, which is expected to take so long.
     pub(super) fn begin(&mut self, now: Instant, job: &Job, is_sparse: bool, expected_ns: u64) {
         self.go_on(now);
-        self.ns += expected_ns as f64;
+        self.ns = (self.ns + expected_ns as f64).min(CAP_NS);
         if is_sparse && job.kind == OpKind::Read {
             self.reads.insert(job.op, now);
         }
@@ -53,14 +66,15 @@ impl Hidden {
 
     /// The disk has ended a job.
     pub(super) fn end(&mut self, now: Instant, job: &Job) {
-        if job.kind != OpKind::Read {
+        if matches!(job.kind, OpKind::Write | OpKind::WriteZeroes) {
             self.wrote_at = Some(now);
         }
         let begun_at = self.reads.remove(&job.op);
         if begun_at.is_some_and(|at| now.saturating_since(at) >= KEPT) {
             // As much as it may have is in its cache, whatever was expected.
-            self.go_on(now);
-            self.ns = self.ns.max(MAX_NS);
+            self.ns = MAX_NS;
+            self.at = now;
+            self.kept_at = Some(now);
         }
     }
 
@@ -72,25 +86,22 @@ impl Hidden {
 
     /// Whether the sweep waits, where there are sparse jobs.
     pub(super) fn waits(&mut self, now: Instant) -> bool {
-        self.look();
         self.go_on(now);
-        let mut reads = self.reads.values();
-        let is_kept = reads.any(|at| (KEPT..KEPT_MAX).contains(&now.saturating_since(*at)));
+        let reads = self.reads.values().copied();
+        let is_kept = |at: &Instant| (KEPT..KEPT_MAX).contains(&now.saturating_since(*at));
+        let kept_until = reads.filter(is_kept).max().map(|at| at + KEPT_MAX);
+        let is_careful = |at| now.saturating_since(at) < CAREFUL;
         let over = self.ns - MAX_NS;
-        let waits = is_kept || over > 0.0;
-        if waits {
-            self.waits_since.get_or_insert(now);
-        }
-        if waits && !is_kept {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "it is less than the time of all that the disk has"
-            )]
-            let over = Duration::from_ns(over as u64);
-            self.look_at = Some(now + over.max(LOOK_MIN));
-        }
-        waits
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is positive, and less than a second"
+        )]
+        let done_at = (over > 0.0 && self.kept_at.is_some_and(is_careful))
+            .then(|| now + Duration::from_ns(over as u64).max(LOOK_MIN));
+        self.look_at = kept_until.or(done_at);
+        self.waits = self.look_at.is_some();
+        self.waits
     }
 
     /// When to look again.
@@ -103,15 +114,21 @@ impl Hidden {
         self.look_at = None;
     }
 
-    /// Something goes to the disk: how long it has had nothing because the sweep waited, in ns. It
-    /// is taken to have been at work.
-    pub(super) fn has_waited_ns(&mut self, now: Instant, idle_since: Option<Instant>) -> u64 {
+    /// Something goes to the disk, which has had nothing since then: for how long it is taken to
+    /// have been at work nevertheless, in ns.
+    pub(super) fn worked_ns(&mut self, now: Instant, idle_since: Option<Instant>) -> u64 {
         self.look();
-        let waits_since = self.waits_since.take();
-        let since = waits_since.zip(idle_since);
-        since.map_or(0, |(waits, idle)| {
-            now.saturating_since(std::cmp::max(waits, idle)).as_ns()
-        })
+        let has_waited = std::mem::take(&mut self.waits);
+        let idle = idle_since.map_or(Duration::ZERO, |since| now.saturating_since(since));
+        if idle > GAP_MAX && !has_waited {
+            self.busy_since = now;
+            return 0;
+        }
+        if self.says_what_it_does(now) {
+            idle.as_ns()
+        } else {
+            0
+        }
     }
 
     /// Whether it may be at work for what is in its cache.
@@ -119,13 +136,18 @@ impl Hidden {
         let is_recent = |at| now.saturating_since(at) < RECENTLY;
         self.wrote_at.is_some_and(is_recent)
     }
+
+    /// Whether answers come as fast as it works, on the whole.
+    pub(super) fn says_what_it_does(&self, now: Instant) -> bool {
+        now.saturating_since(self.busy_since) >= BUSY
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind};
 
-    use super::{Hidden, KEPT, KEPT_MAX, RECENTLY};
+    use super::{CAREFUL, Hidden, KEPT, KEPT_MAX, RECENTLY};
     use crate::job::{Class, Job};
 
     fn job(op: u32, kind: OpKind) -> Job {
@@ -152,12 +174,14 @@ mod tests {
         let mut hidden = Hidden::default();
         let read = job(0, OpKind::Read);
         hidden.begin(at_ms(0), &read, true, 0);
-        // One of a round is nobody's to wait for.
-        hidden.begin(at_ms(0), &job(1, OpKind::Read), false, 0);
+        // One of a round is nobody's to wait for, and what was expected of others is no reason.
+        hidden.begin(at_ms(0), &job(1, OpKind::Read), false, 3_000_000_000);
         assert!(!hidden.waits(at_ms(KEPT.as_ns() / 1_000_000 - 1)));
         assert!(hidden.waits(at_ms(0) + KEPT));
-        assert_eq!(hidden.look_at(), None, "its end is seen");
-        assert!(!hidden.waits(at_ms(0) + KEPT_MAX));
+        let until = at_ms(0) + KEPT_MAX;
+        assert_eq!(hidden.look_at(), Some(until));
+        assert!(!hidden.waits(until));
+        assert_eq!(hidden.look_at(), None);
         hidden.end(at_ms(200), &read);
         assert!(!hidden.waits(at_ms(200)));
         // As much is hidden as may be: what is given next is too much until that is done.
@@ -165,26 +189,40 @@ mod tests {
         assert!(hidden.waits(at_ms(200)));
         assert_eq!(hidden.look_at(), Some(at_ms(210)));
         assert!(!hidden.waits(at_ms(210)));
-        assert_eq!(hidden.look_at(), None);
+        // But it does not wait for long, whatever is expected.
+        hidden.begin(at_ms(210), &job(3, OpKind::Write), false, 100_000_000_000);
+        assert!(hidden.waits(at_ms(210)) && !hidden.waits(at_ms(700)));
+        hidden.begin(
+            at_ms(0) + CAREFUL,
+            &job(4, OpKind::Write),
+            false,
+            300_000_000,
+        );
+        assert!(!hidden.waits(at_ms(200) + CAREFUL));
     }
 
     #[test]
-    fn what_a_disk_was_given_is_done_as_time_passes() {
+    fn who_is_not_idle_for_long_is_at_work_for_what_is_hidden() {
         let mut hidden = Hidden::default();
-        let write = job(0, OpKind::Write);
-        hidden.begin(at_ms(1000), &write, false, 60_000_000);
-        assert!(!hidden.waits(at_ms(1000)));
-        hidden.begin(at_ms(1000), &write, false, 30_000_000);
-        assert!(hidden.waits(at_ms(1000)));
-        assert!(hidden.waits(at_ms(1029)));
-        assert!(!hidden.waits(at_ms(1030)));
-        // A disk that had nothing meanwhile is taken to have been at work since it waited.
+        let mut worked_ms =
+            |ms, idle_since_ms| hidden.worked_ns(at_ms(ms), Some(at_ms(idle_since_ms))) / 1_000_000;
+        assert_eq!(worked_ms(10_000, 0), 0, "it was idle");
         assert_eq!(
-            hidden.has_waited_ns(at_ms(1040), Some(at_ms(1010))),
-            30_000_000
+            worked_ms(10_500, 10_497),
+            0,
+            "its cache may still take what comes"
         );
-        assert_eq!(hidden.has_waited_ns(at_ms(1050), Some(at_ms(1010))), 0);
-        assert_eq!(hidden.has_waited_ns(at_ms(1060), None), 0);
+        assert_eq!(worked_ms(11_000, 10_997), 3);
+        assert_eq!(worked_ms(11_100, 11_000), 0, "it was idle");
+        assert_eq!(worked_ms(12_000, 11_997), 0);
+        // Where the sweep waited it was not.
+        let mut hidden = Hidden::default();
+        let read = job(0, OpKind::Read);
+        hidden.begin(at_ms(2000), &read, true, 0);
+        assert!(hidden.waits(at_ms(2000) + KEPT));
+        hidden.end(at_ms(2100), &read);
+        assert_eq!(hidden.worked_ns(at_ms(2120), Some(at_ms(2100))), 20_000_000);
+        assert_eq!(hidden.worked_ns(at_ms(2120), None), 0);
     }
 
     #[test]

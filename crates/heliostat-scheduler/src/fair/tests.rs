@@ -768,3 +768,32 @@ fn nobody_waits_for_a_disk_that_is_lost() {
     disk.completed(after(20), &write(2, 0, 9), &mut costs);
     assert!(costs.is_idle());
 }
+
+#[test]
+fn a_read_that_a_disk_never_ends_holds_the_sweep_for_a_second() {
+    let mut costs = Costs::new();
+    let disk = Device {
+        caches_writes: true,
+        ..device(true)
+    };
+    let mut fair = Fair::new(FairSettings::DEFAULT, disk);
+    for job in [write(0, 0, 0), read(0, 0, 0)] {
+        for _ in 0..40 {
+            costs.learn(true, Work::of(&job, false), 4e6);
+        }
+    }
+    let at = |ms| Instant::ZERO + Duration::from_ms(ms);
+    for op in 0..200 {
+        fair.insert(write(op, 0, u64::from(op) * 10), &mut costs);
+    }
+    let first = fair.take(at(0), &mut costs).expect("one of the sweep");
+    fair.insert(read(1000, 1, 90), &mut costs);
+    let kept = fair.take(at(1), &mut costs).expect("it is sparse");
+    assert_eq!(kept.op, 1000);
+    fair.completed(at(60), &first, &mut costs);
+    assert_eq!(fair.next(at(60), &mut costs), None, "the read goes first");
+    let until = fair.next_deadline().expect("nothing else wakes it");
+    assert_eq!(until, at(1001));
+    fair.on_deadline();
+    assert!(fair.next(until, &mut costs).is_some());
+}
