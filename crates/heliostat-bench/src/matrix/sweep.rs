@@ -331,6 +331,7 @@ impl Unchanged {
     fn beside(&self, samples: Vec<Sample>) -> Beside {
         let measured = Measured {
             policy: self.row.policy.clone(),
+            first: samples[0].clone(),
             samples,
         };
         let row = Row::new(&self.cell, &measured);
