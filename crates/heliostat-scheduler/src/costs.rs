@@ -127,7 +127,7 @@ struct Kind {
     costs: Sorts<Cost>,
     /// Whether one of them answers writes from its cache.
     caches_writes: bool,
-    /// What they did since writes were cached, where they are.
+    /// What those that do did together of late.
     window: Window,
     /// What the jobs of each flow are expected to take that wait in front of each leg or are in it,
     /// in ns.

@@ -155,6 +155,7 @@ pub(crate) struct Fair {
     active_weight: u64,
     /// What was asked for, of clients' jobs that wait.
     asked: BTreeMap<u32, Asked>,
+    /// What a disk that caches has in hand besides.
     hidden: Hidden,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,

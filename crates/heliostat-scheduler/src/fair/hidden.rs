@@ -124,7 +124,7 @@ impl Hidden {
             self.busy_since = now;
             return 0;
         }
-        if self.says_what_it_does(now) {
+        if self.may_be_at_work(now) && self.says_what_it_does(now) {
             idle.as_ns()
         } else {
             0
@@ -204,6 +204,7 @@ mod tests {
     #[test]
     fn who_is_not_idle_for_long_is_at_work_for_what_is_hidden() {
         let mut hidden = Hidden::default();
+        hidden.end(at_ms(9_000), &job(0, OpKind::Write));
         let mut worked_ms =
             |ms, idle_since_ms| hidden.worked_ns(at_ms(ms), Some(at_ms(idle_since_ms))) / 1_000_000;
         assert_eq!(worked_ms(10_000, 0), 0, "it was idle");
@@ -215,9 +216,12 @@ mod tests {
         assert_eq!(worked_ms(11_000, 10_997), 3);
         assert_eq!(worked_ms(11_100, 11_000), 0, "it was idle");
         assert_eq!(worked_ms(12_000, 11_997), 0);
+        assert_eq!(worked_ms(12_100, 12_097), 3);
+        assert_eq!(worked_ms(13_000, 12_997), 0, "all was written long ago");
         // Where the sweep waited it was not.
         let mut hidden = Hidden::default();
         let read = job(0, OpKind::Read);
+        hidden.end(at_ms(2000), &job(1, OpKind::Write));
         hidden.begin(at_ms(2000), &read, true, 0);
         assert!(hidden.waits(at_ms(2000) + KEPT));
         hidden.end(at_ms(2100), &read);
