@@ -47,7 +47,7 @@ use depth::Depth;
 use flow::{Flow, Later};
 use hidden::Hidden;
 use meter::{Ended, Meter};
-use round::{READS, Round, direction_of};
+use round::{READS, Round};
 use shares::Held;
 use sparse::Sparse;
 use together::Together;
@@ -272,7 +272,9 @@ impl Fair {
         }
         self.forget_idle(job.flow);
         let sparse_times = self.sparse_times(&job);
-        let came = self.standing(job.flow, costs);
+        let ended = costs.round_ended(self.device.rotational, job.flow);
+        let is_new = ended.is_none_or(|ended| ended + 1 < self.round.number);
+        let came = self.standing(ended);
         let mut asked = self.asked_for(&job, costs);
         let flow = self.flows.get_mut(&job.flow);
         let flow = flow.expect("who has jobs is known");
@@ -294,9 +296,7 @@ impl Fair {
         } else {
             came
         };
-        let is_passed =
-            self.device.rotational && job.extent.offset() < round.heads[direction_of(&job)];
-        if !round.is_empty() && !is_passed && flow.joins(due, round.number, round.quantum, ns) {
+        if flow.joins(&job, (due, is_new), round, ns) {
             flow.pay(ns);
             asked.charge(is_beside, ns);
             flow.placed_ns += asked.ns;
@@ -365,14 +365,11 @@ impl Fair {
         costs.stands(self.device, (!self.is_idle()).then_some(next));
     }
 
-    /// The round in which a job of a flow is taken to come: that of the flow's last one that has
+    /// The round in which a job of a flow is taken to come: that in which the flow's last one has
     /// ended, instead of which it was asked for, as a round has not ended when the next one begins.
-    fn standing(&self, flow: FlowId, costs: &Costs) -> u64 {
+    fn standing(&self, ended: Option<u64>) -> u64 {
         let number = self.round.number;
-        let ended = costs.round_ended(self.device.rotational, flow);
-        ended.map_or(number, |ended| {
-            ended.clamp(number.saturating_sub(1), number)
-        })
+        ended.map_or(number, |at| at.clamp(number.saturating_sub(1), number))
     }
 
     /// Before a flow is added: who is idle and has had no more than others is as if he had never
@@ -420,7 +417,9 @@ impl Fair {
                 self.sparse.remove(key)
             }
             Choice::InRound(direction, key) => {
-                self.round.heads[direction] = key.0;
+                if self.device.rotational {
+                    self.round.heads[direction] = key.0;
+                }
                 self.round.lines[direction].remove(key)
             }
         };

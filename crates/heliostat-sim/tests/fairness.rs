@@ -5,7 +5,7 @@
 mod tests {
     use heliostat_engine::{CopyOrder, Layout, Raid10, SchedulerPlace};
     use heliostat_scheduler::SchedulerSpec;
-    use heliostat_sim::{Fidelity, Job, RunResult, Rw, Scenario, SimPolicy, run};
+    use heliostat_sim::{Fidelity, Job, JobResult, RunResult, Rw, Scenario, SimPolicy, run};
     use heliostat_types::Duration;
     use heliostat_workload::FromMeasuring;
 
@@ -25,6 +25,27 @@ mod tests {
         depth: u32,
         others: Job,
     ) -> RunResult {
+        run_under_md(&twenty_volumes(
+            place,
+            caches_writes,
+            scheduler,
+            depth,
+            others,
+        ))
+    }
+
+    fn run_under_md(scenario: &Scenario) -> RunResult {
+        let policy = SimPolicy::parse("md").expect("it exists");
+        run(scenario, &policy, &mut |_| ()).expect("the run is sound")
+    }
+
+    fn twenty_volumes(
+        place: SchedulerPlace,
+        caches_writes: bool,
+        scheduler: &str,
+        depth: u32,
+        others: Job,
+    ) -> Scenario {
         let drives = ["hdd-7200-1tb"; 4];
         let mut scenario = Scenario::new("fairness", &drives, 400 * GIB).expect("a drive");
         scenario.seconds = Duration::from_secs(20);
@@ -58,8 +79,7 @@ mod tests {
             ..Job::default()
         };
         scenario.jobs = vec![volumes(streams, 0), volumes(others, 200)];
-        let policy = SimPolicy::parse("md").expect("it exists");
-        run(&scenario, &policy, &mut |_| ()).expect("the run is sound")
+        scenario
     }
 
     /// The longest write of the streams and of the others, in ms.
@@ -84,6 +104,40 @@ mod tests {
             assert!(fair[0] * 100 <= queued * 125, "{told}");
             assert!(fair[1] * 100 <= queued * 80, "{told}");
         }
+    }
+
+    /// Who come with all that they ask for while a round is done would make that long, and wait for
+    /// as long who lie where its sweep has passed.
+    #[test]
+    fn clients_that_come_one_after_the_other_wait_for_no_time_out() {
+        let small = Job {
+            rw: Rw::RandWrite,
+            iodepth: 64,
+            ..Job::default()
+        };
+        let mut scenario = twenty_volumes(SchedulerPlace::Legs, false, "fair", 64, small);
+        scenario.array.memory_bytes = 4 << 30;
+        let clones = scenario.jobs.iter().flat_map(|job| {
+            (0..job.numjobs).map(|clone| Job {
+                numjobs: 1,
+                offset_bytes: job.offset_bytes + u64::from(clone) * job.offset_increment_bytes,
+                ..job.clone()
+            })
+        });
+        let mut jobs: Vec<Job> = clones.collect();
+        let starts_ms = [
+            1299, 85, 1219, 811, 927, 1339, 1260, 1331, 322, 1276, 30, 1082, 129, 121, 73, 389,
+            495, 1228, 61, 950,
+        ];
+        for (job, start_ms) in jobs.iter_mut().zip(starts_ms) {
+            job.start = Some(FromMeasuring(start_ms * 1_000_000));
+        }
+        scenario.jobs = jobs;
+        let result = run_under_md(&scenario);
+        let longest = |job: &JobResult| job.write.response_time_ns().max() / 1_000_000;
+        let longest: Vec<u64> = result.jobs.iter().map(longest).collect();
+        println!("longest in ms: {longest:?}");
+        assert!(longest.iter().all(|ms| *ms < 9_000), "{longest:?}");
     }
 
     #[test]

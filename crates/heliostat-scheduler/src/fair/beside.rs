@@ -1,6 +1,7 @@
 //! What lies right beside a job that goes to the device, and can go with it as one.
 
-use super::{Fair, direction_of, sparse};
+use super::round::direction_of;
+use super::{Fair, sparse};
 use crate::costs::Costs;
 use crate::job::{Class, Job, Side};
 use crate::line::Key;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use super::round::Round;
 use super::waiting::Waiting;
 use crate::job::{FlowLimits, Job};
 
@@ -14,6 +15,10 @@ const STEADY: u32 = 4;
 /// How much a flow may be ahead of its part of a round, in parts, with what is for that round: of
 /// what it asked for in the round before, some legs have more and some less.
 const DEBT_MAX: f64 = 1.0;
+/// Who comes while a round is done has one part in so many of his part at once, one job at least,
+/// and the rest in the next one. Several who come with much would make it long, and those wait who
+/// lie where the sweep has passed.
+const AT_ONCE_PART: f64 = 4.0;
 
 /// A job that is for a later round.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,8 @@ pub(super) struct Flow {
     steady: u32,
     /// The round that gave it that.
     round: u64,
+    /// What it is to have in the next round besides, as it came late for this one.
+    late_ns: f64,
     /// When its next sparse job may begin, on the scale of what all have had.
     next_at: u64,
 }
@@ -78,6 +85,7 @@ impl Flow {
             rounds: 0.0,
             steady: 0,
             round: 0,
+            late_ns: 0.0,
             next_at: 0,
         };
         flow.set_weight(weight);
@@ -193,10 +201,13 @@ impl Flow {
     }
 
     /// A round begins: what is left of the last one is gone, but for what it had too much of that,
-    /// or too little for its next job.
+    /// or too little for its next job, or all of it where it came late.
     pub(super) fn give(&mut self, round: u64, ns: f64, next_ns: u64) {
         self.round = round;
-        self.credit_ns = self.credit_ns.min(signed(next_ns / 2));
+        if self.late_ns == 0.0 {
+            self.credit_ns = self.credit_ns.min(signed(next_ns / 2));
+        }
+        let ns = ns + std::mem::take(&mut self.late_ns);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "what is too long for 63 bits is the longest"
@@ -216,21 +227,35 @@ impl Flow {
         self.debt_max_ns = ns;
     }
 
-    /// Whether a job that comes while a round is done joins it. Who was idle when it began may have
-    /// a part of it as well, once.
-    pub(super) fn joins(&mut self, due: u64, round: u64, quantum: u64, ns: u64) -> bool {
-        let next = self.later.front();
-        let is_next = next.is_none_or(|next| !next.is_for(round));
-        if !is_next || due > round {
+    /// Whether a job joins the round that is being done, where the sweep has not passed it. Who was
+    /// idle when that began has a part of it as well, once; who was so before that has little of it
+    /// at once.
+    pub(super) fn joins(
+        &mut self,
+        job: &Job,
+        (due, is_new): (u64, bool),
+        round: &Round,
+        ns: u64,
+    ) -> bool {
+        if round.is_empty() {
             return false;
         }
-        let is_new = self.round != round;
-        if is_new {
-            let share = u128::from(quantum) * u128::from(self.weight);
-            let share = share / u128::from(FlowLimits::WEIGHT_DEFAULT);
-            self.give(round, share as f64, 0);
+        if self.round != round.number {
+            let share = u128::from(round.quantum) * u128::from(self.weight);
+            let share = (share / u128::from(FlowLimits::WEIGHT_DEFAULT)) as f64;
+            let at_once = if is_new {
+                (share / AT_ONCE_PART).max(share.min(ns as f64))
+            } else {
+                share
+            };
+            self.late_ns = 0.0;
+            self.give(round.number, at_once, 0);
+            self.late_ns = share - at_once;
         }
-        self.has_credit(ns) || !is_new && self.may_owe()
+        let next = self.later.front();
+        let is_next = next.is_none_or(|next| !next.is_for(round.number));
+        let has_room = self.has_credit(ns) || self.late_ns == 0.0 && self.may_owe();
+        is_next && due <= round.number && !round.has_passed(job) && has_room
     }
 
     /// How much more it needs for a job.
@@ -246,8 +271,48 @@ fn signed(ns: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Flow;
-    use crate::job::FlowLimits;
+    use heliostat_types::{Extent, FlowId, Instant, OpKind};
+
+    use super::{Flow, Round};
+    use crate::job::{Class, FlowLimits, Job};
+
+    #[test]
+    fn who_is_new_to_a_round_has_most_of_his_part_in_the_next_one() {
+        let job = Job {
+            op: 0,
+            flow: FlowId(0),
+            kind: OpKind::Write,
+            class: Class::Write,
+            extent: Extent::new(0, 4096),
+            arrived: Instant::ZERO,
+        };
+        let mut round = Round {
+            quantum: 400,
+            number: 7,
+            ..Round::default()
+        };
+        round.add(1, job);
+        // By how many jobs of 50 have their place at once, and how many with a second round.
+        let places = |is_new| {
+            let mut flow = Flow::new(FlowLimits::WEIGHT_DEFAULT);
+            let mut at_once = 0;
+            while flow.joins(&job, (7, is_new), &round, 50) && flow.has_credit(50) {
+                flow.pay(50);
+                at_once += 1;
+            }
+            flow.give(8, 400.0, 0);
+            let mut both = at_once;
+            while flow.has_credit(50) {
+                flow.pay(50);
+                both += 1;
+            }
+            flow.give(9, 0.0, 0);
+            assert!(!flow.has_credit(50), "nothing of it is kept for longer");
+            (at_once, both)
+        };
+        assert_eq!(places(true), (2, 16));
+        assert_eq!(places(false), (8, 16));
+    }
 
     #[test]
     fn what_is_most_at_one_leg_by_chance_is_no_second_round() {

@@ -17,13 +17,18 @@ pub(super) struct Round {
     pub(super) number: u64,
     /// Its jobs of either direction.
     pub(super) lines: [Line; 2],
-    /// Where on the device the last job of either direction began.
+    /// Where on the device the last job of either direction began, where that turns.
     pub(super) heads: [u64; 2],
 }
 
 impl Round {
     pub(super) fn is_empty(&self) -> bool {
         self.lines.iter().all(Line::is_empty)
+    }
+
+    /// Whether the sweep is beyond the place of a job.
+    pub(super) fn has_passed(&self, job: &Job) -> bool {
+        job.extent.offset() < self.heads[direction_of(job)]
     }
 
     pub(super) fn add(&mut self, number: u64, job: Job) {
