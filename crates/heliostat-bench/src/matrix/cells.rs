@@ -103,9 +103,12 @@ const HEALTHY: &[(&str, &[&str])] = &[
         &[
             "4k-d1",
             "4k-d4",
+            "4k-d16",
             "4k-d32",
+            "64k-d4",
             "64k-d16",
             "1stream",
+            "2streams",
             "8streams",
             "mix70-d16",
         ],

@@ -385,7 +385,7 @@ impl<'a> Choice<'a> {
             return self.by(NEVER_READ, best);
         }
         if let Some(place) = self.trial(best) {
-            return self.by(NOT_READ_FOR_LONG, place);
+            return place;
         }
         if let Some(stream) = self.stream
             && self.settings.locality

@@ -24,6 +24,8 @@ constants! { "curve":
     /// learned at one depth corrects all others.
     LESS: f32 = times(0.9);
     MORE: f32 = times(2.0);
+    /// A load that so many reads did not meet is one that was not met of late.
+    UNMET_READS: u32 = count(64);
     /// What an idle leg takes may be another time by now where for so long no read was answered
     /// that had met as little load as there ever was, and reads that are known for 64 times take
     /// half as long again by now.
@@ -47,6 +49,9 @@ pub(super) struct Curve {
     idle_at: Instant,
     /// How many times as long reads take since then, at loads that were known before.
     grown: f32,
+    /// How many were answered, and how many had been when each knot was the nearest last.
+    answers: u32,
+    met_at: [u32; KNOTS],
 }
 
 /// Some of the knots: each is a bit.
@@ -101,6 +106,10 @@ fn place(load: f32) -> (usize, f32) {
     } else {
         (at, part)
     }
+}
+
+const fn nearest(at: usize, part: f32) -> usize {
+    if part < 0.5 { at } else { at + 1 }
 }
 
 /// What a curve says of one load.
@@ -207,6 +216,13 @@ impl Curve {
         self.seen.next(first).is_none()
     }
 
+    /// Whether none of many reads of late has met about that load.
+    pub(super) fn is_unmet(&self, load: f32) -> bool {
+        let (at, part) = place(load);
+        let met_at = self.met_at[nearest(at, part)];
+        self.answers.wrapping_sub(met_at) > UNMET_READS.get()
+    }
+
     /// The mean time at the least load that reads have met.
     pub(super) fn least(&self) -> f32 {
         self.mean[self.seen.next(0).unwrap_or(0)]
@@ -227,12 +243,22 @@ impl Curve {
 
     /// All of it takes `times` as long from now on, about.
     pub(super) fn stretch(&mut self, times: f32) {
-        for mean in &mut self.mean {
+        self.stretch_from(0.0, times);
+    }
+
+    /// The same from a load on: the next reads there count for more.
+    pub(super) fn stretch_from(&mut self, load: f32, times: f32) {
+        let (at, part) = place(load);
+        let deeper = nearest(at, part)..KNOTS;
+        for (mean, count) in self.mean[deeper.clone()]
+            .iter_mut()
+            .zip(&mut self.count[deeper])
+        {
             if *mean > 0.0 {
                 *mean = (*mean * times).clamp(1.0, LONGEST_NS.get());
             }
+            *count = count.min(DOUBTED.get());
         }
-        self.doubt();
     }
 
     /// What is kept of it over a restart.
@@ -255,6 +281,8 @@ impl Curve {
             seen,
             idle_at: Instant::ZERO,
             grown: 1.0,
+            answers: 0,
+            met_at: [0; KNOTS],
         };
         curve.doubt();
         Some(curve)
@@ -273,6 +301,8 @@ impl Curve {
             }
         }
         let error = time_ns - self.at(load);
+        self.answers = self.answers.wrapping_add(1);
+        self.met_at[nearest(at, part)] = self.answers;
         for (knot, share) in [(at, 1.0 - part), (at + 1, part)] {
             self.count[knot] += share;
             self.seen.note(knot, self.count[knot]);

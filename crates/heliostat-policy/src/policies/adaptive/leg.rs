@@ -249,6 +249,7 @@ impl Leg {
     /// A read is planned that may come here.
     pub(super) fn pass_over(&mut self) {
         self.passed_over = self.passed_over.saturating_add(1);
+        self.tries.pass_over();
     }
 
     /// A leg that says nothing, or the wrong thing, is known by its answers: one that takes
@@ -607,6 +608,7 @@ impl Leg {
             root: meets_idle.then(|| self.way_root(address)),
             curve: u8::try_from(index).expect("a few curves"),
             is_stale: self.passed_over > STALE_READS.get(),
+            is_deeper: self.in_flight > 0 && rival_ns > 0.0,
             rival_ns,
             is_repeat: is_repeat && !self.turns,
             is_twice: !self.turns && before.is_used && is_same,
@@ -615,6 +617,9 @@ impl Leg {
         };
         if !followed.is_repeat {
             self.passed_over = 0;
+        }
+        if followed.is_deeper {
+            self.tries.begin_deeper();
         }
         if !is_kept {
             self.followed[place_of(address)] = followed;
@@ -746,9 +751,7 @@ impl Leg {
                 return false;
             }
         }
-        if followed.is_stale {
-            self.try_ended(&followed, time_ns);
-        }
+        self.try_ended(&followed, time_ns);
         let curve = &mut self.curves[usize::from(followed.curve)];
         let is_new = !curve.is_known();
         curve.answered(now, followed.load, time_ns, self.turns);

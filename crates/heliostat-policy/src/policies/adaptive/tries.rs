@@ -21,6 +21,16 @@ constants! { "tries":
     BUSY_TIMES: f32 = number(1e2);
     BUSY_READS: f32 = number(1e3);
 
+    /// Flash that is read is tried with one read more than of late where another drive is busy and
+    /// would take no less than half of the time: what it takes then may have been learned while a
+    /// neighbour had it. Not where it does nearly as much as the other: more would only wait there.
+    DEEPER_TIMES: f32 = times(2.0);
+    pub(super) DEEPER_SHARE: f32 = number(0.75);
+    /// So many reads lie between two tries, twice as many each time that it was no better, up to so
+    /// many.
+    DEEPER_READS: u32 = count(128);
+    DEEPER_READS_MAX: u32 = count(4096);
+
     /// No leg takes four times as long as one of its kind is taken for that was never read, as long
     /// as it does not do so again and again: it is tried after twice what it takes longer, then
     /// after twice as long each time.
@@ -36,9 +46,39 @@ constants! { "tries":
 pub(super) struct Tries {
     /// Tries one after the other that have shown nothing new.
     confirmed: i32,
+    /// For how many reads it was not tried with more than it had of late, and for how many it is
+    /// not to be.
+    deeper: (u32, u32),
 }
 
 impl Tries {
+    /// A read is planned that may be a try.
+    pub(super) const fn pass_over(&mut self) {
+        self.deeper.0 = self.deeper.0.saturating_add(1);
+    }
+
+    /// Whether a leg is to have more than of late, which takes `cost_ns` then, where another one
+    /// takes `least_ns`.
+    pub(super) fn is_due_deeper(self, (cost_ns, least_ns): (f32, f32)) -> bool {
+        let reads = self.deeper.1.max(DEEPER_READS.get());
+        self.deeper.0 > reads && cost_ns < DEEPER_TIMES.get() * least_ns
+    }
+
+    /// It has more.
+    pub(super) const fn begin_deeper(&mut self) {
+        self.deeper.0 = 0;
+    }
+
+    /// It was better with more than was expected, or not.
+    pub(super) fn note_deeper(&mut self, is_better: bool) {
+        let longer = self.deeper.1.max(DEEPER_READS.get()).saturating_mul(2);
+        self.deeper.1 = if is_better {
+            0
+        } else {
+            longer.min(DEEPER_READS_MAX.get())
+        };
+    }
+
     /// For so many times what it takes longer than another a leg is not read that takes `cost_ns`,
     /// where an ordinary one takes `ordinary_ns`.
     fn times(self, cost_ns: f32, ordinary_ns: f32) -> f32 {

@@ -4,6 +4,8 @@ use super::{Choice, NOT_READ_FOR_LONG};
 use crate::policies::adaptive::leg::{Forecast, Size};
 use crate::policies::adaptive::tries;
 
+const DEEPER: &str = "deeper than of late";
+
 impl Choice<'_> {
     /// A leg that it is time to try, though not with a read of a stream, which would cost an arm
     /// two seeks.
@@ -27,12 +29,34 @@ impl Choice<'_> {
             let may = forecast.in_flight == 0 && at != best;
             may && self.leg(at).is_due(self.now, (forecast.cost, least), busy)
         };
-        forecasts.position(is_due)
+        let due = forecasts.position(is_due);
+        due.map(|at| self.by(NOT_READ_FOR_LONG, at))
+            .or_else(|| Some(self.by(DEEPER, self.deeper(best, size)?)))
+    }
+
+    /// Flash that is read, and might be read more: beside some that is busy and does more, where it
+    /// has not had as much of late as it would have with this read.
+    fn deeper(&self, best: usize, size: Size) -> Option<usize> {
+        let forecast = &self.forecasts[best];
+        let least = forecast.cost;
+        let is_busy = || tries::is_busy(least, self.leg(best).least_cost(size));
+        if self.places().len() == 1 || forecast.turns || !is_busy() {
+            return None;
+        }
+        // By Little's law, with this read.
+        let rate = |one: &Forecast| one.in_flight.saturating_add(1) as f32 / one.cost;
+        let is_due = |at: &usize| {
+            let other = &self.forecasts[*at];
+            let does_less = rate(other) < tries::DEEPER_SHARE.get() * rate(forecast);
+            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well;
+            may && self.leg(*at).is_due_deeper(size, (other.cost, least))
+        };
+        self.places().find(is_due)
     }
 
     /// What the best leg is predicted to take, where another one is tried; else nothing.
     pub(in super::super) fn rival_ns(&self) -> f32 {
-        if self.reason.get() == NOT_READ_FOR_LONG {
+        if [NOT_READ_FOR_LONG, DEEPER].contains(&self.reason.get()) {
             self.forecasts[self.lowest()].cost
         } else {
             0.0

@@ -16,6 +16,8 @@ pub(super) struct Followed {
     pub(super) curve: u8,
     /// What is known of the leg is old.
     pub(super) is_stale: bool,
+    /// The leg had something to do, and not as much of late.
+    pub(super) is_deeper: bool,
     /// What another leg was predicted to take, where this one was tried.
     pub(super) rival_ns: f32,
     /// It may be answered from a cache, and tells nothing of others.

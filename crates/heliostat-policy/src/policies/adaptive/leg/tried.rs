@@ -3,7 +3,7 @@
 use heliostat_types::Instant;
 
 use super::super::tries;
-use super::{Followed, Leg, STALE_READS, ns};
+use super::{Followed, Leg, STALE_READS, Size, ns};
 
 impl Leg {
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
@@ -30,9 +30,32 @@ impl Leg {
             .is_due((silence, self.passed_over), costs, (self.turns, busy))
     }
 
-    /// A leg has answered that others had passed over for long: what was learned of it is old, or
-    /// was never true.
+    /// Whether it is time to see what a leg does that has more than it had of late. `costs`: what
+    /// is predicted for that, and of another one.
+    pub(in super::super) fn is_due_deeper(&self, size: Size, costs: (f32, f32)) -> bool {
+        let curve = self.curve(size.curve(false));
+        self.tries.is_due_deeper(costs) && curve.is_some_and(|curve| curve.is_unmet(self.load()))
+    }
+
+    /// It has answered what it was given for that.
+    fn deeper_ended(&mut self, followed: &Followed, time_ns: f32) {
+        let is_better = time_ns < followed.rival_ns.min(followed.predicted_ns);
+        if is_better {
+            let curve = &mut self.curves[usize::from(followed.curve)];
+            curve.stretch_from(followed.load, time_ns / followed.predicted_ns);
+        }
+        self.tries.note_deeper(is_better);
+    }
+
+    /// A leg has answered. Where others had passed it over for long, what was learned of it is old,
+    /// or was never true.
     pub(super) fn try_ended(&mut self, followed: &Followed, time_ns: f32) {
+        if !followed.is_stale {
+            if followed.is_deeper {
+                self.deeper_ended(followed, time_ns);
+            }
+            return;
+        }
         let ordinary_ns = self.unknown_ns();
         let wrong = (followed.predicted_ns > 0.0)
             .then(|| self.tries.note(time_ns, followed.predicted_ns, ordinary_ns))

@@ -134,3 +134,33 @@ fn what_an_idle_leg_takes_is_old_where_none_was_met_for_long() {
     curve.answered(now, 9.0, 100_000.0, false);
     assert!(idle(&curve, now, false) < 1.1 * before, "{curve:?}");
 }
+
+#[test]
+fn what_was_not_met_of_late_may_become_shorter_without_what_was() {
+    let mut curve = Curve::default();
+    for _ in 0..100 {
+        for load in [1.0, 2.0, 4.0, 8.0] {
+            curve.learn(load, 100.0 + 10.0 * load);
+        }
+    }
+    assert!(!curve.is_unmet(8.0));
+    assert!(curve.is_unmet(16.0), "nor ever before");
+    for _ in 0..65 {
+        curve.learn(2.0, 120.0);
+    }
+    assert!(!curve.is_unmet(2.9));
+    assert!(
+        curve.is_unmet(4.0) && curve.is_unmet(3.0),
+        "the nearest one"
+    );
+    let before = [1.0, 2.0].map(|load| curve.at(load));
+    curve.stretch_from(4.0, 0.8);
+    assert_eq!(before, [1.0, 2.0].map(|load| curve.at(load)));
+    for (load, ns) in [(4.0, 112.0), (8.0, 144.0)] {
+        assert!((curve.at(load) - ns).abs() < 1.0, "{}", curve.at(load));
+    }
+    // It is doubted: one answer tells more than a 64th.
+    let before = curve.at(8.0);
+    curve.learn(8.0, before + 64.0);
+    assert!(curve.at(8.0) > before + 4.0, "{}", curve.at(8.0));
+}

@@ -175,3 +175,72 @@ fn a_try_says_nothing_of_other_sizes() {
     let us = rig.bench.policy.belief(0).unwrap().cost.as_ns() / 1_000;
     assert!((450..550).contains(&us), "{us} us");
 }
+
+#[test]
+fn flash_is_tried_with_more_reads_less_often_each_time_that_it_is_no_better() {
+    let mut tries = Tries::default();
+    let mut reads = || {
+        let mut count = 0;
+        while !tries.is_due_deeper((1.9e5, 1e5)) {
+            tries.pass_over();
+            count += 1;
+        }
+        assert!(!tries.is_due_deeper((2.1e5, 1e5)), "it takes twice as long");
+        tries.begin_deeper();
+        tries.note_deeper(false);
+        count
+    };
+    let counts: Vec<u32> = (0..8).map(|_| reads()).collect();
+    assert_eq!(counts, [129, 257, 513, 1025, 2049, 4097, 4097, 4097]);
+    tries.note_deeper(true);
+    for _ in 0..=128 {
+        tries.pass_over();
+    }
+    assert!(
+        tries.is_due_deeper((1.9e5, 1e5)),
+        "more would be better yet"
+    );
+}
+
+/// So many reads of a leg begin together; the first ends after so long, and the others then.
+fn together(rig: &mut Rig, leg: usize, count: u64, us: u64) {
+    for number in 0..count {
+        rig.send(leg, number * 999 * MIB);
+    }
+    rig.answer(leg, us);
+    for _ in 1..count {
+        rig.answer(leg, 0);
+    }
+}
+
+/// Two drives, of which the first took longer the more it had while a neighbour had it too. That
+/// is gone, which only one read at a time has met; it has two, and the other one eight. Where 300
+/// reads would go.
+fn after_a_neighbour() -> Vec<(usize, &'static str)> {
+    let mut rig = Rig::new("adaptive", 2);
+    for _ in 0..100 {
+        for count in 1..=9 {
+            together(&mut rig, 0, count, 100 + 20 * count);
+            together(&mut rig, 1, count, 100 + 6 * count);
+        }
+    }
+    rig.teach(400, &[100, 106]);
+    for (leg, count) in [(0, 2), (1, 8)] {
+        for number in 0..count {
+            rig.send(leg, number * 999 * MIB);
+        }
+    }
+    let pick = |number: u64| {
+        let leg = rig.bench.pick(number * 777 * MIB);
+        (leg, rig.bench.reason())
+    };
+    (0..300).map(pick).collect()
+}
+
+#[test]
+fn flash_that_is_read_is_tried_with_more_where_another_one_is_busy() {
+    let went = after_a_neighbour();
+    let (first, others) = went.split_at(100);
+    assert!(first.iter().all(|(leg, _)| *leg == 1), "{first:?}");
+    assert!(others.contains(&(0, "deeper than of late")), "{others:?}");
+}
