@@ -272,9 +272,7 @@ impl Fair {
         }
         self.forget_idle(job.flow);
         let sparse_times = self.sparse_times(&job);
-        let ended = costs.round_ended(self.device.rotational, job.flow);
-        let is_new = ended.is_none_or(|ended| ended + 1 < self.round.number);
-        let came = self.standing(ended);
+        let came = self.standing(job.flow, costs);
         let mut asked = self.asked_for(&job, costs);
         let flow = self.flows.get_mut(&job.flow);
         let flow = flow.expect("who has jobs is known");
@@ -296,7 +294,8 @@ impl Fair {
         } else {
             came
         };
-        if flow.joins(&job, (due, is_new), round, ns) {
+        let is_passed = self.device.rotational && round.has_passed(&job);
+        if flow.joins(due, round, ns) && !is_passed {
             flow.pay(ns);
             asked.charge(is_beside, ns);
             flow.placed_ns += asked.ns;
@@ -365,10 +364,11 @@ impl Fair {
         costs.stands(self.device, (!self.is_idle()).then_some(next));
     }
 
-    /// The round in which a job of a flow is taken to come: that in which the flow's last one has
+    /// The round in which a job of a flow is taken to come: that of the flow's last one that has
     /// ended, instead of which it was asked for, as a round has not ended when the next one begins.
-    fn standing(&self, ended: Option<u64>) -> u64 {
+    fn standing(&self, flow: FlowId, costs: &Costs) -> u64 {
         let number = self.round.number;
+        let ended = costs.round_ended(self.device.rotational, flow);
         ended.map_or(number, |at| at.clamp(number.saturating_sub(1), number))
     }
 
@@ -417,9 +417,7 @@ impl Fair {
                 self.sparse.remove(key)
             }
             Choice::InRound(direction, key) => {
-                if self.device.rotational {
-                    self.round.heads[direction] = key.0;
-                }
+                self.round.heads[direction] = key.0;
                 self.round.lines[direction].remove(key)
             }
         };

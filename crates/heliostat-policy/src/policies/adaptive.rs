@@ -301,7 +301,10 @@ impl ReadPolicy for Adaptive {
         self.cut = None;
         let len_bytes = extent.len();
         let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
-        let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
+        // A try says what a whole read takes.
+        let is_try = rival_ns > 0.0;
+        let may_be_cut =
+            self.settings.split && request.may_split && split::may_be(len_bytes) && !is_try;
         if may_be_cut
             && let Some((alike, parts)) =
                 parts_of(&choice, (place, self.reason), len_bytes, stream_way)

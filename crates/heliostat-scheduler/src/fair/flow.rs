@@ -207,7 +207,8 @@ impl Flow {
         if self.late_ns == 0.0 {
             self.credit_ns = self.credit_ns.min(signed(next_ns / 2));
         }
-        let ns = ns + std::mem::take(&mut self.late_ns);
+        // It may have been long ago, in longer rounds.
+        let ns = ns + std::mem::take(&mut self.late_ns).min(ns);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "what is too long for 63 bits is the longest"
@@ -227,22 +228,17 @@ impl Flow {
         self.debt_max_ns = ns;
     }
 
-    /// Whether a job joins the round that is being done, where the sweep has not passed it. Who was
-    /// idle when that began has a part of it as well, once; who was so before that has little of it
-    /// at once.
-    pub(super) fn joins(
-        &mut self,
-        job: &Job,
-        (due, is_new): (u64, bool),
-        round: &Round,
-        ns: u64,
-    ) -> bool {
+    /// Whether a job that comes joins the round that is being done, where the sweep has not passed it.
+    /// Who was idle when that began has a part of it as well, once, also if the sweep has passed; who
+    /// had none of the one before either has little of it at once.
+    pub(super) fn joins(&mut self, due: u64, round: &Round, ns: u64) -> bool {
         if round.is_empty() {
             return false;
         }
         if self.round != round.number {
             let share = u128::from(round.quantum) * u128::from(self.weight);
             let share = (share / u128::from(FlowLimits::WEIGHT_DEFAULT)) as f64;
+            let is_new = self.round.saturating_add(1) < round.number;
             let at_once = if is_new {
                 (share / AT_ONCE_PART).max(share.min(ns as f64))
             } else {
@@ -255,7 +251,7 @@ impl Flow {
         let next = self.later.front();
         let is_next = next.is_none_or(|next| !next.is_for(round.number));
         let has_room = self.has_credit(ns) || self.late_ns == 0.0 && self.may_owe();
-        is_next && due <= round.number && !round.has_passed(job) && has_room
+        is_next && due <= round.number && has_room
     }
 
     /// How much more it needs for a job.
@@ -295,8 +291,9 @@ mod tests {
         // By how many jobs of 50 have their place at once, and how many with a second round.
         let places = |is_new| {
             let mut flow = Flow::new(FlowLimits::WEIGHT_DEFAULT);
+            flow.give(if is_new { 5 } else { 6 }, 0.0, 0);
             let mut at_once = 0;
-            while flow.joins(&job, (7, is_new), &round, 50) && flow.has_credit(50) {
+            while flow.joins(7, &round, 50) && flow.has_credit(50) {
                 flow.pay(50);
                 at_once += 1;
             }

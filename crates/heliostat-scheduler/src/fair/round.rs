@@ -17,7 +17,7 @@ pub(super) struct Round {
     pub(super) number: u64,
     /// Its jobs of either direction.
     pub(super) lines: [Line; 2],
-    /// Where on the device the last job of either direction began, where that turns.
+    /// Where on the device the last job of either direction began.
     pub(super) heads: [u64; 2],
 }
 

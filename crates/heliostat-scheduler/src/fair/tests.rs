@@ -75,6 +75,20 @@ fn a_round_is_one_sweep_upwards() {
 }
 
 #[test]
+fn on_flash_what_lies_before_the_sweep_joins_its_round_and_is_done_behind_it() {
+    let mut costs = Costs::new();
+    let mut fair = Fair::new(FairSettings::DEFAULT, device(false));
+    for job in [write(1, 0, 50), write(2, 1, 70), write(3, 2, 20)] {
+        fair.insert(job, &mut costs);
+    }
+    let mut fair = (fair, costs, Instant::ZERO);
+    assert_eq!(order(&mut fair, 2), [3, 1]);
+    fair.0.insert(write(4, 3, 30), &mut fair.1);
+    fair.0.insert(write(5, 4, 60), &mut fair.1);
+    assert_eq!(order(&mut fair, 9), [5, 2, 4]);
+}
+
+#[test]
 fn what_one_asks_for_beyond_the_others_waits() {
     let mut jobs: Vec<Job> = (0..200)
         .map(|op| write(op, 0, u64::from(op) * 10))

@@ -64,19 +64,15 @@ impl Tries {
         self.deeper.0 > reads && cost_ns < DEEPER_TIMES.get() * least_ns
     }
 
-    /// It has more.
-    pub(super) const fn begin_deeper(&mut self) {
-        self.deeper.0 = 0;
+    /// It has more. It is no better until it answers, if it ever does.
+    pub(super) fn begin_deeper(&mut self) {
+        let longer = self.deeper.1.max(DEEPER_READS.get()).saturating_mul(2);
+        self.deeper = (0, longer.min(DEEPER_READS_MAX.get()));
     }
 
-    /// It was better with more than was expected, or not.
-    pub(super) fn note_deeper(&mut self, is_better: bool) {
-        let longer = self.deeper.1.max(DEEPER_READS.get()).saturating_mul(2);
-        self.deeper.1 = if is_better {
-            0
-        } else {
-            longer.min(DEEPER_READS_MAX.get())
-        };
+    /// It was better with more than was expected.
+    pub(super) const fn is_better_deeper(&mut self) {
+        self.deeper.1 = 0;
     }
 
     /// For so many times what it takes longer than another a leg is not read that takes `cost_ns`,

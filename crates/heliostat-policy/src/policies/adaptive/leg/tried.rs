@@ -39,21 +39,20 @@ impl Leg {
 
     /// It has answered what it was given for that.
     fn deeper_ended(&mut self, followed: &Followed, time_ns: f32) {
-        let is_better = time_ns < followed.rival_ns.min(followed.predicted_ns);
-        if is_better {
+        if time_ns < followed.rival_ns.min(followed.predicted_ns) {
             let curve = &mut self.curves[usize::from(followed.curve)];
             curve.stretch_from(followed.load, time_ns / followed.predicted_ns);
+            self.tries.is_better_deeper();
         }
-        self.tries.note_deeper(is_better);
     }
 
     /// A leg has answered. Where others had passed it over for long, what was learned of it is old,
     /// or was never true.
     pub(super) fn try_ended(&mut self, followed: &Followed, time_ns: f32) {
-        if !followed.is_stale {
-            if followed.is_deeper {
-                self.deeper_ended(followed, time_ns);
-            }
+        if followed.is_deeper {
+            self.deeper_ended(followed, time_ns);
+        }
+        if followed.is_deeper || !followed.is_stale {
             return;
         }
         let ordinary_ns = self.unknown_ns();

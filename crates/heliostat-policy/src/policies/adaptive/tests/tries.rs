@@ -187,12 +187,11 @@ fn flash_is_tried_with_more_reads_less_often_each_time_that_it_is_no_better() {
         }
         assert!(!tries.is_due_deeper((2.1e5, 1e5)), "it takes twice as long");
         tries.begin_deeper();
-        tries.note_deeper(false);
         count
     };
     let counts: Vec<u32> = (0..8).map(|_| reads()).collect();
     assert_eq!(counts, [129, 257, 513, 1025, 2049, 4097, 4097, 4097]);
-    tries.note_deeper(true);
+    tries.is_better_deeper();
     for _ in 0..=128 {
         tries.pass_over();
     }
