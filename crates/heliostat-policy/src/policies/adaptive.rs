@@ -225,7 +225,8 @@ fn parts_of(
         StreamWay::Aside => reason == choice::ROOM,
         StreamWay::Homes(_) => false,
     };
-    if !is_free {
+    // A try says what a whole read takes.
+    if !is_free || choice.rival_ns() > 0.0 {
         return None;
     }
     let alike = choice.alike(place);
@@ -301,10 +302,7 @@ impl ReadPolicy for Adaptive {
         self.cut = None;
         let len_bytes = extent.len();
         let is_of_stream = stream.is_some() || stream_way != StreamWay::None;
-        // A try says what a whole read takes.
-        let is_try = rival_ns > 0.0;
-        let may_be_cut =
-            self.settings.split && request.may_split && split::may_be(len_bytes) && !is_try;
+        let may_be_cut = self.settings.split && request.may_split && split::may_be(len_bytes);
         if may_be_cut
             && let Some((alike, parts)) =
                 parts_of(&choice, (place, self.reason), len_bytes, stream_way)
@@ -330,7 +328,7 @@ impl ReadPolicy for Adaptive {
             way: Way::of(stream, view.leg, view.address),
             stream_way,
             is_repeat: is_known && is_whole && leg::Size::of(len_bytes).is_small(),
-            rival_ns: if is_whole { rival_ns } else { 0.0 },
+            rival_ns,
         });
         if stream.is_some() {
             self.streams.go_on(now, extent, view.leg, view.address);

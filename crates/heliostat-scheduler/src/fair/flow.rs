@@ -228,9 +228,9 @@ impl Flow {
         self.debt_max_ns = ns;
     }
 
-    /// Whether a job that comes joins the round that is being done, where the sweep has not passed it.
-    /// Who was idle when that began has a part of it as well, once, also if the sweep has passed; who
-    /// had none of the one before either has little of it at once.
+    /// Whether a job that comes joins the round that is being done, where the sweep has not passed
+    /// it. Who was idle when that began has a part of it as well, once, also if the sweep has
+    /// passed; who had none of the one before either has little of it at once.
     pub(super) fn joins(&mut self, due: u64, round: &Round, ns: u64) -> bool {
         if round.is_empty() {
             return false;

@@ -54,7 +54,8 @@ impl Choice<'_> {
         self.places().find(is_due)
     }
 
-    /// What the best leg is predicted to take, where another one is tried; else nothing.
+    /// What the best leg is predicted to take, where another one is tried, with a whole read; else
+    /// nothing.
     pub(in super::super) fn rival_ns(&self) -> f32 {
         if [NOT_READ_FOR_LONG, DEEPER].contains(&self.reason.get()) {
             self.forecasts[self.lowest()].cost
