@@ -83,6 +83,36 @@ fn stream() -> Job {
     }
 }
 
+/// Who has most of what the first drive can do, for 200 ms of 400.
+fn neighbour() -> Job {
+    Job {
+        rw: Rw::RandRead,
+        bs_bytes: 64 << 10,
+        leg: Some(0),
+        arrival: Arrival::Burst {
+            per_s: 7_000.0,
+            on: Duration::from_ms(200),
+            off: Duration::from_ms(200),
+        },
+        ..Job::default()
+    }
+}
+
+#[test]
+fn flash_that_a_neighbour_has_left_is_read_as_before() {
+    let reader = Job {
+        rw: Rw::RandRead,
+        iodepth: 16,
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["ssd-sata-256gb"; 2], 2, reader);
+    scenario.warmup_seconds = Duration::from_ms(400);
+    scenario.jobs.push(neighbour());
+    let [adaptive, queue] = ["adaptive", "queue-adaptive"]
+        .map(|policy| play(&scenario, policy).jobs[0].read.ios as f64);
+    assert!(adaptive >= 0.97 * queue, "{adaptive} {queue}");
+}
+
 /// Who loads one of two drives now and then makes that slow, and not the other: there random reads
 /// wait for no more of the streams than fill it, and the rest waits for the neighbour.
 #[test]
@@ -99,17 +129,7 @@ fn streams_wait_where_a_neighbour_is_and_random_reads_elsewhere() {
         iodepth: 4,
         ..Job::default()
     });
-    scenario.jobs.push(Job {
-        rw: Rw::RandRead,
-        bs_bytes: 64 << 10,
-        leg: Some(0),
-        arrival: Arrival::Burst {
-            per_s: 7_000.0,
-            on: Duration::from_ms(200),
-            off: Duration::from_ms(200),
-        },
-        ..Job::default()
-    });
+    scenario.jobs.push(neighbour());
     let [adaptive, queue] = ["adaptive", "queue"].map(|policy| play(&scenario, policy));
     let random = |of: &RunResult| of.jobs[1].read.ios as f64;
     let gain = random(&adaptive) / random(&queue);
@@ -478,6 +498,32 @@ fn a_reader_beside_a_log_on_disks_does_not_wait_for_two_seeks_each_time() {
             "{layout:?}: {read} {written}"
         );
     }
+}
+
+/// A disk writes between two reads of a stream, and 1 MiB takes it hardly longer than 128 KiB.
+#[test]
+fn each_disk_that_is_written_reads_on_for_its_streams() {
+    let readers = Job {
+        rw: Rw::Read,
+        bs_bytes: 128 << 10,
+        numjobs: 4,
+        offset_increment_bytes: 20 << 30,
+        ..Job::default()
+    };
+    let log = Job {
+        rw: Rw::Write,
+        offset_bytes: 100 << 30,
+        ..Job::default()
+    };
+    let mut scenario = over_200_gib(&["hdd-7200-2tb"; 2], 5, readers);
+    scenario.warmup_seconds = Duration::from_secs(5);
+    scenario.jobs.push(log);
+    let [adaptive, md] = ["adaptive", "md"].map(|policy| {
+        let result = play(&scenario, policy);
+        (result.jobs[0].read.bytes, result.jobs[1].write.bytes)
+    });
+    assert!(adaptive.0 >= 4 * md.0 && md.0 > 0, "{adaptive:?} {md:?}");
+    assert!(adaptive.1 * 100 >= md.1 * 99, "{adaptive:?} {md:?}");
 }
 
 /// What a disk has in its cache it answers as fast as its link. It is not that much faster than the
