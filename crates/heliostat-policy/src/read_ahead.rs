@@ -62,9 +62,8 @@ constants! { "read_ahead":
     /// Requests that are sent at once may come in any order, as far apart as this.
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
     /// Who has one read at a time, and a short one, has no other one there when it is answered, and
-    /// the arm leaves for other streams; and a disk that is written writes before it reads again.
-    /// So its home reads two operations of this ahead: with the next one at hand a drive stays for
-    /// as long as it lets others wait.
+    /// the arm leaves for other streams. So its home reads two operations of this ahead: with the
+    /// next one at hand a drive stays for as long as it lets others wait.
     LONE_BYTES: u64 = bytes(512 << 10);
     LONE_RUNS: u64 = count(2);
     /// It is one where that is so of most reads, of about so many.

@@ -303,20 +303,17 @@ impl Plan<'_> {
         true
     }
 
-    /// Keeps the only home of a stream at it, whose reader asks for `bytes` at a time: where he has
-    /// one read at a time, or where the disk writes between two reads of his, so that it is long
-    /// before he has the next one.
+    /// Keeps the only home of a stream at it, whose reader has one read of `bytes` at a time.
     pub(super) fn keep_on(&mut self, bytes: u64) {
+        let is_lone = self.is_lone() && bytes < LONE_BYTES.get();
         let homes = self.stream.homes;
-        let is_short = bytes < LONE_BYTES.get();
-        if !is_short || homes.is_empty() || self.layout.chunk_bytes().is_some() {
+        if !is_lone || homes.is_empty() || self.layout.chunk_bytes().is_some() {
             return;
         }
-        let is_lone = self.is_lone();
         let leg = {
             let mut helping = self.helping();
             match (helping.next(), helping.next()) {
-                (Some(home), None) if home.turns && (home.is_written || is_lone) => home.leg,
+                (Some(home), None) if home.turns && !home.is_written => home.leg,
                 _ => return,
             }
         };

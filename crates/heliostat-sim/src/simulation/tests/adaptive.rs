@@ -500,30 +500,29 @@ fn a_reader_beside_a_log_on_disks_does_not_wait_for_two_seeks_each_time() {
     }
 }
 
-/// A disk writes between two reads of a stream, and 1 MiB takes it hardly longer than 128 KiB.
+/// A log has the disks to itself between two reads, and would wait for all that is read ahead:
+/// 2,400 writes a second instead of 5,900.
 #[test]
-fn each_disk_that_is_written_reads_on_for_its_streams() {
+fn a_log_does_not_wait_for_what_disks_of_many_streams_would_read_ahead() {
     let readers = Job {
         rw: Rw::Read,
         bs_bytes: 128 << 10,
-        numjobs: 4,
-        offset_increment_bytes: 20 << 30,
+        numjobs: 5,
+        offset_increment_bytes: 7 << 30,
         ..Job::default()
     };
     let log = Job {
         rw: Rw::Write,
-        offset_bytes: 100 << 30,
+        bs_bytes: 12 << 10,
+        offset_bytes: 60 << 30,
         ..Job::default()
     };
-    let mut scenario = over_200_gib(&["hdd-7200-2tb"; 2], 5, readers);
+    let mut scenario = over_200_gib(&["hdd-7200-1tb"; 3], 5, readers);
     scenario.warmup_seconds = Duration::from_secs(5);
     scenario.jobs.push(log);
-    let [adaptive, md] = ["adaptive", "md"].map(|policy| {
-        let result = play(&scenario, policy);
-        (result.jobs[0].read.bytes, result.jobs[1].write.bytes)
-    });
-    assert!(adaptive.0 >= 4 * md.0 && md.0 > 0, "{adaptive:?} {md:?}");
-    assert!(adaptive.1 * 100 >= md.1 * 99, "{adaptive:?} {md:?}");
+    let [all, without] = ["adaptive", "adaptive:streams=off"]
+        .map(|policy| play(&scenario, policy).jobs[1].write.ios as f64);
+    assert!(all >= 0.8 * without, "{all} {without}");
 }
 
 /// What a disk has in its cache it answers as fast as its link. It is not that much faster than the
