@@ -110,7 +110,7 @@ impl Simulation {
             }
             self.check_equal_copies(sector, &readers, array)?;
             let all = array.copies(sector);
-            let mut held = Vec::new();
+            let (mut held, mut is_outdated) = (Vec::new(), false);
             for copy in all.filter(|copy| !self.is_copy_damaged(copy)) {
                 let version = self.legs[copy.disk].store.version(sector);
                 let checked = shadow.may_hold(sector, version);
@@ -118,17 +118,19 @@ impl Simulation {
                 let is_known = known
                     .is_some_and(|known| version.is_some_and(|version| known.contains(&version)));
                 let is_read = readers.contains(&copy);
-                if let Err(wrong) = checked
-                    && (is_read || !is_known)
-                {
-                    let (leg, at) = (copy.disk, sector * SECTOR_BYTES);
-                    return Err(format!("leg {leg} holds {wrong} at byte {at}"));
+                if let Err(wrong) = checked {
+                    if is_read || !is_known {
+                        let (leg, at) = (copy.disk, sector * SECTOR_BYTES);
+                        return Err(format!("leg {leg} holds {wrong} at byte {at}"));
+                    }
+                    is_outdated = true;
                 }
                 held.extend(version);
             }
             held.sort_unstable();
             held.dedup();
-            if held.len() > 1 {
+            // What one holds that is not read differs from what is, whatever a fault made of that.
+            if held.len() > 1 || is_outdated {
                 unequal.insert(sector, held);
             }
         }
