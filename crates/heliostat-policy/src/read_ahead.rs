@@ -8,9 +8,9 @@
 //! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
 //! a little ahead of whoever has one short read at a time, so that the arm stays. Where all is
 //! flash, and streams are no more than legs, it is tried which of both is faster. Disks that are
-//! busy with writes read nothing ahead. In a RAID10 a stretch is one of the leg, so that it leaves
-//! out what others hold, and homes read ahead. Beside random reads streams leave flash to them as
-//! far as there is another leg for streams.
+//! busy with writes read no stretch ahead, and a little where no write waits for it. In a RAID10 a
+//! stretch is one of the leg, so that it leaves out what others hold, and homes read ahead. Beside
+//! random reads streams leave flash to them as far as there is another leg for streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
@@ -20,6 +20,7 @@ mod beliefs;
 mod held;
 mod helper;
 mod homes;
+mod keeping;
 mod pace;
 mod plan;
 mod worth;
@@ -37,8 +38,9 @@ use beliefs::{Ahead, Aside};
 use held::Held;
 use helper::{Helper, Helpers};
 use homes::{Group, hindering};
+use keeping::Keeping;
 use pace::Pace;
-use plan::{Lane, Plan};
+use plan::{Lane, Plan, Tries};
 use worth::Worth;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
@@ -146,11 +148,12 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 5] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 6] = [
     CONSTANTS,
     at_random::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
+    keeping::CONSTANTS,
     worth::CONSTANTS,
 ];
 
@@ -336,6 +339,7 @@ pub(crate) struct ReadAhead {
     streams_seen: u64,
     stretches_planned: u64,
     worth: Worth,
+    keeping: Keeping,
     paces: [Pace; LEGS_MAX],
 }
 
@@ -357,6 +361,7 @@ impl ReadAhead {
             streams_seen: 0,
             stretches_planned: 0,
             worth: Worth::new(),
+            keeping: Keeping::new(),
             paces: [Pace::default(); LEGS_MAX],
         }
     }
@@ -370,6 +375,7 @@ impl ReadAhead {
     pub(crate) fn forget(&mut self, leg: LegId) {
         self.paces[leg.index()] = Pace::default();
         self.worth = Worth::new();
+        self.keeping = Keeping::new();
         self.held.legs.remove(leg);
     }
 
@@ -430,6 +436,9 @@ impl ReadAhead {
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
+            if self.turning.contains(op.leg) {
+                self.keeping.note_write(now, service_time);
+            }
         }
         if op.kind != OpKind::Read {
             self.paces[op.leg.index()].note_other(now);
@@ -511,7 +520,7 @@ impl ReadAhead {
         }
         self.asides = helpers.asides;
         let bytes = request.map_or(0, |request| request.extent.len());
-        let reads_ahead = self.try_ahead(now, &helpers, layout, (count, bytes));
+        let tries = self.tries(now, only, (&helpers, layout), (count, bytes));
         let oldest = self.oldest(now);
         let crowded = self.crowded(now, &helpers, layout);
         let mut free_bytes = room_bytes;
@@ -522,7 +531,7 @@ impl ReadAhead {
             let mut plan = Plan {
                 stream,
                 count,
-                reads_ahead,
+                tries,
                 layout,
                 room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
                 free_bytes,
@@ -538,6 +547,20 @@ impl ReadAhead {
                 plan.keep_on(bytes);
             }
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
+        }
+    }
+
+    /// What is to be tried now, of so many streams, of one of which so many bytes more are read.
+    fn tries(
+        &mut self,
+        now: Instant,
+        only: Option<usize>,
+        (helpers, layout): (&Helpers, &dyn Layout),
+        (count, bytes): (usize, u64),
+    ) -> Tries {
+        Tries {
+            reads_ahead: self.try_ahead(now, helpers, layout, (count, bytes)),
+            keeps: only.is_some_and(|at| self.try_keeping(now, at, helpers, bytes)),
         }
     }
 
@@ -754,34 +777,6 @@ impl ReadAhead {
             *oldest = stretch.number.min(*oldest);
         }
         oldest
-    }
-
-    /// Whether something is to be read ahead of so many streams by these legs, of which so many
-    /// bytes more are read; `None` where that is not for a try to find: on legs that random reads
-    /// have, too, or whose writes wait for reads.
-    fn try_ahead(
-        &mut self,
-        now: Instant,
-        helpers: &Helpers,
-        layout: &dyn Layout,
-        (count, bytes): (usize, u64),
-    ) -> Option<bool> {
-        let are_free = |helper: &Helper| !helper.turns && !helper.writes_wait;
-        let are_theirs = !self.is_beside_random() || !self.left.is_empty();
-        let are_enough = (1..=helpers.count()).contains(&count);
-        if layout.chunk_bytes().is_some() || !are_enough || !are_theirs {
-            return None;
-        }
-        if !helpers.iter().all(are_free) {
-            return None;
-        }
-        let (mut newest, mut ahead_bytes) = (0, 0u64);
-        for stream in self.streams.iter().filter(|one| one.is_active(now)) {
-            newest = stream.number.max(newest);
-            ahead_bytes = ahead_bytes.saturating_add(stream.ahead_bytes());
-        }
-        let (streams, read) = ((newest, count), (bytes, ahead_bytes));
-        Some(self.worth.reads_ahead(now, streams, helpers.legs(), read))
     }
 }
 

@@ -20,13 +20,21 @@ pub(super) struct Lane {
     number: u64,
 }
 
+/// What was found by trying.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    /// Whether something is to be read ahead of streams, where that is for a try to find.
+    pub(super) reads_ahead: Option<bool>,
+    /// Whether homes that are written read on for their streams.
+    pub(super) keeps: bool,
+}
+
 /// What one stream is to have read ahead of it.
 pub(super) struct Plan<'a> {
     pub(super) stream: &'a mut Stream,
     /// How many streams there are.
     pub(super) count: usize,
-    /// Whether something is to be read ahead of them, where that is for a try to find.
-    pub(super) reads_ahead: Option<bool>,
+    pub(super) tries: Tries,
     pub(super) layout: &'a dyn Layout,
     pub(super) room_bytes: u64,
     /// Memory that nothing is in yet.
@@ -39,6 +47,17 @@ pub(super) struct Plan<'a> {
     pub(super) crowded: LegSet,
     pub(super) helpers: Helpers,
     pub(super) prefetch: &'a mut Vec<Prefetch>,
+}
+
+impl Stream {
+    /// The disk that alone reads it.
+    pub(super) fn only_home<'a>(&self, helpers: &'a Helpers) -> Option<&'a Helper> {
+        let mut homes = helpers
+            .iter()
+            .filter(|helper| self.homes.contains(helper.leg));
+        let home = homes.next().filter(|home| home.turns)?;
+        homes.next().is_none().then_some(home)
+    }
 }
 
 impl Plan<'_> {
@@ -69,7 +88,7 @@ impl Plan<'_> {
                 homes.iter().count() > 1
             }
         };
-        if let Some(reads_ahead) = self.reads_ahead {
+        if let Some(reads_ahead) = self.tries.reads_ahead {
             return if reads_ahead {
                 Ahead::Striped
             } else {
@@ -303,20 +322,16 @@ impl Plan<'_> {
         true
     }
 
-    /// Keeps the only home of a stream at it, whose reader has one read of `bytes` at a time.
+    /// Keeps the only home of a stream at it, whose reader asks for `bytes` at a time: where he has
+    /// one read at a time, or the disk writes between two of his reads.
     pub(super) fn keep_on(&mut self, bytes: u64) {
-        let is_lone = self.is_lone() && bytes < LONE_BYTES.get();
-        let homes = self.stream.homes;
-        if !is_lone || homes.is_empty() || self.layout.chunk_bytes().is_some() {
+        let home = self.only_home().filter(|_| bytes < LONE_BYTES.get());
+        let Some((leg, is_written)) = home.map(|home| (home.leg, home.is_written)) else {
+            return;
+        };
+        if is_written && !self.tries.keeps || !is_written && !self.is_lone() {
             return;
         }
-        let leg = {
-            let mut helping = self.helping();
-            match (helping.next(), helping.next()) {
-                (Some(home), None) if home.turns && !home.is_written => home.leg,
-                _ => return,
-            }
-        };
         self.stream.how = Ahead::Kept;
         let window = self.window(LONE_RUNS.get() * LONE_BYTES.get());
         let len = LONE_BYTES.get();
@@ -329,6 +344,14 @@ impl Plan<'_> {
             self.free_bytes -= len;
             self.stream.planned = end;
         }
+    }
+
+    /// The disk that alone reads the stream, where that holds all of it.
+    fn only_home(&self) -> Option<&Helper> {
+        if self.layout.chunk_bytes().is_some() {
+            return None;
+        }
+        self.stream.only_home(&self.helpers)
     }
 
     /// A disk of a RAID10 that several streams share, and the stretch that the reader has come to

@@ -1,5 +1,6 @@
 mod beliefs;
 mod chunks;
+mod keeping;
 mod shares;
 mod worth;
 

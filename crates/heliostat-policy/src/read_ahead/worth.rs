@@ -7,7 +7,11 @@
 
 use heliostat_types::{Duration, Instant, LegSet};
 
+use crate::api::Layout;
 use crate::constants::constants;
+
+use super::ReadAhead;
+use super::helper::{Helper, Helpers};
 
 constants! { "worth":
     /// So much of each stream is compared in each way, and for so long,
@@ -231,5 +235,40 @@ impl Worth {
         }
         known.rate = if is_better { other } else { after };
         self.begin(Phase::Usual);
+    }
+}
+
+impl ReadAhead {
+    /// Whether something is to be read ahead of so many streams by these legs, of which so many
+    /// bytes more are read; `None` where that is not for a try to find: on legs that random reads
+    /// have, too, or whose writes wait for reads.
+    pub(super) fn try_ahead(
+        &mut self,
+        now: Instant,
+        helpers: &Helpers,
+        layout: &dyn Layout,
+        (count, bytes): (usize, u64),
+    ) -> Option<bool> {
+        let are_free = |helper: &Helper| !helper.turns && !helper.writes_wait;
+        let are_theirs = !self.is_beside_random() || !self.left.is_empty();
+        let are_enough = (1..=helpers.count()).contains(&count);
+        if layout.chunk_bytes().is_some() || !are_enough || !are_theirs {
+            return None;
+        }
+        if !helpers.iter().all(are_free) {
+            return None;
+        }
+        let (newest, ahead_bytes) = self.newest_and_ahead(now);
+        let (streams, read) = ((newest, count), (bytes, ahead_bytes));
+        Some(self.worth.reads_ahead(now, streams, helpers.legs(), read))
+    }
+
+    /// The newest of the streams that are read, and how much is read ahead of all of them.
+    pub(super) fn newest_and_ahead(&self, now: Instant) -> (u64, u64) {
+        let active = self.streams.iter().filter(|one| one.is_active(now));
+        active.fold((0, 0), |(newest, ahead_bytes): (u64, u64), stream| {
+            let ahead_bytes = ahead_bytes.saturating_add(stream.ahead_bytes());
+            (newest.max(stream.number), ahead_bytes)
+        })
     }
 }
