@@ -1,6 +1,6 @@
 //! Flash on which those who write wait for what streams read.
 
-use heliostat_types::{Instant, LegId, LegSet};
+use heliostat_types::{Duration, Instant, LegId, LegSet};
 
 use crate::api::LegView;
 use crate::constants::constants;
@@ -17,6 +17,12 @@ constants! { "held":
     FEWER: f32 = number(0.5);
     /// Flash that adds less than a third to what the fastest reads of a stream has none of it then.
     SHARE: f32 = number(1.0 / 3.0);
+    /// It has read for so long by then, since a neighbour may have had it for some of that,
+    SEEN: Duration = time(Duration::from_ms(500));
+    /// and does so again after this, and after four times as long each time that nothing changes.
+    AGAIN: Duration = time(Duration::from_secs(8));
+    AGAIN_TIMES: u64 = count(4);
+    AGAIN_MAX: Duration = time(Duration::from_secs(512));
 }
 
 /// What is known of that.
@@ -25,9 +31,18 @@ pub(super) struct Held {
     pub(super) legs: LegSet,
     /// How many writes there were when they came to be held, in one ns.
     writes: f32,
+    /// When flash that adds little is to be looked at again, while there is some, and after how
+    /// long.
+    again_at: Option<Instant>,
+    again: Duration,
 }
 
 impl Pace {
+    /// Whether it has read for long enough to tell how fast it is.
+    const fn is_seen(&self) -> bool {
+        self.best_of_ns >= SEEN.get().as_ns()
+    }
+
     /// Whether short writes take about as long as the reads of streams, and far longer than a read
     /// of an idle leg does: they wait for those, then.
     fn writes_are_held(&self, now: Instant) -> bool {
@@ -68,6 +83,31 @@ impl ReadAhead {
             self.held.writes = writes;
         }
         self.held.legs = held;
+        self.look_again(now, legs);
+    }
+
+    /// Flash that adds little may have had a neighbour: after a while it is to read again.
+    fn look_again(&mut self, now: Instant, legs: &[LegView]) {
+        let unheld = self.unheld(legs);
+        let held = &mut self.held;
+        let mut paces = legs.iter().map(|view| &self.paces[view.leg.index()]);
+        if unheld.is_empty() {
+            held.again_at = None;
+            if paces.all(Pace::is_seen) {
+                held.again = AGAIN.get();
+            }
+            return;
+        }
+        let again = held.again.max(AGAIN.get());
+        if now < *held.again_at.get_or_insert(now + again) {
+            return;
+        }
+        let longer = again.as_ns().saturating_mul(AGAIN_TIMES.get());
+        held.again = Duration::from_ns(longer).min(AGAIN_MAX.get());
+        let apart = legs.iter().filter(|view| !unheld.contains(view.leg));
+        for view in apart {
+            self.paces[view.leg.index()].best_of_ns = 0;
+        }
     }
 
     /// Where a stream goes that has no home, out of the way of others.
@@ -88,9 +128,11 @@ impl ReadAhead {
         if self.held.legs.is_empty() {
             return LegSet::EMPTY;
         }
-        let rate = |leg: LegId| self.paces[leg.index()].best_rate;
-        let best = legs.iter().map(|view| rate(view.leg)).fold(0.0, f32::max);
-        let adds_little = |leg: LegId| rate(leg) > 0.0 && rate(leg) < SHARE.get() * best;
+        let pace = |leg: LegId| &self.paces[leg.index()];
+        let rates = legs.iter().map(|view| pace(view.leg).best_rate);
+        let best = rates.fold(0.0, f32::max);
+        let adds_little =
+            |leg: LegId| pace(leg).is_seen() && pace(leg).best_rate < SHARE.get() * best;
         let is_waited_for = |leg: &LegId| self.held.legs.contains(*leg) && adds_little(*leg);
         let all = legs.iter().map(|view| view.leg);
         let others: LegSet = all.filter(|leg| !is_waited_for(leg)).collect();

@@ -24,6 +24,8 @@ pub(super) struct Pace {
     pub(super) long_bytes: u64,
     /// How fast it has answered reads of all kinds at best while it had some, 0: not known,
     pub(super) best_rate: f32,
+    /// of how many ns,
+    pub(super) best_of_ns: u64,
     /// and what it has since, in which time of its own.
     bytes: u64,
     busy_ns: u64,
@@ -294,6 +296,7 @@ impl Pace {
         if self.bytes >= BEST_BYTES.get() {
             let rate = self.bytes as f32 / self.busy_ns.max(1) as f32;
             self.best_rate = self.best_rate.max(rate);
+            self.best_of_ns = self.best_of_ns.saturating_add(self.busy_ns);
             (self.busy_ns, self.bytes) = (0, 0);
         }
         own.min(now.saturating_since(self.other_at))

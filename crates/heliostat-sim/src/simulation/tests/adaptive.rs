@@ -2,7 +2,7 @@
 
 use heliostat_engine::Layout;
 use heliostat_types::Duration;
-use heliostat_workload::{Arrival, Distribution, Job, Rw};
+use heliostat_workload::{Arrival, Distribution, FromMeasuring, Job, Rw};
 
 use super::{play, scenario};
 use crate::faults::{Effect, Fault};
@@ -111,6 +111,49 @@ fn flash_that_a_neighbour_has_left_is_read_as_before() {
     let [adaptive, queue] = ["adaptive", "queue-adaptive"]
         .map(|policy| play(&scenario, policy).jobs[0].read.ios as f64);
     assert!(adaptive >= 0.97 * queue, "{adaptive} {queue}");
+}
+
+/// A stream and a log on two drives, for so long and then 2 s.
+fn a_stream_beside_a_log(warmup_seconds: u64) -> Scenario {
+    let mut scenario = over_200_gib(&["ssd-sata-256gb"; 2], 2, stream());
+    scenario.warmup_seconds = Duration::from_secs(warmup_seconds);
+    scenario.jobs.push(Job {
+        rw: Rw::Write,
+        offset_bytes: 100 << 30,
+        ..Job::default()
+    });
+    scenario
+}
+
+/// Each time that he has left the other drive is read as well, and the log waits for less.
+#[test]
+fn a_log_waits_for_a_stream_on_one_drive_only_while_the_other_one_has_a_neighbour() {
+    for seed in [1, 2] {
+        let mut scenario = a_stream_beside_a_log(1);
+        scenario.seed = seed;
+        scenario.jobs.push(neighbour());
+        let [adaptive, hst] = ["adaptive", "hst"].map(|policy| play(&scenario, policy));
+        let written = |of: &RunResult| of.jobs[1].write.ios as f64;
+        let read = |of: &RunResult| of.jobs[0].read.ios as f64;
+        let gains = [
+            written(&adaptive) / written(&hst),
+            read(&adaptive) / read(&hst),
+        ];
+        assert!(gains[0] > 0.9 && gains[1] > 0.98, "{gains:?}");
+    }
+}
+
+/// It looked as slow as what adds nothing to a stream, and was left to the log for ever.
+#[test]
+fn a_drive_that_had_a_neighbour_is_read_again_beside_a_log() {
+    let mut had = a_stream_beside_a_log(12);
+    had.jobs.push(Job {
+        stop: Some(FromMeasuring(-9_000_000_000)),
+        ..neighbour()
+    });
+    let [had, never] = [had, a_stream_beside_a_log(12)]
+        .map(|scenario| play(&scenario, "adaptive").jobs[1].write.ios as f64);
+    assert!(had > 0.85 * never, "{had} {never}");
 }
 
 /// Who loads one of two drives now and then makes that slow, and not the other: there random reads

@@ -7,10 +7,10 @@ use crate::policies::adaptive::tries;
 const DEEPER: &str = "deeper than of late";
 
 impl Choice<'_> {
-    /// A leg that it is time to try, though not with a read of a stream, which would cost an arm
-    /// two seeks.
+    /// A leg that it is time to try, though not with a read of a stream where there are disks: that
+    /// would cost an arm two seeks.
     pub(super) fn trial(&self, best: usize) -> Option<usize> {
-        if self.stream.is_some() {
+        if self.stream.is_some() && self.forecasts.iter().any(|forecast| forecast.turns) {
             return None;
         }
         let least = self.forecasts[best].cost;
