@@ -560,7 +560,7 @@ impl ReadAhead {
     ) -> Tries {
         Tries {
             reads_ahead: self.try_ahead(now, helpers, layout, (count, bytes)),
-            keeps: only.is_some_and(|at| self.try_keeping(now, at, helpers, bytes)),
+            keeps: only.is_some_and(|at| self.try_keeping(now, at, (helpers, layout), bytes)),
         }
     }
 

@@ -93,7 +93,7 @@ impl ReadAhead {
         let mut paces = legs.iter().map(|view| &self.paces[view.leg.index()]);
         if unheld.is_empty() {
             held.again_at = None;
-            if paces.all(Pace::is_seen) {
+            if !held.legs.is_empty() && paces.all(Pace::is_seen) {
                 held.again = AGAIN.get();
             }
             return;

@@ -9,6 +9,7 @@
 
 use heliostat_types::{Duration, Instant};
 
+use crate::api::Layout;
 use crate::constants::constants;
 
 use super::helper::Helpers;
@@ -16,7 +17,7 @@ use super::{LONE_BYTES, ReadAhead};
 
 constants! { "keeping":
     /// Each way is compared for so long, and for so many reads of streams and writes,
-    TIME: Duration = time(Duration::from_ms(250));
+    TIME: Duration = time(Duration::from_secs(1));
     COUNT: u64 = count(256);
     /// but no longer than this.
     TIME_MAX: Duration = time(Duration::from_secs(2));
@@ -32,19 +33,24 @@ constants! { "keeping":
     /// less to streams, the try says nothing, and is made again after this if nobody waited for it.
     STEADY: f32 = times(1.5);
     AGAIN: Duration = time(Duration::from_secs(1));
-    /// A try ends at once where so many writes, in so long, took so much longer.
+    AGAIN_COUNT: u32 = count(2);
+    /// A try ends at once where as many writes as this, in so long, took so much longer.
     HELD: f32 = times(1.5);
-    HELD_COUNT: u64 = count(32);
+    HELD_COUNT: u64 = count(16);
     HELD_TIME: Duration = time(Duration::from_ms(100));
     /// The next one comes after so long, and after four times as long each time that nothing
     /// changes, up to so long: what is lost by tries is less than one part of 1,000 in the end.
     WAIT: Duration = time(Duration::from_secs(8));
     WAIT_TIMES: u64 = count(4);
     WAIT_MAX: Duration = time(Duration::from_secs(512));
-    /// Where writes take twice as long as they did, or half as long, they are other ones.
+    /// Where writes take twice as long as they did, or half as long, for so long in a row, they are
+    /// other ones.
     CHANGED: f32 = times(2.0);
+    CHANGED_COUNT: u32 = count(2);
     /// Where streams are not read for so long, or nothing is written, nothing is compared.
     PAUSE: Duration = time(Duration::from_secs(1));
+    /// Where that takes longer, whatever was found is of others.
+    OVER: Duration = time(Duration::from_secs(8));
 }
 
 /// What is done at a time.
@@ -80,7 +86,17 @@ impl Work {
         }
     }
 
-    /// Bytes that streams read, writes, and how long one takes, in one ns each; none is 0.
+    /// Streams have read so many bytes more, and so many writes were answered meanwhile, which have
+    /// waited for so long.
+    fn add(&mut self, now: Instant, bytes: u64, (writes, waited_ns): (u64, u64)) {
+        self.time = now.saturating_since(self.since);
+        self.reads += 1;
+        self.read_bytes = self.read_bytes.saturating_add(bytes);
+        self.writes += writes;
+        self.waited_ns = self.waited_ns.saturating_add(waited_ns);
+    }
+
+    /// Bytes that streams read, writes, and how long one takes, in one ns each; one where none is.
     fn rates(&self) -> [f32; 3] {
         let of = |sum: u64, count: u64| sum.max(1) as f32 / count.max(1) as f32;
         [
@@ -128,16 +144,20 @@ pub(super) struct Keeping {
     /// Since when it is so, and what is compared of it, from when on it is.
     since: Instant,
     work: Option<Work>,
+    /// What was done of late in that.
+    recent: Work,
     before: Option<Work>,
     other: Option<Work>,
     /// How many writes were answered since a stream was read last, and for how long they waited.
     written: (u64, u64),
-    /// How long one took, in ns, when it was tried last.
+    /// How long one took, in ns, when it was tried last; 0: it was not.
     took_ns: f32,
+    /// For how many of what was compared since it was another time.
+    changed: u32,
+    /// How many tries have said nothing.
+    unclear: u32,
     next_at: Instant,
     wait: Duration,
-    /// The newest of the streams.
-    newest: u64,
     read_at: Instant,
     written_at: Instant,
 }
@@ -149,13 +169,15 @@ impl Keeping {
             phase: Phase::Usual,
             since: Instant::ZERO,
             work: None,
+            recent: Work::new(Instant::ZERO),
             before: None,
             other: None,
             written: (0, 0),
             took_ns: 0.0,
+            changed: 0,
+            unclear: 0,
             next_at: Instant::ZERO,
             wait: WAIT.get(),
-            newest: 0,
             read_at: Instant::ZERO,
             written_at: Instant::ZERO,
         }
@@ -169,38 +191,28 @@ impl Keeping {
         *waited_ns = waited_ns.saturating_add(service_time.as_ns());
     }
 
-    /// So many bytes more are read of streams, the newest of which is number `newest`, and which
-    /// have so many read ahead; whether more is to be.
-    pub(super) fn keeps(
-        &mut self,
-        now: Instant,
-        newest: u64,
-        (bytes, ahead_bytes): (u64, u64),
-    ) -> bool {
+    /// So many bytes more are read of streams, which have so many read ahead; whether more is to
+    /// be.
+    pub(super) fn keeps(&mut self, now: Instant, (bytes, ahead_bytes): (u64, u64)) -> bool {
         let written = std::mem::take(&mut self.written);
-        let pauses = |at: Instant| now.saturating_since(at) >= PAUSE.get();
-        if newest > self.newest || pauses(self.read_at) || pauses(self.written_at) {
-            self.give_up(now, newest > self.newest);
-            self.newest = newest.max(self.newest);
-        }
-        self.read_at = now;
+        self.note_pause(now);
         let is_on = self.is_on();
         let Some(work) = &mut self.work else {
             let time = now.saturating_since(self.since);
             let is_over = is_on || ahead_bytes == 0 || time >= SKIPPED_MAX.get();
             if time >= SKIPPED.get() && is_over {
                 self.work = Some(Work::new(now));
+                self.recent = Work::new(now);
             }
             return is_on;
         };
-        work.time = now.saturating_since(work.since);
-        work.reads += 1;
-        work.read_bytes = work.read_bytes.saturating_add(bytes);
-        work.writes += written.0;
-        work.waited_ns = work.waited_ns.saturating_add(written.1);
+        work.add(now, bytes, written);
+        self.recent.add(now, bytes, written);
         let work = *work;
         let is_enough = work.reads.min(work.writes) >= COUNT.get() && work.time >= TIME.get();
-        if is_enough || work.time >= TIME_MAX.get() || self.holds_up(&work) {
+        if let Some(held) = self.holds_up() {
+            self.end_phase(now, held);
+        } else if is_enough || work.time >= TIME_MAX.get() {
             self.end_phase(now, work);
         }
         self.is_on()
@@ -210,37 +222,44 @@ impl Keeping {
         self.keeps != (self.phase == Phase::Other)
     }
 
-    /// Whether a try holds up those who write, as far as that can be told yet.
-    fn holds_up(&self, work: &Work) -> bool {
-        let is_try = self.phase == Phase::Other && !self.keeps;
-        let before = self.before.filter(|_| is_try);
-        before.is_some_and(|before| {
-            let [_, _, took] = work.rates();
-            let is_enough = work.writes >= HELD_COUNT.get() && work.time >= HELD_TIME.get();
-            is_enough && took > before.rates()[2] * HELD.get()
-        })
+    /// Nobody has read or written for a while: a try says nothing, and is to be made later.
+    fn note_pause(&mut self, now: Instant) {
+        let last = self.read_at.min(self.written_at);
+        self.read_at = now;
+        let pause = now.saturating_since(last);
+        if pause < PAUSE.get() {
+            return;
+        }
+        if pause >= OVER.get() {
+            *self = Self {
+                since: now,
+                next_at: now,
+                read_at: now,
+                written_at: self.written_at,
+                ..Self::new()
+            };
+        } else if self.phase != Phase::Usual {
+            self.next_at = now + WAIT.get();
+        }
+        self.begin(now, Phase::Usual);
+    }
+
+    /// What was done of late, where a try holds up those who write.
+    fn holds_up(&mut self) -> Option<Work> {
+        let recent = self.recent;
+        if recent.time < HELD_TIME.get() || recent.writes < HELD_COUNT.get() {
+            return None;
+        }
+        self.recent = Work::new(recent.since + recent.time);
+        let before = self.before.filter(|_| self.phase == Phase::Other)?;
+        let is_longer = recent.rates()[2] > before.rates()[2] * HELD.get();
+        is_longer.then_some(recent)
     }
 
     fn begin(&mut self, now: Instant, phase: Phase) {
         self.phase = phase;
         self.since = now;
         self.work = None;
-    }
-
-    /// A try is not ended. Where these `are_others` who read or write, the next one comes soon.
-    fn give_up(&mut self, now: Instant, are_others: bool) {
-        if self.phase != Phase::Usual {
-            self.put_off(now);
-        }
-        if are_others {
-            self.come_soon(now);
-        }
-        self.begin(now, Phase::Usual);
-    }
-
-    fn come_soon(&mut self, now: Instant) {
-        self.wait = WAIT.get();
-        self.next_at = self.next_at.min(now + self.wait);
     }
 
     /// The next try comes after a while, a longer one each time.
@@ -253,11 +272,7 @@ impl Keeping {
     fn end_phase(&mut self, now: Instant, work: Work) {
         match self.phase {
             Phase::Usual => {
-                let took = work.rates()[2];
-                let differs = f32::max(took / self.took_ns, self.took_ns / took);
-                if self.took_ns > 0.0 && differs > CHANGED.get() {
-                    self.come_soon(now);
-                }
+                self.note_usual(now, &work);
                 if now >= self.next_at {
                     self.before = Some(work);
                     self.begin(now, Phase::Other);
@@ -276,6 +291,28 @@ impl Keeping {
         }
     }
 
+    /// Where writes take another time than when it was tried, it is tried soon; and where they take
+    /// longer while disks read ahead, these do not until then.
+    fn note_usual(&mut self, now: Instant, work: &Work) {
+        let took = work.rates()[2];
+        let longer = took / self.took_ns;
+        let is_other = longer.max(1.0 / longer) > CHANGED.get();
+        let holds_up = self.keeps && longer > HELD.get();
+        if self.took_ns == 0.0 || work.writes == 0 || !is_other && !holds_up {
+            self.changed = 0;
+            return;
+        }
+        self.changed += 1;
+        if self.changed < CHANGED_COUNT.get() {
+            return;
+        }
+        self.changed = 0;
+        self.took_ns = took;
+        self.wait = WAIT.get();
+        self.next_at = self.next_at.min(now + self.wait);
+        self.keeps &= !holds_up;
+    }
+
     /// It is as always after the try.
     fn end_try(&mut self, now: Instant, after: &Work) {
         let (Some(before), Some(other)) = (self.before.take(), self.other.take()) else {
@@ -286,18 +323,22 @@ impl Keeping {
         let is_harmless = longer <= LONGER.get();
         let [one, two] = gains.map(|gain| gain >= GAIN.get());
         if one != two && is_harmless || !after.writes_like(&before) {
-            self.put_off(now);
-            if is_harmless && !self.keeps {
+            self.unclear += 1;
+            if is_harmless && !self.keeps && self.unclear <= AGAIN_COUNT.get() {
                 self.next_at = now + AGAIN.get();
+            } else {
+                self.put_off(now);
             }
             return;
         }
         let keeps = is_harmless && one && two;
+        let way = if keeps == self.keeps { after } else { &other };
+        self.took_ns = way.rates()[2];
         if keeps != self.keeps {
             self.keeps = keeps;
             self.wait = WAIT.get();
         }
-        self.took_ns = after.rates()[2];
+        (self.unclear, self.changed) = (0, 0);
         self.put_off(now);
     }
 
@@ -319,15 +360,15 @@ impl ReadAhead {
         &mut self,
         now: Instant,
         at: usize,
-        helpers: &Helpers,
+        (helpers, layout): (&Helpers, &dyn Layout),
         bytes: u64,
     ) -> bool {
         let home = self.streams[at].only_home(helpers);
         let is_written = home.is_some_and(|home| home.is_written);
-        if !is_written || bytes >= LONE_BYTES.get() {
+        if !is_written || bytes >= LONE_BYTES.get() || layout.chunk_bytes().is_some() {
             return false;
         }
-        let (newest, ahead_bytes) = self.newest_and_ahead(now);
-        self.keeping.keeps(now, newest, (bytes, ahead_bytes))
+        let (_, ahead_bytes) = self.newest_and_ahead(now);
+        self.keeping.keeps(now, (bytes, ahead_bytes))
     }
 }

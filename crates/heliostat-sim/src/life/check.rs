@@ -130,7 +130,9 @@ impl Simulation {
             held.sort_unstable();
             held.dedup();
             // What one holds that is not read differs from what is, whatever a fault made of that.
-            if held.len() > 1 || is_outdated {
+            let mut read = readers.iter();
+            let is_known_to_differ = is_outdated && read.any(|copy| self.is_copy_damaged(copy));
+            if held.len() > 1 || is_known_to_differ {
                 unequal.insert(sector, held);
             }
         }

@@ -7,9 +7,11 @@ use crate::policies::adaptive::tries;
 const DEEPER: &str = "deeper than of late";
 
 impl Choice<'_> {
-    /// A leg that it is time to try, though not with a read of a stream where there are disks: that
-    /// would cost an arm two seeks.
+    /// A leg that it is time to try. With a read of a stream that is only flash which is written,
+    /// and is known by little else: an arm would lose two seeks by it, and where nobody writes
+    /// streams have enough reads for all legs.
     pub(super) fn trial(&self, best: usize) -> Option<usize> {
+        let is_for = |forecast: &Forecast| self.stream.is_none() || forecast.is_written;
         if self.stream.is_some() && self.forecasts.iter().any(|forecast| forecast.turns) {
             return None;
         }
@@ -26,7 +28,7 @@ impl Choice<'_> {
         };
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {
-            let may = forecast.in_flight == 0 && at != best;
+            let may = forecast.in_flight == 0 && at != best && is_for(forecast);
             may && self.leg(at).is_due(self.now, (forecast.cost, least), busy)
         };
         let due = forecasts.position(is_due);
@@ -40,7 +42,7 @@ impl Choice<'_> {
         let forecast = &self.forecasts[best];
         let least = forecast.cost;
         let is_busy = || tries::is_busy(least, self.leg(best).least_cost(size));
-        if self.places().len() == 1 || forecast.turns || !is_busy() {
+        if self.places().len() == 1 || self.stream.is_some() || forecast.turns || !is_busy() {
             return None;
         }
         // By Little's law, with this read.
