@@ -39,7 +39,7 @@ pub(super) struct Held {
 
 impl Pace {
     /// Whether it has read for long enough to tell how fast it is.
-    const fn is_seen(&self) -> bool {
+    fn is_seen(&self) -> bool {
         self.best_of_ns >= SEEN.get().as_ns()
     }
 
