@@ -13,6 +13,7 @@ use crate::api::Layout;
 use crate::constants::constants;
 
 use super::helper::Helpers;
+use super::worth::Phase;
 use super::{LONE_BYTES, ReadAhead};
 
 constants! { "keeping":
@@ -51,16 +52,6 @@ constants! { "keeping":
     PAUSE: Duration = time(Duration::from_secs(1));
     /// Where that takes longer, whatever was found is of others.
     OVER: Duration = time(Duration::from_secs(8));
-}
-
-/// What is done at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// As always, until it is time for a try,
-    Usual,
-    Other,
-    /// and to see whether it was that.
-    After,
 }
 
 /// What was done in some time.

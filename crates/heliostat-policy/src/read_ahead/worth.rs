@@ -45,7 +45,7 @@ const REMEMBERED: usize = 4;
 
 /// What is done at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// As always, until it is time for a try,
     Usual,
     Other,
