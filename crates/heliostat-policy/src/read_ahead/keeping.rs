@@ -354,9 +354,9 @@ impl ReadAhead {
         (helpers, layout): (&Helpers, &dyn Layout),
         bytes: u64,
     ) -> bool {
-        let home = self.streams[at].only_home(helpers);
+        let home = self.streams[at].only_home(helpers, layout);
         let is_written = home.is_some_and(|home| home.is_written);
-        if !is_written || bytes >= LONE_BYTES.get() || layout.chunk_bytes().is_some() {
+        if !is_written || bytes >= LONE_BYTES.get() {
             return false;
         }
         let (_, ahead_bytes) = self.newest_and_ahead(now);

@@ -50,13 +50,18 @@ pub(super) struct Plan<'a> {
 }
 
 impl Stream {
-    /// The disk that alone reads it.
-    pub(super) fn only_home<'a>(&self, helpers: &'a Helpers) -> Option<&'a Helper> {
+    /// The disk that alone reads it, where that holds all of it.
+    pub(super) fn only_home<'a>(
+        &self,
+        helpers: &'a Helpers,
+        layout: &dyn Layout,
+    ) -> Option<&'a Helper> {
         let mut homes = helpers
             .iter()
             .filter(|helper| self.homes.contains(helper.leg));
         let home = homes.next().filter(|home| home.turns)?;
-        homes.next().is_none().then_some(home)
+        let is_only = homes.next().is_none() && layout.chunk_bytes().is_none();
+        is_only.then_some(home)
     }
 }
 
@@ -325,7 +330,8 @@ impl Plan<'_> {
     /// Keeps the only home of a stream at it, whose reader asks for `bytes` at a time: where he has
     /// one read at a time, or the disk writes between two of his reads.
     pub(super) fn keep_on(&mut self, bytes: u64) {
-        let home = self.only_home().filter(|_| bytes < LONE_BYTES.get());
+        let home = self.stream.only_home(&self.helpers, self.layout);
+        let home = home.filter(|_| bytes < LONE_BYTES.get());
         let Some((leg, is_written)) = home.map(|home| (home.leg, home.is_written)) else {
             return;
         };
@@ -344,14 +350,6 @@ impl Plan<'_> {
             self.free_bytes -= len;
             self.stream.planned = end;
         }
-    }
-
-    /// The disk that alone reads the stream, where that holds all of it.
-    fn only_home(&self) -> Option<&Helper> {
-        if self.layout.chunk_bytes().is_some() {
-            return None;
-        }
-        self.stream.only_home(&self.helpers)
     }
 
     /// A disk of a RAID10 that several streams share, and the stretch that the reader has come to
