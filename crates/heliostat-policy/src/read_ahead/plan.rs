@@ -335,7 +335,11 @@ impl Plan<'_> {
         let Some((leg, is_written)) = home.map(|home| (home.leg, home.is_written)) else {
             return;
         };
-        if is_written && !self.tries.keeps || !is_written && !self.is_lone() {
+        if is_written && !self.tries.keeps {
+            self.stream.how = Ahead::Writes;
+            return;
+        }
+        if !is_written && !self.is_lone() {
             return;
         }
         self.stream.how = Ahead::Kept;
