@@ -224,10 +224,17 @@ mod tests {
 
     /// A mirror of two drives, with their caches on: three that write in sequence beside what
     /// `others` do.
-    fn play_mirror(drive: &str, says: &[(&str, &str)], scheduler: &str, jobs: &[Job]) -> RunResult {
+    /// A mirror of two such drives, which are used for three times as long before it is measured.
+    fn play_mirror(
+        drive: &str,
+        seconds: u64,
+        says: &[(&str, &str)],
+        scheduler: &str,
+        jobs: &[Job],
+    ) -> RunResult {
         let mut scenario = Scenario::new("mirror", &[drive; 2], 200 * GIB).expect("a drive");
-        scenario.seconds = Duration::from_secs(20);
-        scenario.warmup_seconds = Duration::from_secs(60);
+        scenario.seconds = Duration::from_secs(seconds);
+        scenario.warmup_seconds = Duration::from_secs(3 * seconds);
         scenario.fidelity = Fidelity::Stamps;
         scenario.array.memory_bytes = 1 << 30;
         scenario.array.scheduler = SchedulerSpec::parse(scheduler).expect("it exists");
@@ -273,7 +280,7 @@ mod tests {
             ..Job::default()
         };
         let written = |jobs: &[Job]| {
-            let result = play_mirror("hdd-7200-1tb", &[], "fair", jobs);
+            let result = play_mirror("hdd-7200-1tb", 20, &[], "fair", jobs);
             let moved = &result.jobs[jobs.len() - 2];
             (
                 moved.write.bytes,
@@ -304,7 +311,13 @@ mod tests {
         };
         let [none, fair] = ["none", "fair"].map(|scheduler| {
             let jobs = [writers.clone(), reader.clone()];
-            play_mirror("ssd-sata-1tb", &[("rotational", "true")], scheduler, &jobs)
+            play_mirror(
+                "ssd-sata-1tb",
+                2,
+                &[("rotational", "true")],
+                scheduler,
+                &jobs,
+            )
         });
         let bytes = [&none, &fair].map(|result| result.jobs[0].write.bytes);
         assert!(bytes[1] * 100 >= bytes[0] * 90 && bytes[0] > 0, "{bytes:?}");

@@ -58,6 +58,11 @@ fn no_policy_is_better_on_hard_disks() {
 fn no_policy_is_better_on_a_hard_disk_and_flash() {
     let legs = ["hdd-7200-2tb", "ssd-sata-256gb"];
     ensure_best(&legs, 0.2, random(4, 100));
+}
+
+#[test]
+fn no_policy_is_better_on_a_hard_disk_and_flash_that_are_written() {
+    let legs = ["hdd-7200-2tb", "ssd-sata-256gb"];
     ensure_best(&legs, 10.0, random(4, 70));
 }
 
