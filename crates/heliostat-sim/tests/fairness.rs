@@ -222,9 +222,8 @@ mod tests {
         assert!(bytes[1] * 4 >= bytes[0] * 3 && bytes[0] > 0, "{told}");
     }
 
-    /// A mirror of two drives, with their caches on: three that write in sequence beside what
-    /// `others` do.
-    /// A mirror of two such drives, which are used for three times as long before it is measured.
+    /// A mirror of two drives that say such things of themselves, with their caches on. It is used
+    /// for three times as long before it is measured.
     fn play_mirror(
         drive: &str,
         seconds: u64,
@@ -311,13 +310,8 @@ mod tests {
         };
         let [none, fair] = ["none", "fair"].map(|scheduler| {
             let jobs = [writers.clone(), reader.clone()];
-            play_mirror(
-                "ssd-sata-1tb",
-                2,
-                &[("rotational", "true")],
-                scheduler,
-                &jobs,
-            )
+            let says = [("rotational", "true")];
+            play_mirror("ssd-sata-1tb", 2, &says, scheduler, &jobs)
         });
         let bytes = [&none, &fair].map(|result| result.jobs[0].write.bytes);
         assert!(bytes[1] * 100 >= bytes[0] * 90 && bytes[0] > 0, "{bytes:?}");
