@@ -308,6 +308,8 @@ pub(crate) enum StreamWay {
     Any,
     /// To one of the legs that read its stream.
     Homes(LegSet),
+    /// To the disk that is to read it ahead, and was not asked yet.
+    Planned(LegId),
     /// Out of the way of those who read at random.
     Aside,
 }
@@ -722,6 +724,9 @@ impl ReadAhead {
         };
         if !stream.is_confirmed(now) {
             return StreamWay::Any;
+        }
+        if let Some(way) = self.planned_way(stream, offset, legs) {
+            return way;
         }
         let all = legs.iter().map(|view| view.leg);
         let homes: LegSet = all.filter(|leg| stream.homes.contains(*leg)).collect();

@@ -223,7 +223,7 @@ fn parts_of(
         StreamWay::None | StreamWay::Any => true,
         // What waits there does so to leave other legs to random reads.
         StreamWay::Aside => reason == choice::ROOM,
-        StreamWay::Homes(_) => false,
+        StreamWay::Homes(_) | StreamWay::Planned(_) => false,
     };
     // A try says what a whole read takes.
     if !is_free || choice.rival_ns() > 0.0 {
@@ -292,6 +292,7 @@ impl ReadPolicy for Adaptive {
         let place = match stream_way {
             StreamWay::Homes(homes) if !choice.is_elsewhere(homes) => choice.pinned(homes),
             StreamWay::Homes(_) | StreamWay::Aside => choice.place_aside(&self.ahead),
+            StreamWay::Planned(leg) => choice.planned(leg),
             StreamWay::None | StreamWay::Any => None,
         };
         let place = place.unwrap_or_else(|| choice.place());
@@ -321,13 +322,12 @@ impl ReadPolicy for Adaptive {
             }
         }
         let is_known = is_block && self.recent.read(extent, view.leg);
-        let is_whole = self.cut.is_none();
         self.planned = Some(Planned {
             leg: view.leg,
             address: view.address,
             way: Way::of(stream, view.leg, view.address),
             stream_way,
-            is_repeat: is_known && is_whole && leg::Size::of(len_bytes).is_small(),
+            is_repeat: is_known && self.cut.is_none() && leg::Size::of(len_bytes).is_small(),
             rival_ns,
         });
         if stream.is_some() {

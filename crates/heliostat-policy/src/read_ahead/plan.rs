@@ -2,13 +2,13 @@
 
 use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
 
-use crate::api::{Layout, Prefetch};
+use crate::api::{Layout, LegView, Prefetch};
 
 use super::beliefs::Ahead;
 use super::helper::{Helper, Helpers, best_of};
 use super::{
     ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
-    STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, Stretch, WINDOW, whole,
+    ReadAhead, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, StreamWay, Stretch, WINDOW, whole,
 };
 
 /// Where a leg is in a stretch of one stream, whose chunks it is given one by one.
@@ -62,6 +62,32 @@ impl Stream {
         let home = homes.next().filter(|home| home.turns)?;
         let is_only = homes.next().is_none() && layout.chunk_bytes().is_none();
         is_only.then_some(home)
+    }
+}
+
+impl ReadAhead {
+    /// Where a read goes that a disk was to read ahead, and was not asked for yet: to that disk if
+    /// it is there already, so that its reader may be as far ahead as he likes; and where it has
+    /// not begun, to the one that has just read what lies before.
+    pub(super) fn planned_way(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        legs: &[LegView],
+    ) -> Option<StreamWay> {
+        let bytes = |stretch: &&Stretch| stretch.extent.offset()..stretch.extent.end();
+        let mut stretches = stream.stretches.iter();
+        let stretch = stretches.find(|stretch| bytes(stretch).contains(&offset))?;
+        let leg = stretch.leg;
+        let are_disks = legs.iter().all(|view| self.turning.contains(view.leg));
+        if !are_disks || legs.iter().all(|view| view.leg != leg) {
+            return None;
+        }
+        Some(if stretch.begins {
+            StreamWay::Homes(LegSet::from_iter([leg]))
+        } else {
+            StreamWay::Planned(leg)
+        })
     }
 }
 

@@ -1,11 +1,13 @@
 //! Whether a stream stays at the leg that it is read by.
 
-use heliostat_types::LEGS_MAX;
+use heliostat_types::{LEGS_MAX, LegId};
 
 use super::{
     Choice, FAR_FASTER, STREAM_GAIN, STREAM_MOVE_BYTES, STREAM_MOVES, STREAM_STAYS, STREAMS_GAIN,
 };
 use crate::policies::adaptive::streams::{RUN_BYTES_MIN, Stream};
+
+const READS_AHEAD: &str = "was to read it ahead";
 
 impl Choice<'_> {
     /// A stream alone: each read by itself, so that a deep one runs on several arms in turns.
@@ -59,6 +61,14 @@ impl Choice<'_> {
         let is_moved = place != home;
         let reason = if is_moved { STREAM_MOVES } else { STREAM_STAYS };
         self.by(reason, place)
+    }
+
+    /// The place of the disk that is to read it ahead, unless that is slow now: it comes by there
+    /// anyway, and the arms of others would leave where they are for it.
+    pub(in super::super) fn planned(&self, leg: LegId) -> Option<usize> {
+        let is_it = |at: &usize| self.views[*at].leg == leg && self.forecasts[*at].is_well;
+        let place = self.places().find(is_it)?;
+        self.settings.locality.then(|| self.by(READS_AHEAD, place))
     }
 
     /// Flash that reads a stream in a fraction of the time that the disk `home` takes: there is no
