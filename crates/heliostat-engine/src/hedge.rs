@@ -1,12 +1,14 @@
 //! Hedges: a read that its leg has not answered when the policy expected it is asked of a second
 //! leg as well, and who answers first serves it.
 //!
-//! Only clients' reads that one leg serves alone are hedged, and only where no two legs may differ
-//! by then: no lock, pin, bad block or resync may touch the range when the hedge is sent, and its
-//! answer heeds what was granted since as every read's does. The second leg reads into memory of
-//! its own, because the first may still write into the client's; the loser's operation ends in the
-//! queue, or is a ghost that nobody waits for, though a sector that it could not read is mended. An
-//! error is no reason to hedge: it is failed over at once.
+//! Only clients' reads are hedged, whole or by the part that one leg serves, be it that the leg was
+//! asked for the part or that it prefetches what the part lies in; and only where no two legs may
+//! differ by then: no lock, pin, bad block or resync may touch the range when the hedge is sent,
+//! and its answer heeds what was granted since as every read's does. The second leg reads into
+//! memory of its own, because the first may still write into the client's; a read of several parts
+//! is put together in the end, where neither does. The loser's operation ends in the queue, or is a
+//! ghost that nobody waits for, though a sector that it could not read is mended. An error is no
+//! reason to hedge: it is failed over at once.
 //!
 //! How many there may be is not for policies to say: [`Budget`].
 
@@ -53,6 +55,8 @@ pub struct HedgeFigures {
 pub(crate) struct Watch {
     leg: LegId,
     sent: Instant,
+    /// What the leg was asked for: the piece, or what is prefetched around it.
+    asked: Extent,
     at: Instant,
 }
 
@@ -69,6 +73,13 @@ struct Due {
 pub(crate) struct Hedge {
     piece: u32,
     /// Where it reads into.
+    memory: BufferSlice,
+}
+
+/// A part of a read that a second leg has served, and where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    extent: Extent,
     memory: BufferSlice,
 }
 
@@ -161,34 +172,57 @@ impl Engine {
         self.hedges.figures
     }
 
-    /// A piece was sent to a leg: it is looked at again when the policy says that it is late.
+    /// A client has read so much, of what was prefetched.
+    pub(crate) fn earn_hedges(&mut self, len_bytes: u64) {
+        self.hedges.budget.earn(len_bytes);
+    }
+
+    /// A piece was sent to a leg, which is asked for no more: it is looked at again when the policy
+    /// says that it is late.
     pub(crate) fn watch(&mut self, now: Instant, index: u32, leg: LegId) {
+        let asked = self.pieces[index].extent;
+        self.watch_asked(now, index, (leg, now, asked));
+    }
+
+    /// The same of a piece that waits for what the leg was asked for earlier, around it.
+    pub(crate) fn watch_asked(
+        &mut self,
+        now: Instant,
+        index: u32,
+        (leg, sent, asked): (LegId, Instant, Extent),
+    ) {
         let piece = &self.pieces[index];
         let PieceOwner::Read(read) = piece.owner else {
             return;
         };
+        let is_all = self.reads[read].aligned == piece.extent && asked == piece.extent;
         self.hedges.budget.earn(piece.extent.len());
-        if !self.reads[read].is_all_of(piece) || self.hedges.due.len() >= WATCHED_MAX {
+        if self.hedges.due.len() >= WATCHED_MAX {
             return;
         }
-        let request = request_of(piece);
+        let request = ReadRequest {
+            extent: asked,
+            ..request_of(piece)
+        };
         let view = &mut self.legs.views[leg.index()];
-        view.address = self.config.map.on_leg(leg, piece.extent).offset();
-        if let Some(after) = self.policy.late_after(now, &request, view) {
-            self.look_again(now, index, (leg, now), after);
+        view.address = self.config.map.on_leg(leg, asked).offset();
+        if let Some(after) = self.policy.late_after(now, &request, view, !is_all) {
+            let at = sent + after;
+            let watch = Watch {
+                leg,
+                sent,
+                asked,
+                at,
+            };
+            self.look_again(now, index, watch);
         }
     }
 
-    fn look_again(
-        &mut self,
-        now: Instant,
-        index: u32,
-        (leg, sent): (LegId, Instant),
-        after: Duration,
-    ) {
-        let at = now + after.max(LOOK_AFTER_MIN);
+    /// Has a piece looked at then, if that is not at once.
+    fn look_again(&mut self, now: Instant, index: u32, watch: Watch) {
+        let at = watch.at.max(now + LOOK_AFTER_MIN);
         let piece = &mut self.pieces[index];
-        piece.watch = Some(Watch { leg, sent, at });
+        piece.watch = Some(Watch { at, ..watch });
         self.hedges.due.push(Reverse(Due {
             at,
             serial: piece.serial,
@@ -231,21 +265,27 @@ impl Engine {
         let holders = self.config.map.holders(piece.extent.offset());
         let mut others = self.legs.readable(holders, piece.tried);
         others.remove(watch.leg);
+        let again = |after| Watch {
+            at: turn.now + after,
+            ..watch
+        };
         if !self.is_free(&piece) || others.is_empty() {
             // What is in the way may be gone when it is twice as late.
             let age = turn.now.saturating_since(watch.sent);
-            return self.look_again(turn.now, index, (watch.leg, watch.sent), age);
+            return self.look_again(turn.now, index, again(age));
         }
         let late = LateRead {
             leg: watch.leg,
             sent: watch.sent,
         };
-        self.see_legs(piece.extent, others);
+        self.see_legs(watch.asked, others);
+        let request = ReadRequest {
+            extent: watch.asked,
+            ..request_of(&piece)
+        };
         let (policy, views) = (&mut self.policy, &self.candidates);
-        match policy.on_late(turn.now, &request_of(&piece), late, views) {
-            Late::LookAgain(after) => {
-                self.look_again(turn.now, index, (watch.leg, watch.sent), after);
-            }
+        match policy.on_late(turn.now, &request, late, views) {
+            Late::LookAgain(after) => self.look_again(turn.now, index, again(after)),
             Late::Hedge(leg) if others.contains(leg) => self.send_hedge(turn, index, leg),
             Late::Hedge(leg) => debug_assert!(false, "{leg} cannot serve the read"),
             Late::Wait => {}
@@ -267,6 +307,7 @@ impl Engine {
         };
         let memory = BufferSlice {
             buffer,
+            offset_bytes: 0,
             ..piece.memory
         };
         let hedge = self.hedges.hedges.insert(Hedge {
@@ -288,6 +329,57 @@ impl Engine {
             may_trim: false,
         };
         self.assign(turn, leg, new);
+    }
+
+    /// Gives back what second legs have read of a read.
+    pub(crate) fn drop_served(&mut self, read: u32) {
+        for part in std::mem::take(&mut self.reads[read].served) {
+            self.release_buffer(part.memory.buffer);
+        }
+    }
+
+    /// All of a read has been read, some of it by second legs: puts it together. Whether there is
+    /// memory for it.
+    pub(crate) fn put_together(&mut self, index: u32) -> bool {
+        let read = &mut self.reads[index];
+        let first = read.memory;
+        if let [all] = read.served[..]
+            && all.extent == read.aligned
+        {
+            read.memory = all.memory;
+            read.served.clear();
+        } else {
+            let Some(buffer) = self.buffers.alloc(read.aligned.len()) else {
+                return false;
+            };
+            let (flow, start) = (read.flow, read.aligned.offset());
+            let memory = BufferSlice {
+                buffer,
+                offset_bytes: 0,
+                ..first
+            };
+            read.memory = memory;
+            read.served
+                .sort_unstable_by_key(|part| part.extent.offset());
+            let (end, served) = (read.aligned.end(), read.served.clone());
+            let mut from = start;
+            for part in served {
+                let len = part.extent.offset() - from;
+                self.copy(
+                    first.part(from - start, len),
+                    memory.part(from - start, len),
+                );
+                let at = part.extent.offset() - start;
+                self.copy(part.memory, memory.part(at, part.extent.len()));
+                from = part.extent.end();
+            }
+            let at = from - start;
+            self.copy(first.part(at, end - from), memory.part(at, end - from));
+            self.note_holder(flow, buffer);
+            self.drop_served(index);
+        }
+        self.release_buffer(first.buffer);
+        true
     }
 
     /// The second leg has answered.
@@ -318,11 +410,15 @@ impl Engine {
         }
         self.hedges.figures.won += 1;
         self.abandon_loser(OpOwner::Piece(hedge.piece));
-        let PieceOwner::Read(read) = self.pieces[hedge.piece].owner else {
+        let piece = &self.pieces[hedge.piece];
+        let PieceOwner::Read(read) = piece.owner else {
             unreachable!("clients' reads are hedged");
         };
-        let before = std::mem::replace(&mut self.reads[read].memory, hedge.memory);
-        self.release_buffer(before.buffer);
+        self.reads[read].served.push(Served {
+            extent: piece.extent,
+            memory: hedge.memory,
+        });
+        self.stop_waiting_for_run(hedge.piece);
         self.piece_ended(turn, hedge.piece, Ok(()));
     }
 

@@ -43,6 +43,7 @@ pub struct PrefetchFigures {
 struct Run {
     extent: Extent,
     leg: LegId,
+    sent: Instant,
     memory: BufferSlice,
     is_read: bool,
     /// Who waits until it is.
@@ -123,6 +124,12 @@ impl Prefetched {
         let from = first.map_or(end, |run| self.runs[run].extent.offset());
         let runs = self.by_offset.range(from..end.max(from));
         runs.map(|(_, &run)| run)
+    }
+
+    /// The next one of who waits for a run that is there still.
+    fn next_reader(&mut self, run: u32) -> Option<Reader> {
+        self.runs.get(run)?;
+        self.runs[run].readers.pop()
     }
 
     /// How many bytes from the start of a range on lie in one run, or in none; and in which.
@@ -247,6 +254,7 @@ impl Engine {
         let run = self.prefetched.runs.insert(Run {
             extent,
             leg,
+            sent: turn.now,
             memory,
             is_read: false,
             readers: Vec::new(),
@@ -292,6 +300,7 @@ impl Engine {
         if run.is_read {
             let data = run.memory_of(extent);
             let is_over = aligned.end() == run.extent.end();
+            self.earn_hedges(extent.len());
             self.complete(request.id, Ok(Answer::Data(data)));
             if is_over {
                 self.forget_run(index);
@@ -300,7 +309,7 @@ impl Engine {
         }
         let read = self.insert_read(request, extent, memory);
         self.reads[read].outstanding = 1;
-        self.wait_for_run(index, read, aligned, memory, None);
+        self.wait_for_run(turn, index, read, aligned, memory, None);
         true
     }
 
@@ -319,16 +328,21 @@ impl Engine {
         let from = run.memory_of(part);
         if !run.is_read {
             self.reads[read].outstanding += 1;
-            return self.wait_for_run(index, read, part, memory, Some(from));
+            return self.wait_for_run(turn, index, read, part, memory, Some(from));
         }
         let is_over = part.end() == run.extent.end();
+        self.earn_hedges(part.len());
         self.copy(from, memory);
         if is_over {
             self.forget_run(index);
         }
     }
 
-    fn copy(&mut self, from: BufferSlice, to: BufferSlice) {
+    /// Copies bytes, of buffers that are kept until it is done.
+    pub(crate) fn copy(&mut self, from: BufferSlice, to: BufferSlice) {
+        if from.len_bytes == 0 {
+            return;
+        }
         for buffer in [from.buffer, to.buffer] {
             self.buffers.retain(buffer);
             self.prefetched.copied.push(buffer);
@@ -346,6 +360,7 @@ impl Engine {
 
     fn wait_for_run(
         &mut self,
+        turn: &Turn<'_>,
         index: u32,
         read: u32,
         part: Extent,
@@ -360,11 +375,26 @@ impl Engine {
             ..Piece::new(PieceOwner::Read(read), part, holders, memory)
         });
         let serial = self.pieces[piece].serial;
-        self.prefetched.runs[index].readers.push(Reader {
+        let run = &mut self.prefetched.runs[index];
+        run.readers.push(Reader {
             piece,
             serial,
             copied_from,
         });
+        let asked = (run.leg, run.sent, run.extent);
+        if self.observes.late {
+            self.watch_asked(turn.now, piece, asked);
+        }
+    }
+
+    /// A second leg was faster with a piece than what it may wait for here.
+    pub(crate) fn stop_waiting_for_run(&mut self, index: u32) {
+        let piece = &self.pieces[index];
+        let (_, run) = self.prefetched.first_part(piece.extent);
+        if let Some(run) = run {
+            let readers = &mut self.prefetched.runs[run].readers;
+            readers.retain(|reader| reader.serial != piece.serial);
+        }
     }
 
     /// A leg has read a run, or has not.
@@ -380,11 +410,12 @@ impl Engine {
             // Who waits for it asks for it again, and sees to what is wrong with the leg.
             return self.forget_run(index);
         }
-        let readers = std::mem::take(&mut run.readers);
-        let extent = run.extent;
-        let end = extent.end();
+        // Taken one by one: what nobody waits for may be given back by a read that ends and finds
+        // no memory to be put together in.
+        run.readers.reverse();
+        let end = run.extent.end();
         let mut is_over = self.is_memory_wanted();
-        for reader in readers {
+        while let Some(reader) = self.prefetched.next_reader(index) {
             if !self.is_live(reader.piece, reader.serial) {
                 continue; // Its read begins anew elsewhere.
             }
@@ -395,7 +426,7 @@ impl Engine {
             }
             self.piece_ended(turn, reader.piece, Ok(()));
         }
-        if is_over {
+        if is_over && self.prefetched.runs.get(index).is_some() {
             self.forget_run(index);
         }
         if self.observes.requests {

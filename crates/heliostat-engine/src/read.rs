@@ -15,7 +15,7 @@ use crate::asked::{Admitted, AskedId};
 use crate::buffer::BufferSlice;
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn, Waiting};
-use crate::hedge::{Watch, request_of};
+use crate::hedge::{Served, Watch, request_of};
 use crate::legs::{NewOp, OpOwner};
 use crate::locks::Pin;
 
@@ -29,9 +29,11 @@ pub(crate) struct Read {
     /// As the client asked.
     extent: Extent,
     /// In whole blocks; what is read.
-    aligned: Extent,
+    pub(crate) aligned: Extent,
     /// Holds `aligned`.
     pub(crate) memory: BufferSlice,
+    /// What second legs were faster with.
+    pub(crate) served: Vec<Served>,
     /// Pieces not answered yet.
     pub(crate) outstanding: u32,
     error: Option<ErrorKind>,
@@ -106,11 +108,6 @@ impl Read {
     pub(crate) const fn asked_by(&self) -> (ClientId, StreamId) {
         (self.client, self.stream)
     }
-
-    /// Whether a piece is all that is left of it, and all there is of it.
-    pub(crate) fn is_all_of(&self, piece: &Piece) -> bool {
-        self.aligned == piece.extent
-    }
 }
 
 /// A piece that a leg which is out was asked for.
@@ -163,6 +160,7 @@ impl Engine {
             extent,
             aligned: extent.aligned_out(self.block_bytes()),
             memory,
+            served: Vec::new(),
             outstanding: 0,
             error: None,
         })
@@ -651,6 +649,12 @@ impl Engine {
         if read.outstanding > 0 {
             return;
         }
+        if read.error.is_some() {
+            self.drop_served(index);
+        } else if !read.served.is_empty() && !self.put_together(index) {
+            self.abandon_read(index);
+            return self.wait_for_memory(Waiting::Restart(index), true);
+        }
         let read = self.reads.remove(index);
         match read.error {
             None => {
@@ -718,6 +722,7 @@ impl Engine {
             self.locks.forget_reader(piece);
             self.pieces.remove(piece);
         }
+        self.drop_served(read);
         self.release_buffer(self.reads[read].memory.buffer);
     }
 

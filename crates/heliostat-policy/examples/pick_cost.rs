@@ -305,7 +305,7 @@ impl Driver {
         }
         if observes.late {
             let view = &self.legs[leg.index()];
-            black_box(self.policy.late_after(self.now, &request, view));
+            black_box(self.policy.late_after(self.now, &request, view, false));
         }
         if observes.requests {
             self.prefetch.clear();

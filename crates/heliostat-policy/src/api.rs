@@ -318,12 +318,15 @@ pub trait ReadPolicy: Debug + Send {
     }
 
     /// How long after it was sent a read of `leg` counts as late; `None`: never. Called once for
-    /// each read that one leg serves alone, where [`ReadPolicy::observes`] asks for it.
+    /// each read that one leg serves, where [`ReadPolicy::observes`] asks for it; with `is_part`
+    /// once for each part that a leg serves of a read, and for each that waits for what the leg
+    /// prefetches, with the extent of all of that.
     fn late_after(
         &mut self,
         _now: Instant,
         _request: &ReadRequest,
         _leg: &LegView,
+        _is_part: bool,
     ) -> Option<Duration> {
         None
     }

@@ -142,8 +142,9 @@ impl<L: Listen> ReadPolicy for Listener<L> {
         now: Instant,
         request: &ReadRequest,
         leg: &LegView,
+        is_part: bool,
     ) -> Option<Duration> {
-        self.inner.late_after(now, request, leg)
+        self.inner.late_after(now, request, leg, is_part)
     }
 
     fn on_late(

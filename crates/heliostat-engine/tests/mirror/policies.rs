@@ -84,9 +84,10 @@ impl ReadPolicy for Checked {
         now: Instant,
         request: &ReadRequest,
         leg: &LegView,
+        is_part: bool,
     ) -> Option<Duration> {
         self.check_views(request, std::slice::from_ref(leg));
-        self.policy.late_after(now, request, leg)
+        self.policy.late_after(now, request, leg, is_part)
     }
 
     fn on_late(
@@ -325,10 +326,12 @@ impl ReadPolicy for Halves {
     }
 }
 
-/// The first leg, and after a while the last of the others as well.
+/// The first leg, or a half each to the first and the last; and after a while the last of the
+/// others as well.
 #[derive(Debug)]
 pub(crate) struct Hedging {
     pub(crate) after: Duration,
+    pub(crate) halves: bool,
 }
 
 impl ReadPolicy for Hedging {
@@ -345,11 +348,14 @@ impl ReadPolicy for Hedging {
 
     fn plan_read(
         &mut self,
-        _now: Instant,
-        _request: &ReadRequest,
+        now: Instant,
+        request: &ReadRequest,
         legs: &[LegView],
-        _prng: &mut dyn Prng,
+        prng: &mut dyn Prng,
     ) -> ReadPlan {
+        if self.halves {
+            return Halves.plan_read(now, request, legs, prng);
+        }
         ReadPlan::Leg(legs[0].leg)
     }
 
@@ -358,6 +364,7 @@ impl ReadPolicy for Hedging {
         _now: Instant,
         _request: &ReadRequest,
         _leg: &LegView,
+        _is_part: bool,
     ) -> Option<Duration> {
         Some(self.after)
     }
@@ -456,8 +463,8 @@ impl ReadPolicy for Prefetching {
     }
 }
 
-/// Any leg; and where it hedges, any other one as well, at any time; and where it prefetches,
-/// anything from any leg.
+/// Any leg, or several; and where it hedges, any other one as well, at any time; and where it
+/// prefetches, anything from any leg.
 #[derive(Debug)]
 pub(crate) struct Eager {
     pub(crate) hedges: bool,
@@ -509,12 +516,15 @@ impl ReadPolicy for Eager {
 
     fn plan_read(
         &mut self,
-        _now: Instant,
-        _request: &ReadRequest,
+        now: Instant,
+        request: &ReadRequest,
         legs: &[LegView],
         prng: &mut dyn Prng,
     ) -> ReadPlan {
         self.drawn = prng.next_u64();
+        if request.may_split && self.any(2) == 0 {
+            return Split.plan_read(now, request, legs, prng);
+        }
         ReadPlan::Leg(legs[self.any(legs.len())].leg)
     }
 
@@ -523,6 +533,7 @@ impl ReadPolicy for Eager {
         _now: Instant,
         _request: &ReadRequest,
         _leg: &LegView,
+        _is_part: bool,
     ) -> Option<Duration> {
         let ns = [1, 1, 1, 1, 1, 10_000, 10_000_000];
         Some(Duration::from_ns(*ns.get(self.any(8))?))

@@ -369,9 +369,14 @@ impl ReadPolicy for Adaptive {
         _now: Instant,
         request: &ReadRequest,
         view: &LegView,
+        is_part: bool,
     ) -> Option<Duration> {
+        if !self.settings.streams {
+            self.hedges.earn();
+        }
         let leg = &self.legs[view.leg.index()];
-        self.hedges.late_after(request.extent, leg, view.address)
+        let offset = request.extent.offset();
+        self.hedges.late_after(offset, leg, view.address, is_part)
     }
 
     fn on_late(
@@ -397,6 +402,10 @@ impl ReadPolicy for Adaptive {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
+        if request.is_some() {
+            // Also what was prefetched, of which no leg is asked.
+            self.hedges.earn();
+        }
         let turn = legs
             .iter()
             .filter(|view| self.legs[view.leg.index()].turns(view));

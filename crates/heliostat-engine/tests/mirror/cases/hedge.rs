@@ -1,14 +1,18 @@
 //! Reads that are late and sent to a second leg, step by step.
 
 use heliostat_engine::{FaultReason, HedgeFigures};
-use heliostat_types::{Duration, ErrorKind, LegId, OpKind};
+use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
 use super::{answer, at_leg, block, blocks, end, legs_with, write_under_way};
-use crate::policies::{Hedging, Split};
+use crate::policies::{Hedging, Prefetching};
 use crate::world::{Outcome, Reply, Setup, World};
 
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
 const LATE: Duration = Duration::from_ms(1);
+const HEDGING: Hedging = Hedging {
+    after: LATE,
+    halves: false,
+};
 
 /// Reads go to the first leg, and after a millisecond to the last one as well.
 fn hedging(legs: usize) -> World {
@@ -20,7 +24,7 @@ fn hedging_at_most(legs: usize, hedges_permille: u64) -> World {
         hedges_permille,
         ..Setup::legs(legs)
     };
-    World::new(setup, Box::new(Hedging { after: LATE }))
+    World::new(setup, Box::new(HEDGING))
 }
 
 fn is_read(world: &World, request: u64) -> bool {
@@ -83,7 +87,7 @@ fn what_waits_in_front_of_the_leg_is_taken_back() {
     let mut setup = Setup::legs(2);
     setup.hedges_permille = 1000;
     setup.legs[0].queue_depth = 1;
-    let mut world = World::new(setup, Box::new(Hedging { after: LATE }));
+    let mut world = World::new(setup, Box::new(HEDGING));
     world.read(block(3));
     let second = world.read(block(4));
     world.advance(LATE);
@@ -116,6 +120,7 @@ fn a_read_that_is_late_at_once_is_looked_at_once() {
     let mut world = hedging(2);
     world.set_policy(Box::new(Hedging {
         after: Duration::ZERO,
+        halves: false,
     }));
     write_under_way(&mut world, block(3));
     let read = world.read(block(3));
@@ -256,14 +261,105 @@ fn a_single_leg_has_no_second() {
     world.settle();
 }
 
-#[test]
-fn what_several_legs_serve_is_waited_for() {
+/// Each half of a read has its leg.
+fn hedging_halves() -> (World, u64) {
     let mut world = hedging(2);
-    world.set_policy(Box::new(Split));
-    world.read(blocks(0, 8));
-    world.set_policy(Box::new(Hedging { after: LATE }));
-    let before = legs_with(&world, OpKind::Read).len();
+    world.set_policy(Box::new(Hedging {
+        halves: true,
+        ..HEDGING
+    }));
+    let read = world.read(blocks(0, 8));
+    assert_eq!(legs_with(&world, OpKind::Read), [0, 1]);
+    (world, read)
+}
+
+#[test]
+fn what_several_legs_serve_is_put_together() {
+    let (mut world, read) = hedging_halves();
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
     world.advance(LATE);
-    assert_eq!(legs_with(&world, OpKind::Read).len(), before);
+    // The other half, while the leg that is late with it may still write what it likes.
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(is_read(&world, read));
+    assert_eq!(world.engine.hedge_figures(), figures(1, 0, 0));
+    assert_eq!(legs_with(&world, OpKind::Read), [1]);
+    end(&mut world, 1, OpKind::Read, Outcome::Good);
+    world.settle();
+}
+
+#[test]
+fn both_halves_may_be_late() {
+    let (mut world, read) = hedging_halves();
+    world.advance(LATE);
+    assert_eq!(legs_with(&world, OpKind::Read), [0, 1, 1, 0]);
+    let second = |world: &World, leg| at_leg(world, leg, OpKind::Read)[1];
+    let at = second(&world, 1);
+    world.complete(at, Outcome::Good);
+    assert_eq!(answer(&world, read), None);
+    let at = second(&world, 0);
+    world.complete(at, Outcome::Good);
+    assert!(is_read(&world, read));
+    assert_eq!(world.engine.hedge_figures(), figures(2, 0, 0));
+    world.settle();
+}
+
+#[test]
+fn a_half_that_a_second_leg_was_asked_for_may_win_beside_one_that_lost() {
+    let (mut world, read) = hedging_halves();
+    world.advance(LATE);
+    // The first leg has its half, and the second one of it may still write.
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(is_read(&world, read));
+    assert_eq!(world.engine.hedge_figures(), figures(1, 1, 0));
+    assert_eq!(legs_with(&world, OpKind::Read), [1, 1]);
+    world.settle();
+}
+
+/// One run is on its way that was asked for earlier.
+fn waiting_for_a_run(wanted: Extent) -> (World, u64) {
+    let mut world = hedging(2);
+    let policy = Prefetching {
+        runs: 1,
+        run_bytes: 4096,
+    };
+    world.set_policy(Box::new(policy));
+    world.read(blocks(0, 8));
+    let first = at_leg(&world, 0, OpKind::Read)[0];
+    world.complete(first, Outcome::Good);
+    world.set_policy(Box::new(HEDGING));
+    assert_eq!(legs_with(&world, OpKind::Read), [0]);
+    world.advance(LATE);
+    let read = world.read(wanted);
+    (world, read)
+}
+
+#[test]
+fn a_second_leg_is_asked_for_what_should_have_been_prefetched() {
+    for wanted in [blocks(8, 8), block(9), blocks(8, 16)] {
+        let (mut world, read) = waiting_for_a_run(wanted);
+        // It is as late as what it waits for.
+        world.advance(Duration::from_us(1));
+        assert!(legs_with(&world, OpKind::Read).contains(&1), "{wanted:?}");
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+        if wanted.end() > 16 * 512 {
+            // Behind the run a leg is asked for it as for any other.
+            let rest = at_leg(&world, 0, OpKind::Read)[1];
+            world.complete(rest, Outcome::Good);
+        }
+        assert!(is_read(&world, read), "{wanted:?}");
+        assert_eq!(world.engine.hedge_figures(), figures(1, 0, 0));
+        end(&mut world, 0, OpKind::Read, Outcome::Good);
+        world.settle();
+    }
+}
+
+#[test]
+fn what_is_prefetched_after_all_is_faster_than_a_second_leg() {
+    let (mut world, read) = waiting_for_a_run(blocks(8, 8));
+    world.advance(Duration::from_us(1));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(is_read(&world, read));
+    assert_eq!(world.engine.hedge_figures(), figures(0, 1, 0));
     world.settle();
 }

@@ -18,6 +18,9 @@ constants! { "hedge":
     /// make two of 1,000 late. So many may be saved up.
     PER_READ: f32 = number(0.004);
     SAVED_MAX: f32 = number(32.0);
+    /// Who waits for parts, or for what is read ahead, waits for all legs again before long: a
+    /// pause comes to all, and a second leg is asked only where it is a stall.
+    PART_NS: f32 = ns(20e6);
 }
 /// Reads under way whose prediction is remembered, by a hash of their address.
 const EXPECTED: usize = 256;
@@ -39,16 +42,22 @@ impl Default for Hedges {
 }
 
 impl Hedges {
+    /// A client has asked for something.
+    pub(super) fn earn(&mut self) {
+        self.saved = (self.saved + PER_READ.get()).min(SAVED_MAX.get());
+    }
+
     /// A read is with `leg`: after which time it is late.
     pub(super) fn late_after(
         &mut self,
-        extent: Extent,
+        offset: u64,
         leg: &Leg,
         address: u64,
+        is_part: bool,
     ) -> Option<Duration> {
-        self.saved = (self.saved + PER_READ.get()).min(SAVED_MAX.get());
-        let offset = extent.offset();
         let (late_ns, predicted_ns) = leg.late_after(address)?;
+        let least_ns = if is_part { PART_NS.get() } else { 0.0 };
+        let late_ns = late_ns.max(least_ns);
         self.expected[place_of(offset)] = (offset, predicted_ns);
         Some(Duration::from_secs_f64(f64::from(late_ns) / 1e9))
     }
@@ -63,11 +72,14 @@ impl Hedges {
         views: &[LegView],
     ) -> Late {
         let (of, predicted_ns) = self.expected[place_of(extent.offset())];
-        if of != extent.offset() {
-            return Late::Wait;
-        }
         let age = now.saturating_since(late.sent);
         let leg = &legs[late.leg.index()];
+        let predicted_ns = if of == extent.offset() {
+            predicted_ns
+        } else {
+            // Others were sent since. It was late before it came to that.
+            leg.least_cost(Size::of(extent.len()))
+        };
         if leg.is_busy(now) {
             return Late::LookAgain(age);
         }

@@ -5,6 +5,7 @@ use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, StreamId};
 use super::{MIB, Rig};
 use crate::api::{Late, LateRead, LegView, ReadRequest};
 use crate::policies::adaptive::late::Late as Forecast;
+use crate::testing::Mirror;
 
 impl Rig {
     /// After which time a read at `offset` that was just sent to `leg` is late, in us.
@@ -14,7 +15,10 @@ impl Rig {
             ..self.bench.legs[leg]
         };
         let now = self.bench.now;
-        let late = self.bench.policy.late_after(now, &request(offset), &view);
+        let late = self
+            .bench
+            .policy
+            .late_after(now, &request(offset), &view, false);
         late.map(|late| late.as_ns() / 1_000)
     }
 
@@ -34,8 +38,11 @@ impl Rig {
 
     /// Reads that make hedges allowed: four of 1,000.
     fn earn(&mut self, reads: u64) {
+        let (now, legs) = (self.bench.now, self.bench.legs.clone());
+        let asked = request(u64::MAX - 4096);
         for _ in 0..reads {
-            self.late_after(0, u64::MAX - 4096);
+            let policy = &mut self.bench.policy;
+            policy.prefetch(now, Some(&asked), &legs, &Mirror, 0, &mut Vec::new());
         }
     }
 }
@@ -94,6 +101,22 @@ fn a_second_leg_is_asked_where_it_answers_much_sooner() {
     }
     assert_eq!(rig.late(0, MIB, 200), look_again(200));
     assert_eq!(rig.late(0, MIB, 700), second_leg());
+}
+
+/// As while a drive stalls, and others are read on.
+#[test]
+fn a_read_that_is_late_is_remembered_while_thousands_are_sent() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(20, &[100, 100]);
+    rig.earn(8_000);
+    rig.send(0, MIB);
+    assert_eq!(rig.late_after(0, MIB), Some(200));
+    for number in 0..4_000 {
+        rig.send(1, (2 + number) * MIB);
+        rig.late_after(1, (2 + number) * MIB);
+        rig.answer(1, 100);
+    }
+    assert_eq!(rig.late(0, MIB, 1_000), second_leg());
 }
 
 #[test]
