@@ -86,7 +86,7 @@ impl Engine {
         match op.owner {
             OpOwner::Piece(piece) => self.piece_answered(turn, piece, op.leg, result),
             OpOwner::Hedge(hedge) => self.hedge_answered(turn, hedge, op.leg, result),
-            OpOwner::Prefetch(run) => self.prefetch_answered(turn, run, result),
+            OpOwner::Prefetch(run) => self.prefetch_answered(turn, run, op, result),
             OpOwner::Write(_) | OpOwner::WriteFlush(_) | OpOwner::Sweep { .. } => {
                 self.write_answered(turn, op, result);
             }

@@ -45,7 +45,8 @@ pub(crate) struct Turn<'a> {
 pub(crate) enum Waiting {
     /// A request that needs a buffer before it is admitted.
     Request(Admitted),
-    /// A read whose leg fell silent, by index: it needs another buffer.
+    /// A read whose leg fell silent, or that could not be put together, by index: it needs another
+    /// buffer.
     Restart(u32),
     /// A piece that reads the edge of a write, by index: likewise.
     Edge(u32),

@@ -180,8 +180,12 @@ impl Engine {
     /// A piece was sent to a leg, which is asked for no more: it is looked at again when the policy
     /// says that it is late.
     pub(crate) fn watch(&mut self, now: Instant, index: u32, leg: LegId) {
-        let asked = self.pieces[index].extent;
-        self.watch_asked(now, index, (leg, now, asked));
+        let piece = &self.pieces[index];
+        let PieceOwner::Read(read) = piece.owner else {
+            return;
+        };
+        let (asked, is_part) = (piece.extent, self.reads[read].aligned != piece.extent);
+        self.watch_asked(now, index, (leg, now, asked), is_part);
     }
 
     /// The same of a piece that waits for what the leg was asked for earlier, around it.
@@ -190,12 +194,9 @@ impl Engine {
         now: Instant,
         index: u32,
         (leg, sent, asked): (LegId, Instant, Extent),
+        is_part: bool,
     ) {
         let piece = &self.pieces[index];
-        let PieceOwner::Read(read) = piece.owner else {
-            return;
-        };
-        let is_all = self.reads[read].aligned == piece.extent && asked == piece.extent;
         self.hedges.budget.earn(piece.extent.len());
         if self.hedges.due.len() >= WATCHED_MAX {
             return;
@@ -206,7 +207,7 @@ impl Engine {
         };
         let view = &mut self.legs.views[leg.index()];
         view.address = self.config.map.on_leg(leg, asked).offset();
-        if let Some(after) = self.policy.late_after(now, &request, view, !is_all) {
+        if let Some(after) = self.policy.late_after(now, &request, view, is_part) {
             let at = sent + after;
             let watch = Watch {
                 leg,
@@ -341,18 +342,25 @@ impl Engine {
     /// All of a read has been read, some of it by second legs: puts it together. Whether there is
     /// memory for it.
     pub(crate) fn put_together(&mut self, index: u32) -> bool {
+        let len = self.reads[index].aligned.len();
         let read = &mut self.reads[index];
-        let first = read.memory;
+        let (first, flow) = (read.memory, read.flow);
         if let [all] = read.served[..]
             && all.extent == read.aligned
         {
             read.memory = all.memory;
             read.served.clear();
         } else {
-            let Some(buffer) = self.buffers.alloc(read.aligned.len()) else {
+            let mut buffer = self.buffers.alloc(len);
+            if buffer.is_none() {
+                self.give_prefetched_back();
+                buffer = self.buffers.alloc(len);
+            }
+            let Some(buffer) = buffer else {
                 return false;
             };
-            let (flow, start) = (read.flow, read.aligned.offset());
+            let read = &mut self.reads[index];
+            let start = read.aligned.offset();
             let memory = BufferSlice {
                 buffer,
                 offset_bytes: 0,
@@ -375,9 +383,9 @@ impl Engine {
             }
             let at = from - start;
             self.copy(first.part(at, end - from), memory.part(at, end - from));
-            self.note_holder(flow, buffer);
             self.drop_served(index);
         }
+        self.note_holder(flow, self.reads[index].memory.buffer);
         self.release_buffer(first.buffer);
         true
     }
@@ -418,7 +426,7 @@ impl Engine {
             extent: piece.extent,
             memory: hedge.memory,
         });
-        self.stop_waiting_for_run(hedge.piece);
+        self.pass_run(hedge.piece);
         self.piece_ended(turn, hedge.piece, Ok(()));
     }
 
@@ -489,7 +497,7 @@ impl Engine {
     }
 
     /// Another leg was faster with a read: nobody waits for these operations any more.
-    fn abandon_loser(&mut self, owner: OpOwner) {
+    pub(crate) fn abandon_loser(&mut self, owner: OpOwner) {
         let ops = self.ops.iter_mut();
         let late = ops.filter(|op| op.owner == owner && op.dispatched.is_some());
         late.for_each(|op| op.owner = OpOwner::Ghost { is_loser: true });

@@ -19,7 +19,7 @@ use crate::api::{Answer, Config, Output};
 use crate::asked::Admitted;
 use crate::buffer::{BufferId, BufferSlice, BufferStep};
 use crate::engine::{Engine, Turn};
-use crate::legs::{NewOp, OpOwner};
+use crate::legs::{NewOp, Op, OpOwner};
 use crate::read::{LostPiece, Piece, PieceOwner};
 use crate::slab::Slab;
 
@@ -46,6 +46,8 @@ struct Run {
     sent: Instant,
     memory: BufferSlice,
     is_read: bool,
+    /// A second leg was faster with some of it.
+    is_passed: bool,
     /// Who waits until it is.
     readers: Vec<Reader>,
     wanted_at: Instant,
@@ -257,6 +259,7 @@ impl Engine {
             sent: turn.now,
             memory,
             is_read: false,
+            is_passed: false,
             readers: Vec::new(),
             wanted_at: turn.now,
         });
@@ -383,17 +386,27 @@ impl Engine {
         });
         let asked = (run.leg, run.sent, run.extent);
         if self.observes.late {
-            self.watch_asked(turn.now, piece, asked);
+            self.watch_asked(turn.now, piece, asked, true);
         }
     }
 
-    /// A second leg was faster with a piece than what it may wait for here.
-    pub(crate) fn stop_waiting_for_run(&mut self, index: u32) {
+    /// A second leg was faster with a piece than what it may wait for here. Where nobody else does,
+    /// and it is the end of that, nobody will.
+    pub(crate) fn pass_run(&mut self, index: u32) {
         let piece = &self.pieces[index];
-        let (_, run) = self.prefetched.first_part(piece.extent);
-        if let Some(run) = run {
-            let readers = &mut self.prefetched.runs[run].readers;
-            readers.retain(|reader| reader.serial != piece.serial);
+        let (_, Some(at)) = self.prefetched.first_part(piece.extent) else {
+            return;
+        };
+        let run = &mut self.prefetched.runs[at];
+        let before = run.readers.len();
+        run.readers.retain(|reader| reader.serial != piece.serial);
+        if run.readers.len() == before {
+            return;
+        }
+        run.is_passed = true;
+        if run.readers.is_empty() && piece.extent.end() == run.extent.end() {
+            self.abandon_loser(OpOwner::Prefetch(at));
+            self.forget_run(at);
         }
     }
 
@@ -402,13 +415,19 @@ impl Engine {
         &mut self,
         turn: &mut Turn<'_>,
         index: u32,
+        op: &Op,
         result: Result<(), ErrorKind>,
     ) {
         let run = &mut self.prefetched.runs[index];
         run.is_read = true;
         if result.is_err() {
             // Who waits for it asks for it again, and sees to what is wrong with the leg.
-            return self.forget_run(index);
+            let is_passed = run.is_passed && run.readers.is_empty();
+            self.forget_run(index);
+            if is_passed {
+                self.loser_answered(turn, op, result);
+            }
+            return;
         }
         // Taken one by one: what nobody waits for may be given back by a read that ends and finds
         // no memory to be put together in.
@@ -424,6 +443,7 @@ impl Engine {
             if let Some(from) = reader.copied_from {
                 self.copy(from, piece.memory);
             }
+            self.hedge_lost_race(reader.piece);
             self.piece_ended(turn, reader.piece, Ok(()));
         }
         if is_over && self.prefetched.runs.get(index).is_some() {

@@ -652,8 +652,9 @@ impl Engine {
         if read.error.is_some() {
             self.drop_served(index);
         } else if !read.served.is_empty() && !self.put_together(index) {
+            // It has nothing any more that others may wait for, and waits as any other does.
             self.abandon_read(index);
-            return self.wait_for_memory(Waiting::Restart(index), true);
+            return self.wait_for_memory(Waiting::Restart(index), false);
         }
         let read = self.reads.remove(index);
         match read.error {

@@ -332,8 +332,8 @@ pub trait ReadPolicy: Debug + Send {
     }
 
     /// A read is late. `legs` are those that could serve it as well: never empty, by rising index,
-    /// and without the one that is late. The engine has the last word: it hedges only what it has
-    /// memory for, and no more than a small share of all reads.
+    /// and without the one that is late; `request` has the extent that `late_after` was asked with.
+    /// The engine has the last word: it hedges what it has memory for, and a small share of reads.
     fn on_late(
         &mut self,
         _now: Instant,

@@ -371,7 +371,7 @@ impl ReadPolicy for Adaptive {
         view: &LegView,
         is_part: bool,
     ) -> Option<Duration> {
-        if !self.settings.streams {
+        if !self.settings.streams && !is_part {
             self.hedges.earn();
         }
         let leg = &self.legs[view.leg.index()];

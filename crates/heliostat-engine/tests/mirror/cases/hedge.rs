@@ -3,7 +3,7 @@
 use heliostat_engine::{FaultReason, HedgeFigures};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
-use super::{answer, at_leg, block, blocks, end, legs_with, write_under_way};
+use super::{MIB, answer, at_leg, block, blocks, end, legs_with, write_under_way};
 use crate::policies::{Hedging, Prefetching};
 use crate::world::{Outcome, Reply, Setup, World};
 
@@ -361,5 +361,59 @@ fn what_is_prefetched_after_all_is_faster_than_a_second_leg() {
     end(&mut world, 0, OpKind::Read, Outcome::Good);
     assert!(is_read(&world, read));
     assert_eq!(world.engine.hedge_figures(), figures(0, 1, 0));
+    world.settle();
+}
+
+#[test]
+fn what_could_not_be_prefetched_is_repaired_though_a_second_leg_was_faster() {
+    // In the middle of the run, which others may want; and to its end, which nobody will.
+    for wanted in [block(9), blocks(8, 8)] {
+        let (mut world, read) = waiting_for_a_run(wanted);
+        world.advance(Duration::from_us(1));
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+        assert!(is_read(&world, read), "{wanted:?}");
+        end(&mut world, 0, OpKind::Read, IO);
+        world.pump();
+        assert_eq!(world.engine.corrected_reads(LegId::new(0)), 8, "{wanted:?}");
+        world.settle();
+    }
+}
+
+#[test]
+fn what_the_second_leg_cannot_read_is_repaired_though_it_was_prefetched() {
+    let (mut world, read) = waiting_for_a_run(blocks(8, 8));
+    world.advance(Duration::from_us(1));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(is_read(&world, read));
+    end(&mut world, 1, OpKind::Read, IO);
+    world.pump();
+    assert_eq!(world.engine.corrected_reads(LegId::new(1)), 8);
+    world.settle();
+}
+
+#[test]
+fn a_read_that_finds_no_memory_to_be_put_together_begins_anew() {
+    let setup = Setup {
+        size_bytes: 32 * MIB,
+        hedges_permille: 1000,
+        ..Setup::legs(2)
+    };
+    let halves = Hedging {
+        halves: true,
+        ..HEDGING
+    };
+    let mut world = World::new(setup, Box::new(halves));
+    let whole = Extent::new(0, 8 * MIB);
+    let read = world.read(whole);
+    world.advance(LATE);
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    // Others take all that is left.
+    let quarter = Extent::new(0, MIB / 4);
+    let others: Vec<u64> = (0..400).map(|_| world.read(quarter)).collect();
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
+    assert!(answer(&world, read).is_none());
+    world.pump();
+    assert!(is_read(&world, read));
+    assert!(others.iter().all(|&other| is_read(&world, other)));
     world.settle();
 }
