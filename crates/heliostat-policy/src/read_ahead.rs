@@ -64,8 +64,9 @@ constants! { "read_ahead":
     /// Requests that are sent at once may come in any order, as far apart as this.
     TOLERANCE_BYTES: u64 = bytes(1 << 20);
     /// Who has one read at a time, and a short one, has no other one there when it is answered, and
-    /// the arm leaves for other streams. So its home reads two operations of this ahead: with the
-    /// next one at hand a drive stays for as long as it lets others wait.
+    /// the arm leaves for other streams; and of who has very many an arm has so many beside it that
+    /// it reads all of them in turns. So its home reads two operations of this ahead: with the next
+    /// one at hand a drive stays for as long as it lets others wait.
     LONE_BYTES: u64 = bytes(512 << 10);
     LONE_RUNS: u64 = count(2);
     /// It is one where that is so of most reads, of about so many.
@@ -180,6 +181,8 @@ struct Stream {
     /// Of how many of its reads nothing behind them was asked for until they were answered, as far
     /// as nothing was read ahead.
     lone: f32,
+    /// And of how many as much was behind them as would be read ahead.
+    deep: f32,
     /// What was done about it when it was read last.
     how: Ahead,
     /// The legs that read all of it; in a RAID10 one of each group of legs,
@@ -458,18 +461,6 @@ impl ReadAhead {
         }
     }
 
-    /// A disk has read the bytes before `end`.
-    pub(crate) fn disk_has_read(&mut self, now: Instant, end: u64) {
-        let Some(at) = self.near(now, end) else {
-            return;
-        };
-        let stream = &mut self.streams[at];
-        if stream.planned == stream.next && end <= stream.next {
-            let is_last = f32::from(u8::from(end == stream.next));
-            stream.lone += LONE_WEIGHT.get() * (is_last - stream.lone);
-        }
-    }
-
     /// A client reads, or a leg has read ahead: what is to be read ahead now.
     pub(crate) fn plan(
         &mut self,
@@ -665,7 +656,7 @@ impl ReadAhead {
                 stream.run_bytes = 0;
                 stream.gap = Duration::ZERO;
                 stream.housed = None;
-                stream.lone = 0.0;
+                (stream.lone, stream.deep) = (0.0, 0.0);
             }
             stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
             let forgiven = extent.len() / CHANGED_SHARE.get();
@@ -691,6 +682,7 @@ impl ReadAhead {
             changed_bytes: 0,
             written: None,
             lone: 0.0,
+            deep: 0.0,
             how: Ahead::NoLeg,
             homes: LegSet::EMPTY,
             housed: None,

@@ -1,14 +1,15 @@
 //! What one stream is to have read ahead of it, and by which leg.
 
-use heliostat_types::{Extent, LEGS_MAX, LegId, LegSet};
+use heliostat_types::{Extent, Instant, LEGS_MAX, LegId, LegSet};
 
 use crate::api::{Layout, LegView, Prefetch};
 
 use super::beliefs::Ahead;
 use super::helper::{Helper, Helpers, best_of};
 use super::{
-    ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, RUN_BYTES, RUN_BYTES_FLASH,
-    ReadAhead, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, StreamWay, Stretch, WINDOW, whole,
+    ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, LONE_WEIGHT, RUN_BYTES,
+    RUN_BYTES_FLASH, ReadAhead, STRETCH_BYTES_MAX, STRETCH_TIMES, Stream, StreamWay, Stretch,
+    WINDOW, whole,
 };
 
 /// Where a leg is in a stretch of one stream, whose chunks it is given one by one.
@@ -66,6 +67,38 @@ impl Stream {
 }
 
 impl ReadAhead {
+    /// A disk has read the bytes before `end`.
+    pub(crate) fn disk_has_read(&mut self, now: Instant, end: u64) {
+        let near = self.near(now, end);
+        let Some(at) = near.or_else(|| self.far_behind(now, end)) else {
+            return;
+        };
+        let stream = &mut self.streams[at];
+        if stream.planned == stream.next && end <= stream.next {
+            let weigh = |share: &mut f32, is_so: bool| {
+                *share += LONE_WEIGHT.get() * (f32::from(u8::from(is_so)) - *share);
+            };
+            weigh(&mut stream.lone, end == stream.next);
+            let behind = stream.next - end;
+            weigh(
+                &mut stream.deep,
+                behind >= LONE_RUNS.get() * LONE_BYTES.get(),
+            );
+        }
+    }
+
+    /// The place of the stream whose reader asked for all that lies behind `offset` at once.
+    fn far_behind(&self, now: Instant, offset: u64) -> Option<usize> {
+        let streams = self.streams.iter().enumerate();
+        let behind = |stream: &Stream| {
+            let behind = stream.next.checked_sub(offset)?;
+            (behind <= STRETCH_BYTES_MAX.get() && stream.is_active(now)).then_some(behind)
+        };
+        let behind = streams.filter_map(|(at, stream)| Some((at, behind(stream)?)));
+        let nearest = behind.min_by_key(|(_, behind)| *behind);
+        nearest.map(|(at, _)| at)
+    }
+
     /// Where a read goes that a disk was to read ahead, and was not asked for yet: to that disk if
     /// it is there already, so that its reader may be as far ahead as he likes; and where it has
     /// not begun, to the one that has just read what lies before.
@@ -354,7 +387,7 @@ impl Plan<'_> {
     }
 
     /// Keeps the only home of a stream at it, whose reader asks for `bytes` at a time: where he has
-    /// one read at a time, or the disk writes between two of his reads.
+    /// one read at a time, or very many, or the disk writes between two of his reads.
     pub(super) fn keep_on(&mut self, bytes: u64) {
         let home = self.stream.only_home(&self.helpers, self.layout);
         let home = home.filter(|_| bytes < LONE_BYTES.get());
@@ -365,7 +398,7 @@ impl Plan<'_> {
             self.stream.how = Ahead::Writes;
             return;
         }
-        if !is_written && !self.is_lone() {
+        if !is_written && !self.is_lone() && self.stream.deep <= LONE_SHARE.get() {
             return;
         }
         self.stream.how = Ahead::Kept;

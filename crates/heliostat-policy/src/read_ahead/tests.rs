@@ -263,6 +263,29 @@ fn who_has_one_short_read_at_a_time_has_the_next_ones_read_by_its_home() {
     }
 }
 
+/// Of each of two streams of two disks `depth` reads are in flight all the time.
+#[test]
+fn who_has_very_many_short_reads_in_flight_has_the_next_ones_read_by_his_home() {
+    let is_ahead = |depth: u64, len: u64| {
+        let mut rig = Rig::new(&[true, true]);
+        for number in 0..8 * MIB / len {
+            for start in [0, 1000 * MIB] {
+                let from = start + number * len;
+                rig.read(from, len);
+                if number >= depth {
+                    rig.ahead.disk_has_read(rig.now, from - (depth - 1) * len);
+                }
+            }
+        }
+        let is_ahead = |(_, at): &(usize, Extent)| at.end() % (1000 * MIB) > 8 * MIB;
+        rig.sent.iter().any(is_ahead)
+    };
+    assert!(is_ahead(32, 64 * KIB));
+    assert!(is_ahead(8, 256 * KIB));
+    assert!(!is_ahead(4, 64 * KIB), "the arm stays for as long as that");
+    assert!(!is_ahead(8, 512 * KIB), "each of them is long enough");
+}
+
 /// How many of six streams the last leg has, where it is flash that has answered 64 MiB in reads of
 /// 128 KiB, one each 260 us, and so many random reads are always in flight.
 fn streams_on_flash(disks: usize, random: u64) -> usize {
