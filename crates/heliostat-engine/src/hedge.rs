@@ -342,50 +342,42 @@ impl Engine {
     /// All of a read has been read, some of it by second legs: puts it together. Whether there is
     /// memory for it.
     pub(crate) fn put_together(&mut self, index: u32) -> bool {
-        let len = self.reads[index].aligned.len();
         let read = &mut self.reads[index];
-        let (first, flow) = (read.memory, read.flow);
-        if let [all] = read.served[..]
-            && all.extent == read.aligned
+        let (first, aligned, flow) = (read.memory, read.aligned, read.flow);
+        let mut served = std::mem::take(&mut read.served);
+        let memory = if let [all] = served[..]
+            && all.extent == aligned
         {
-            read.memory = all.memory;
-            read.served.clear();
+            all.memory
         } else {
-            let mut buffer = self.buffers.alloc(len);
-            if buffer.is_none() {
+            let buffer = self.buffers.alloc(aligned.len()).or_else(|| {
                 self.give_prefetched_back();
-                buffer = self.buffers.alloc(len);
-            }
+                self.buffers.alloc(aligned.len())
+            });
             let Some(buffer) = buffer else {
+                self.reads[index].served = served;
                 return false;
             };
-            let read = &mut self.reads[index];
-            let start = read.aligned.offset();
             let memory = BufferSlice {
                 buffer,
                 offset_bytes: 0,
                 ..first
             };
-            read.memory = memory;
-            read.served
-                .sort_unstable_by_key(|part| part.extent.offset());
-            let (end, served) = (read.aligned.end(), read.served.clone());
-            let mut from = start;
+            served.sort_unstable_by_key(|part| part.extent.offset());
+            let mut from = 0;
             for part in served {
-                let len = part.extent.offset() - from;
-                self.copy(
-                    first.part(from - start, len),
-                    memory.part(from - start, len),
-                );
-                let at = part.extent.offset() - start;
+                let at = part.extent.offset() - aligned.offset();
+                self.copy(first.part(from, at - from), memory.part(from, at - from));
                 self.copy(part.memory, memory.part(at, part.extent.len()));
-                from = part.extent.end();
+                self.release_buffer(part.memory.buffer);
+                from = at + part.extent.len();
             }
-            let at = from - start;
-            self.copy(first.part(at, end - from), memory.part(at, end - from));
-            self.drop_served(index);
-        }
-        self.note_holder(flow, self.reads[index].memory.buffer);
+            let left = aligned.len() - from;
+            self.copy(first.part(from, left), memory.part(from, left));
+            memory
+        };
+        self.reads[index].memory = memory;
+        self.note_holder(flow, memory.buffer);
         self.release_buffer(first.buffer);
         true
     }

@@ -316,8 +316,9 @@ fn a_half_that_a_second_leg_was_asked_for_may_win_beside_one_that_lost() {
     world.settle();
 }
 
-/// One run is on its way that was asked for earlier.
-fn waiting_for_a_run(wanted: Extent) -> (World, u64) {
+/// One run is on its way that was asked for earlier, and a second leg is asked for what is wanted of
+/// it, which is as late as that.
+fn late_with_a_run(wanted: Extent) -> (World, u64) {
     let mut world = hedging(2);
     let policy = Prefetching {
         runs: 1,
@@ -331,16 +332,15 @@ fn waiting_for_a_run(wanted: Extent) -> (World, u64) {
     assert_eq!(legs_with(&world, OpKind::Read), [0]);
     world.advance(LATE);
     let read = world.read(wanted);
+    world.advance(Duration::from_us(1));
+    assert!(legs_with(&world, OpKind::Read).contains(&1), "{wanted:?}");
     (world, read)
 }
 
 #[test]
 fn a_second_leg_is_asked_for_what_should_have_been_prefetched() {
     for wanted in [blocks(8, 8), block(9), blocks(8, 16)] {
-        let (mut world, read) = waiting_for_a_run(wanted);
-        // It is as late as what it waits for.
-        world.advance(Duration::from_us(1));
-        assert!(legs_with(&world, OpKind::Read).contains(&1), "{wanted:?}");
+        let (mut world, read) = late_with_a_run(wanted);
         end(&mut world, 1, OpKind::Read, Outcome::Good);
         if wanted.end() > 16 * 512 {
             // Behind the run a leg is asked for it as for any other.
@@ -356,8 +356,7 @@ fn a_second_leg_is_asked_for_what_should_have_been_prefetched() {
 
 #[test]
 fn what_is_prefetched_after_all_is_faster_than_a_second_leg() {
-    let (mut world, read) = waiting_for_a_run(blocks(8, 8));
-    world.advance(Duration::from_us(1));
+    let (mut world, read) = late_with_a_run(blocks(8, 8));
     end(&mut world, 0, OpKind::Read, Outcome::Good);
     assert!(is_read(&world, read));
     assert_eq!(world.engine.hedge_figures(), figures(0, 1, 0));
@@ -368,8 +367,7 @@ fn what_is_prefetched_after_all_is_faster_than_a_second_leg() {
 fn what_could_not_be_prefetched_is_repaired_though_a_second_leg_was_faster() {
     // In the middle of the run, which others may want; and to its end, which nobody will.
     for wanted in [block(9), blocks(8, 8)] {
-        let (mut world, read) = waiting_for_a_run(wanted);
-        world.advance(Duration::from_us(1));
+        let (mut world, read) = late_with_a_run(wanted);
         end(&mut world, 1, OpKind::Read, Outcome::Good);
         assert!(is_read(&world, read), "{wanted:?}");
         end(&mut world, 0, OpKind::Read, IO);
@@ -381,8 +379,7 @@ fn what_could_not_be_prefetched_is_repaired_though_a_second_leg_was_faster() {
 
 #[test]
 fn what_the_second_leg_cannot_read_is_repaired_though_it_was_prefetched() {
-    let (mut world, read) = waiting_for_a_run(blocks(8, 8));
-    world.advance(Duration::from_us(1));
+    let (mut world, read) = late_with_a_run(blocks(8, 8));
     end(&mut world, 0, OpKind::Read, Outcome::Good);
     assert!(is_read(&world, read));
     end(&mut world, 1, OpKind::Read, IO);
