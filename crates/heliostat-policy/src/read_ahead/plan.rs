@@ -78,12 +78,12 @@ impl ReadAhead {
             let weigh = |share: &mut f32, is_so: bool| {
                 *share += LONE_WEIGHT.get() * (f32::from(u8::from(is_so)) - *share);
             };
-            weigh(&mut stream.lone, end == stream.next);
-            let behind = stream.next - end;
-            weigh(
-                &mut stream.deep,
-                behind >= LONE_RUNS.get() * LONE_BYTES.get(),
-            );
+            let deep_bytes = LONE_RUNS.get() * LONE_BYTES.get();
+            weigh(&mut stream.deep, stream.next - end >= deep_bytes);
+            // Who reads at random comes by far behind.
+            if near.is_some() {
+                weigh(&mut stream.lone, end == stream.next);
+            }
         }
     }
 
@@ -101,21 +101,20 @@ impl ReadAhead {
 
     /// Where a read goes that a disk was to read ahead, and was not asked for yet: to that disk if
     /// it is there already, so that its reader may be as far ahead as he likes; and where it has
-    /// not begun, to the one that has just read what lies before.
+    /// not begun, rather to one that has just read what lies before.
     pub(super) fn planned_way(
         &self,
         stream: &Stream,
         offset: u64,
         legs: &[LegView],
     ) -> Option<StreamWay> {
+        if legs.iter().any(|view| !self.turning.contains(view.leg)) {
+            return None;
+        }
         let bytes = |stretch: &&Stretch| stretch.extent.offset()..stretch.extent.end();
         let mut stretches = stream.stretches.iter();
         let stretch = stretches.find(|stretch| bytes(stretch).contains(&offset))?;
-        let leg = stretch.leg;
-        let are_disks = legs.iter().all(|view| self.turning.contains(view.leg));
-        if !are_disks || legs.iter().all(|view| view.leg != leg) {
-            return None;
-        }
+        let leg = legs.iter().find(|view| view.leg == stretch.leg)?.leg;
         Some(if stretch.begins {
             StreamWay::Homes(LegSet::from_iter([leg]))
         } else {

@@ -286,6 +286,23 @@ fn who_has_very_many_short_reads_in_flight_has_the_next_ones_read_by_his_home() 
     assert!(!is_ahead(8, 512 * KIB), "each of them is long enough");
 }
 
+/// What he reads is long enough, so nothing is read ahead.
+#[test]
+fn who_has_one_read_at_a_time_does_so_whatever_is_read_at_random_behind_him() {
+    let mut rig = Rig::new(&[true, true]);
+    for number in 0..64 {
+        for start in [0, 1000 * MIB] {
+            let end = start + 32 * MIB + number * MIB / 2;
+            rig.read(end - MIB / 2, MIB / 2);
+            for far in 0..20 {
+                rig.ahead.disk_has_read(rig.now, end - 30 * MIB + far * MIB);
+            }
+            rig.ahead.disk_has_read(rig.now, end);
+        }
+    }
+    assert!(rig.ahead.streams.iter().all(|stream| stream.lone > 0.75));
+}
+
 /// How many of six streams the last leg has, where it is flash that has answered 64 MiB in reads of
 /// 128 KiB, one each 260 us, and so many random reads are always in flight.
 fn streams_on_flash(disks: usize, random: u64) -> usize {

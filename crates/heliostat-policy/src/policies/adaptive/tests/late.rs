@@ -36,6 +36,14 @@ impl Rig {
             .on_late(now, &request(offset), late, &others)
     }
 
+    /// Two legs that answer in 100 us, and as many hedges as can be saved.
+    fn with_hedges() -> Self {
+        let mut rig = Self::new("adaptive", 2);
+        rig.teach(20, &[100, 100]);
+        rig.earn(8_000);
+        rig
+    }
+
     /// Reads that make hedges allowed: four of 1,000.
     fn earn(&mut self, reads: u64) {
         let (now, legs) = (self.bench.now, self.bench.legs.clone());
@@ -79,9 +87,7 @@ fn a_read_is_late_after_twice_its_prediction() {
 
 #[test]
 fn a_second_leg_is_asked_where_it_answers_much_sooner() {
-    let mut rig = Rig::new("adaptive", 2);
-    rig.teach(20, &[100, 100]);
-    rig.earn(8_000);
+    let mut rig = Rig::with_hedges();
     rig.send(0, MIB);
     rig.late_after(0, MIB);
     rig.bench.now += Duration::from_us(200);
@@ -106,9 +112,7 @@ fn a_second_leg_is_asked_where_it_answers_much_sooner() {
 /// As while a drive stalls, and others are read on.
 #[test]
 fn a_read_that_is_late_is_remembered_while_thousands_are_sent() {
-    let mut rig = Rig::new("adaptive", 2);
-    rig.teach(20, &[100, 100]);
-    rig.earn(8_000);
+    let mut rig = Rig::with_hedges();
     rig.send(0, MIB);
     assert_eq!(rig.late_after(0, MIB), Some(200));
     for number in 0..4_000 {
