@@ -20,6 +20,7 @@ mod sim;
 mod tidy;
 mod tools;
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -81,7 +82,7 @@ impl From<anyhow::Error> for Failure {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
     match dispatch(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(text)) => {
@@ -190,9 +191,12 @@ fn bench_peers(options: &[&str]) -> Result<(), Failure> {
     )
 }
 
-/// The directory of the workspace: the one above this crate.
+/// The directory of the workspace: the one above this crate. Cargo says where that is when it runs
+/// us; what was said when we were compiled is another tree's once `target` was moved or copied, and
+/// then nothing of this tree would be looked at.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    let said = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    said.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")))
         .parent()
         .expect("the crate lies in a folder of the workspace")
         .to_owned()

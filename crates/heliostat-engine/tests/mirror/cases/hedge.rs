@@ -316,8 +316,8 @@ fn a_half_that_a_second_leg_was_asked_for_may_win_beside_one_that_lost() {
     world.settle();
 }
 
-/// One run is on its way that was asked for earlier, and a second leg is asked for what is wanted of
-/// it, which is as late as that.
+/// One run is on its way that was asked for earlier, and a second leg is asked for what is wanted
+/// of it, which is as late as that.
 fn late_with_a_run(wanted: Extent) -> (World, u64) {
     let mut world = hedging(2);
     let policy = Prefetching {
