@@ -2,6 +2,7 @@
 
 mod again;
 mod alike;
+mod nearest;
 mod stays;
 mod trial;
 
@@ -578,7 +579,7 @@ impl<'a> Choice<'a> {
             if other.cost > busy_ns {
                 false
             } else if other.turns && !forecast.turns {
-                self.is_worth_its_wait(*at, best)
+                other.is_free_disk && self.is_worth_its_wait(*at, best)
             } else {
                 other.cost < limit && other.has_room(self.weight(*at))
             }
@@ -683,118 +684,5 @@ impl<'a> Choice<'a> {
     fn are_disks(&self, at: usize, home: usize) -> bool {
         let turn = self.forecasts[at].turns && self.forecasts[home].turns;
         at != home && turn && self.forecasts[at].is_well
-    }
-
-    /// Whether the leg at a place turns as the best one does.
-    fn is_in_group(&self, at: usize, best: usize) -> bool {
-        let forecast = &self.forecasts[at];
-        let limit = GROUP.get() * self.forecasts[best].idle_cost();
-        forecast.is_well && forecast.is_free_disk && forecast.idle_cost() <= limit
-    }
-
-    /// Among hard disks: the nearest arm, first of all of those that are idle. Beside saturated
-    /// flash, which is `least`, of those that are worth the wait.
-    fn nearest(&self, best: usize, least: usize) -> usize {
-        if !self.forecasts[best].is_free_disk {
-            return best;
-        }
-        let is_worth = |at| self.forecasts[least].turns || self.is_worth_its_wait(at, least);
-        let may = |at: &usize| {
-            self.is_in_group(*at, best) && !self.forecasts[*at].holds_up && is_worth(*at)
-        };
-        let group = Places::of(self.places().filter(may));
-        let in_flight = |at: usize| self.forecasts[at].in_flight;
-        let least = group.iter().map(in_flight).min().unwrap_or(0);
-        if group.are_several() {
-            self.reason.set(NEAREST);
-        }
-        let own = |at: &usize| self.views[*at].own_outstanding;
-        let fewest = group.iter().min_by_key(|at| (own(at), in_flight(*at)));
-        let has_more = |fewest| group.iter().any(|at| own(&at) > own(&fewest));
-        if let Some(fewest) = fewest.filter(|fewest| least > 0 && has_more(*fewest)) {
-            return self.by(BY_SHARES, fewest);
-        }
-        if least == 0 && self.forecasts[best].is_written {
-            return self.in_turns(best, |forecast| forecast.in_flight == 0);
-        }
-        if !group.iter().any(|at| self.leg(at).distance_tells()) {
-            // Writes move all arms, unseen, or all ways are short: turns are left. It is never the
-            // turn of a busy disk while another one is idle.
-            let most = if least == 0 {
-                0
-            } else {
-                least.saturating_add(1)
-            };
-            let place = group
-                .iter()
-                .filter(|at| in_flight(*at) <= most)
-                .min_by_key(|at| self.leg(*at).last_read_at());
-            let place = place.unwrap_or(best);
-            if group.are_several() {
-                self.reason.set(DISKS_IN_TURNS);
-            }
-            return place;
-        }
-        let most = match least {
-            0 => return self.nearest_idle(best),
-            1 => 2,
-            _ => least.saturating_add(least.max(SPILL_READS.get())),
-        };
-        let mut place = best;
-        let mut nearest = (u64::MAX, u32::MAX);
-        for at in group.iter().filter(|at| in_flight(*at) <= most) {
-            // After a write all arms stand in the same place.
-            let way = self.leg(at).way_bytes(self.views[at].address);
-            if (way, in_flight(at)) < nearest {
-                nearest = (way, in_flight(at));
-                place = at;
-            }
-        }
-        place
-    }
-
-    /// A drive writes what it was given when it has time, and its arm is anywhere then: of those
-    /// that may be it, and are about as fast as the best, the one that had most time.
-    fn in_turns(&self, best: usize, may: impl Fn(&Forecast) -> bool) -> usize {
-        let limit = self.forecasts[best].idle_cost() * IN_TURNS.get();
-        let is_alike = |at: &usize| {
-            let forecast = &self.forecasts[*at];
-            self.is_in_group(*at, best) && forecast.idle_cost() <= limit && may(forecast)
-        };
-        let place = self.places().filter(is_alike);
-        let place = place.min_by_key(|at| self.leg(*at).last_read_at());
-        self.by(DISKS_IN_TURNS, place.unwrap_or(best))
-    }
-
-    fn nearest_idle(&self, best: usize) -> usize {
-        let is_idle = |at: &usize| self.forecasts[*at].in_flight == 0;
-        let in_group = |at: &usize| self.is_in_group(*at, best);
-        let idle = Places::of(self.places().filter(is_idle).filter(in_group));
-        // One line for all: what each has learned alone differs by chance, and an arm that seems
-        // nearer by that would get all reads.
-        let lines = || idle.iter().filter_map(|at| self.leg(at).arm().line());
-        let count = lines().count() as f32;
-        let base = lines().map(|line| line.base).sum::<f32>() / count.max(1.0);
-        let slope = lines().map(|line| line.slope).sum::<f32>() / count.max(1.0);
-        let slope = if count > 0.0 { slope } else { 1.0 };
-        let mut place = best;
-        let mut lowest = f32::INFINITY;
-        let mut first = (u64::MAX, Instant::MAX);
-        for at in idle.iter() {
-            let leg = self.leg(at);
-            let ratio = leg.arm().ratio_to(base, slope).unwrap_or(1.0);
-            let is_alike = ratio < ALIKE.get() && ratio * ALIKE.get() > 1.0;
-            let scale = if is_alike { 1.0 } else { ratio };
-            let way = scale * (base + slope * leg.way_root(self.views[at].address));
-            let tie = WAY_TIE.get() * base;
-            // The further out, the faster; and whoever stays there has no way the next time.
-            let rank = (self.views[at].address, leg.progress_at());
-            if way < lowest - tie || way < lowest + tie && rank < first {
-                lowest = way;
-                place = at;
-                first = rank;
-            }
-        }
-        place
     }
 }

@@ -40,6 +40,11 @@ impl Forecast {
         self.known.idle
     }
 
+    /// What each read takes of the leg with this one, by Little's law.
+    pub(in super::super) fn each(&self) -> f32 {
+        self.cost / self.in_flight.saturating_add(1) as f32
+    }
+
     /// The leg takes so many times as long.
     pub(in super::super) fn lengthen(&mut self, times: f32) {
         self.cost *= times;
