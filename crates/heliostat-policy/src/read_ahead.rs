@@ -23,10 +23,10 @@ mod homes;
 mod keeping;
 mod pace;
 mod plan;
+mod stream;
 mod worth;
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use heliostat_types::{Duration, Extent, Instant, LEGS_MAX, LegId, LegSet, OpKind};
 
@@ -34,13 +34,14 @@ use crate::api::{Layout, LegView, OpView, Prefetch, ReadRequest};
 use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
-use beliefs::{Ahead, Aside};
+use beliefs::Aside;
 use held::Held;
 use helper::{Helper, Helpers};
 use homes::{Group, hindering};
 use keeping::Keeping;
 use pace::Pace;
-use plan::{Lane, Plan, Tries};
+use plan::{Plan, Tries};
+use stream::{Stream, Stretch, part_of};
 use worth::Worth;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
@@ -51,6 +52,13 @@ const ENDS: usize = 256;
 constants! { "read_ahead":
     /// A stream has been read this far before anything is read ahead of it.
     CONFIRMED_BYTES: u64 = bytes(1 << 20);
+    /// And in so many reads: who reads long blocks at random comes by where one has ended.
+    CONFIRMED_READS: u32 = count(4);
+    /// What came after so many times as much that goes on with nothing, and after as many short
+    /// reads, did so by chance: it is no more of a stream than that;
+    CHANCE_TIMES: u64 = count(64);
+    /// and after so many not even where there was one, which may be read slowly.
+    CHANCE_TIMES_READ: u64 = count(1024);
     /// A stream that was not read for this long is over, or its reader so slow that it needs no
     /// help.
     OVER_AFTER: Duration = time(Duration::from_ms(500));
@@ -158,136 +166,6 @@ pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 6] = [
     worth::CONSTANTS,
 ];
 
-/// One stream.
-#[derive(Clone, Debug)]
-struct Stream {
-    /// Which one it is of all there ever were.
-    number: u64,
-    /// Where it goes on.
-    next: u64,
-    /// How far it has been read.
-    run_bytes: u64,
-    /// Nobody is to read what is behind this yet.
-    planned: u64,
-    last: Instant,
-    /// About the longest time between two reads of late.
-    gap: Duration,
-    /// How long its reader may have to wait for a leg.
-    wait: Duration,
-    /// How much of what it is to read next somebody has changed, less a share of what it has read,
-    changed_bytes: u64,
-    /// and when that was too much last.
-    written: Option<Instant>,
-    /// Of how many of its reads nothing behind them was asked for until they were answered, as far
-    /// as nothing was read ahead.
-    lone: f32,
-    /// And of how many as much was behind them as would be read ahead.
-    deep: f32,
-    /// What was done about it when it was read last.
-    how: Ahead,
-    /// The legs that read all of it; in a RAID10 one of each group of legs,
-    homes: LegSet,
-    /// and the chunk that it was at when it got them.
-    housed: Option<u64>,
-    /// What legs are to read, in order, and were not asked for yet.
-    stretches: Vec<Stretch>,
-    /// In a RAID10, the stretches that legs are to go on with,
-    lanes: Vec<Lane>,
-    /// and what is not read ahead although something behind it is.
-    skipped: VecDeque<Extent>,
-}
-
-/// What a leg is to read at one place; in a RAID10 as much of that as lies in one chunk.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    leg: LegId,
-    /// In the array,
-    extent: Extent,
-    /// and where that begins on the leg.
-    address: u64,
-    /// How many were planned before.
-    number: u64,
-    /// The leg has to get there.
-    begins: bool,
-}
-
-impl Stream {
-    /// Whether it is one, and not over.
-    fn is_read(&self, now: Instant) -> bool {
-        self.run_bytes >= CONFIRMED_BYTES.get() && is_of_late(now, self.last)
-    }
-
-    fn is_confirmed(&self, now: Instant) -> bool {
-        self.is_read(now) && !self.written.is_some_and(|at| is_of_late(now, at))
-    }
-
-    /// Whether it has its part of legs and memory.
-    fn is_active(&self, now: Instant) -> bool {
-        let gap_ns = self.gap.as_ns().saturating_mul(QUIET_TIMES.get());
-        let quiet = Duration::from_ns(gap_ns).max(QUIET_MIN.get());
-        let quiet = quiet.max(self.wait);
-        self.is_confirmed(now) && now.saturating_since(self.last) <= quiet
-    }
-
-    /// Whether a read there goes on with it. Where it was over for an hour, a read beside its end
-    /// is one at random.
-    fn is_near(&self, now: Instant, offset: u64) -> bool {
-        let distance = self.next.abs_diff(offset);
-        distance == 0 || distance <= TOLERANCE_BYTES.get() && self.is_read(now)
-    }
-
-    /// How much of it is read ahead, or is to be.
-    fn ahead_bytes(&self) -> u64 {
-        let skipped = self.skipped.iter().map(|extent| {
-            let begins = extent.offset().max(self.next);
-            extent.end().saturating_sub(begins)
-        });
-        (self.planned - self.next).saturating_sub(skipped.sum())
-    }
-
-    /// How much of that legs were asked for.
-    fn asked_bytes(&self) -> u64 {
-        let begins = |stretch: &Stretch| stretch.extent.offset().max(self.next);
-        let stretches = self.stretches.iter();
-        let unasked = stretches.map(|stretch| stretch.extent.end().saturating_sub(begins(stretch)));
-        self.ahead_bytes().saturating_sub(unasked.sum())
-    }
-
-    /// It is read on to `end`, or was.
-    fn goes_on(&mut self, end: u64) {
-        self.next = self.next.max(end);
-        self.planned = self.planned.max(self.next);
-        while let Some(first) = self.skipped.front()
-            && first.end() <= self.next
-        {
-            self.skipped.pop_front();
-        }
-    }
-
-    /// What is read ahead of it, or is to be.
-    fn ahead(&self) -> Option<Extent> {
-        (self.planned > self.next).then(|| Extent::from_range(self.next, self.planned))
-    }
-
-    /// Nothing is to be read ahead of it any more.
-    fn forget_plan(&mut self) {
-        self.planned = self.next;
-        self.stretches.clear();
-        self.lanes.clear();
-        self.skipped.clear();
-    }
-}
-
-/// The part of the array that an offset lies in: what is near to each other lies in the same, or in
-/// two beside each other.
-fn part_of(offset: u64) -> u64 {
-    offset / (2 * TOLERANCE_BYTES.get())
-}
-
-fn is_of_late(now: Instant, at: Instant) -> bool {
-    now.saturating_since(at) < OVER_AFTER.get()
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -342,6 +220,8 @@ pub(crate) struct ReadAhead {
     /// How many reads streams have in flight, of a MiB each, on average.
     long_reads: f32,
     streams_seen: u64,
+    /// How much of what was read went on with nothing.
+    at_random_bytes: u64,
     stretches_planned: u64,
     worth: Worth,
     keeping: Keeping,
@@ -364,6 +244,7 @@ impl ReadAhead {
             noted: None,
             long_reads: 0.0,
             streams_seen: 0,
+            at_random_bytes: 0,
             stretches_planned: 0,
             worth: Worth::new(),
             keeping: Keeping::new(),
@@ -404,7 +285,7 @@ impl ReadAhead {
             return;
         }
         if way == Some(StreamWay::None) {
-            self.at_random.sent(now, op.extent.offset());
+            self.at_random.sent(now, op.array_offset);
         }
         let pace = &mut self.paces[op.leg.index()];
         if is_long(op.extent.len()) {
@@ -449,7 +330,7 @@ impl ReadAhead {
             self.paces[op.leg.index()].note_other(now);
             return;
         }
-        self.at_random.answered(now, op.extent.offset());
+        self.at_random.answered(now, op.array_offset);
         let pace = &mut self.paces[op.leg.index()];
         let silence = pace.note_bytes(now, op.extent.len(), service_time);
         if is_long(op.extent.len()) {
@@ -642,54 +523,19 @@ impl ReadAhead {
         if let Some(at) = self.near(now, extent.offset()) {
             let stream = &mut self.streams[at];
             self.parts.remove(part_of(stream.next), at);
-            stream.goes_on(extent.end());
+            stream.read(now, extent, self.at_random_bytes);
             self.parts.insert(part_of(stream.next), at);
-            if is_of_late(now, stream.last) {
-                let gap = now.saturating_since(stream.last);
-                let known_ns = stream.gap.as_ns();
-                let known_ns = known_ns - known_ns / GAP_SHARE.get().max(1);
-                stream.gap = Duration::from_ns(known_ns).max(gap);
-            } else {
-                // What was read ahead of it may have been given back, and who reads at random comes
-                // by where it ended, too. Its pause says nothing of how it reads.
-                stream.forget_plan();
-                stream.run_bytes = 0;
-                stream.gap = Duration::ZERO;
-                stream.housed = None;
-                (stream.lone, stream.deep) = (0.0, 0.0);
-            }
-            stream.run_bytes = stream.run_bytes.saturating_add(extent.len());
-            let forgiven = extent.len() / CHANGED_SHARE.get();
-            stream.changed_bytes = stream.changed_bytes.saturating_sub(forgiven);
-            stream.last = now;
             return Some(at);
         }
         let end = &mut self.ends[place_of(extent.offset())];
         if *end != extent.offset() {
+            self.at_random_bytes = self.at_random_bytes.saturating_add(extent.len());
             self.ends[place_of(extent.end())] = extent.end();
             return None;
         }
         *end = u64::MAX;
         self.streams_seen += 1;
-        let new = Stream {
-            number: self.streams_seen,
-            next: extent.end(),
-            run_bytes: extent.len().saturating_mul(2),
-            planned: extent.end(),
-            last: now,
-            gap: Duration::ZERO,
-            wait: Duration::ZERO,
-            changed_bytes: 0,
-            written: None,
-            lone: 0.0,
-            deep: 0.0,
-            how: Ahead::NoLeg,
-            homes: LegSet::EMPTY,
-            housed: None,
-            stretches: Vec::new(),
-            lanes: Vec::new(),
-            skipped: VecDeque::new(),
-        };
+        let new = Stream::new(self.streams_seen, now, extent, self.at_random_bytes);
         let part = part_of(new.next);
         let at = if self.streams.len() < STREAMS_MAX {
             self.streams.push(new);

@@ -7,7 +7,7 @@ use crate::stream_index::place_of;
 
 use super::pace::Pace;
 
-/// Reads in flight that are followed, by a hash of their address.
+/// Reads in flight that are followed, by a hash of where they begin.
 const FOLLOWED: usize = 256;
 constants! { "at_random":
     /// What hard disks answer in less is chance; so many answers are none,
@@ -25,7 +25,8 @@ constants! { "at_random":
 
 #[derive(Debug)]
 pub(super) struct AtRandom {
-    /// Where each begins on its leg, and when it was sent. What is never answered is replaced.
+    /// Where each begins in the array: parts of a read of a RAID10 are at the same place of several
+    /// legs. And when it was sent; what is never answered is replaced.
     sent: Vec<(u64, Instant)>,
     /// For how long those have waited that were answered since then.
     waited_ns: u64,
@@ -54,13 +55,13 @@ impl AtRandom {
         }
     }
 
-    pub(super) fn sent(&mut self, now: Instant, address: u64) {
-        self.sent[place_of(address)] = (address, now);
+    pub(super) fn sent(&mut self, now: Instant, offset: u64) {
+        self.sent[place_of(offset)] = (offset, now);
     }
 
-    pub(super) fn answered(&mut self, now: Instant, address: u64) {
-        let sent = &mut self.sent[place_of(address)];
-        if sent.0 == address {
+    pub(super) fn answered(&mut self, now: Instant, offset: u64) {
+        let sent = &mut self.sent[place_of(offset)];
+        if sent.0 == offset {
             let waited_ns = now.saturating_since(sent.1).as_ns();
             self.waited_ns = self.waited_ns.saturating_add(waited_ns);
             self.answers = self.answers.saturating_add(1);

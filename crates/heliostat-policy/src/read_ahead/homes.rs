@@ -199,6 +199,12 @@ impl ReadAhead {
             if is_beside_random && (!is_one_of_disks || turn(group)) {
                 let holders = holders_of(group);
                 left = left.union(self.left_of_group(group, &holders, streams, was));
+                if !flash_of(&holders).is_empty() {
+                    // On disks that are too slow to help it streams lose more than beside others.
+                    let slow = helpers.iter().filter(|helper| helper.turns);
+                    let slow: LegSet = slow.map(|helper| helper.leg).collect();
+                    left = left.union(slow.intersection(group.legs.difference(holders.legs())));
+                }
             }
         }
         self.left = self.left.union(left);

@@ -189,6 +189,45 @@ fn what_is_no_stream_has_nothing_read_ahead() {
     assert_eq!(rig.bytes(), 0);
 }
 
+/// Of so many places one has ended somewhere now and then.
+#[test]
+fn long_random_reads_that_go_on_with_others_by_chance_are_no_stream() {
+    let mut rig = Rig::new(&[false, true]);
+    let mut number: u64 = 1;
+    for _ in 0..20_000 {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let block = (number >> 33) % 10_000;
+        assert_eq!(rig.bytes(), 0, "ahead of {block} MiB");
+        rig.read(block * MIB, MIB);
+        rig.now += Duration::from_us(100);
+    }
+    assert!(rig.ahead.streams_seen > 200, "{}", rig.ahead.streams_seen);
+    let begins = 20_000 * MIB;
+    for step in 0..4 {
+        assert_eq!(rig.way(begins + step * MIB) == StreamWay::None, step == 0);
+        assert_eq!(rig.bytes(), 0, "after {step} reads");
+        rig.read(begins + step * MIB, MIB);
+    }
+    assert!(rig.bytes() > 0, "that is one");
+}
+
+#[test]
+fn a_stream_may_be_read_slowly_beside_random_reads() {
+    for (others, goes_on) in [(900, true), (1100, false)] {
+        let mut rig = Rig::new(&[false, false]);
+        rig.read_on(0, 2 * MIB);
+        for number in 0..others {
+            rig.read((number * 7919 % 4001 + 100) * MIB, 128 * KIB);
+        }
+        rig.all_ends_at_once();
+        let known = rig.asked.len();
+        rig.read_on(2 * MIB, MIB / 2);
+        assert_eq!(rig.asked.len() > known, goes_on, "{others}");
+    }
+}
+
 #[test]
 fn a_stream_among_many_random_reads_is_one() {
     let mut rig = Rig::new(&[false, false]);

@@ -7,6 +7,7 @@ use heliostat_types::{Duration, Extent, LegId, LegSet, OpKind};
 use super::{KIB, MIB, Rig, op};
 use crate::api::{Layout, OpView};
 use crate::read_ahead::StreamWay;
+use crate::read_ahead::at_random::AtRandom;
 
 const CHUNK: u64 = 512 * KIB;
 
@@ -243,6 +244,54 @@ fn in_a_raid10_legs_of_each_group_are_left_to_random_reads_whatever_is_read_at_o
         let left = rig.ahead.left(rig.now);
         let of_group = |group| left.iter().filter(|leg| leg.index() / 2 == group).count();
         assert_eq!([0, 1].map(of_group), [1, 1], "{left:?}");
+    }
+}
+
+/// The chunks of a long read begin at the same place of several legs.
+#[test]
+fn all_parts_of_a_random_read_are_waited_for() {
+    let mut rig = near(&[false; 4]);
+    for chunks in [1, 2] {
+        rig.ahead.at_random = AtRandom::new();
+        for number in 0..200 {
+            let whole = Extent::new(number * 7919 % 4001 * MIB, chunks * CHUNK);
+            let legs = [0, 2].map(|leg| (leg, whole.offset() + leg as u64 / 2 * CHUNK));
+            let parts = legs.map(|(leg, offset)| rig.on_leg(leg, Extent::new(offset, CHUNK)));
+            let parts = &parts[..usize::try_from(chunks).unwrap()];
+            for part in parts {
+                let way = Some(StreamWay::None);
+                rig.ahead.on_dispatch(rig.now, part, way);
+            }
+            for part in parts {
+                rig.now += Duration::from_ms(10);
+                rig.ahead.on_complete(rig.now, part, Duration::from_ms(10));
+            }
+            rig.read(9000 * MIB, 4 * KIB);
+        }
+        // The second one for twice as long as the first.
+        let waiting = rig.ahead.at_random.waiting();
+        let wanted = if chunks == 1 { 1.0 } else { 1.5 };
+        assert!((waiting - wanted).abs() < 0.1, "{chunks}: {waiting}");
+    }
+}
+
+/// They would leave it to disks, since flash has random reads.
+#[test]
+fn in_a_raid10_streams_are_not_left_to_disks_that_are_too_slow_to_help() {
+    for (flash_rate, is_too_slow) in [(0.5, false), (3.0, true)] {
+        let mut rig = near(&[true, false, true, false]);
+        for leg in [1, 3] {
+            rig.ahead.paces[leg].best_rate = flash_rate;
+        }
+        for step in 0..100 {
+            rig.read_on(step * 128 * KIB, 128 * KIB);
+            rig.all_ends_at_once();
+            rig.pass(4, Duration::from_ms(40));
+        }
+        let way = rig.way(100 * 128 * KIB);
+        assert_eq!(matches!(way, StreamWay::Homes(_)), !is_too_slow, "{way:?}");
+        let left = rig.ahead.left(rig.now);
+        assert_eq!(left.iter().count(), if is_too_slow { 4 } else { 2 });
     }
 }
 

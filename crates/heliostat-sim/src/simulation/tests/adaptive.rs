@@ -1,5 +1,6 @@
 //! The default policy beside others, and beside itself without a part.
 
+mod beside;
 mod deep;
 
 use heliostat_engine::Layout;
