@@ -14,6 +14,9 @@ constants! { "tries":
     TIMES: f32 = number(1e3);
     pub(super) NS_MIN: f32 = ns(1e7);
     READS: f32 = number(4e3);
+    /// A disk beside flash takes so many times as long that it is one of as many, however long that
+    /// is.
+    DISK_READS: f32 = number(4e3);
     /// The same where flash that is chosen takes 1.25 times as long as some takes by itself: if the
     /// other one is what it was, all gain by that. Then it is a hundredth of the time, and one of
     /// 1,000 reads of all others together.
@@ -39,6 +42,16 @@ constants! { "tries":
     /// An answer in less than a fourth of the time says that what is known is wrong, and what is
     /// true about. Where it was luck the next reads say so.
     WRONG: f32 = times(4.0);
+}
+
+/// What may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// A disk where a disk is chosen.
+    Disk,
+    DiskBesideFlash,
+    /// Flash, and beside how many others what is chosen is busy; 0: it is not.
+    Flash(u32),
 }
 
 /// How often a leg was tried.
@@ -87,23 +100,24 @@ impl Tries {
     }
 
     /// Whether a leg is to be read that nobody has chosen for so long, and for so many reads. It
-    /// takes `cost_ns`, the one that is chosen `least_ns`, and an ordinary one `ordinary_ns`. If
-    /// the chosen one is `busy`, that is beside how many others.
+    /// takes `cost_ns`, the one that is chosen `least_ns`, and an ordinary one `ordinary_ns`.
     pub(super) fn is_due(
         self,
         (silence_ns, passed_over): (f32, u32),
         (cost_ns, least_ns, ordinary_ns): (f32, f32, f32),
-        (turns, busy): (bool, u32),
+        tried: Tried,
     ) -> bool {
         let more_ns = cost_ns - least_ns;
         let times = self.times(cost_ns, ordinary_ns);
-        let (times, reads) = if turns || times < TIMES.get() {
-            (times, 0.0)
-        } else if busy > 0 {
-            let reads = BUSY_READS.get() * busy as f32;
-            (BUSY_TIMES.get(), reads * more_ns / least_ns)
-        } else {
-            (times, READS.get() * more_ns / least_ns)
+        let (times, reads) = match tried {
+            _ if times < TIMES.get() => (times, 0.0),
+            Tried::Disk => (times, 0.0),
+            Tried::DiskBesideFlash => (times, DISK_READS.get()),
+            Tried::Flash(0) => (times, READS.get() * more_ns / least_ns),
+            Tried::Flash(busy) => {
+                let reads = BUSY_READS.get() * busy as f32;
+                (BUSY_TIMES.get(), reads * more_ns / least_ns)
+            }
         };
         passed_over as f32 > reads && silence_ns > NS_MIN.get().max(times * more_ns)
     }

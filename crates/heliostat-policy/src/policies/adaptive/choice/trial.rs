@@ -29,7 +29,15 @@ impl Choice<'_> {
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {
             let may = forecast.in_flight == 0 && at != best && is_for(forecast);
-            may && self.leg(at).is_due(self.now, (forecast.cost, least), busy)
+            let is_beside_flash = !self.forecasts[best].turns;
+            // A disk is not odd for what writes would lose by it.
+            let loss = if is_beside_flash {
+                forecast.loss()
+            } else {
+                1.0
+            };
+            let costs = (forecast.cost / loss, least);
+            may && self.leg(at).is_due(self.now, costs, is_beside_flash, busy)
         };
         let due = forecasts.position(is_due);
         due.map(|at| self.by(NOT_READ_FOR_LONG, at))

@@ -2,16 +2,17 @@
 
 use heliostat_types::Instant;
 
-use super::super::tries;
+use super::super::tries::{self, Tried};
 use super::{Followed, Leg, STALE_READS, Size, ns};
 
 impl Leg {
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
-    /// another one, beside so many if it is busy, is predicted to take `least`.
+    /// another one, flash or not, and beside so many if it is busy, is predicted to take `least`.
     pub(in super::super) fn is_due(
         &self,
         now: Instant,
         (cost, least): (f32, f32),
+        is_beside_flash: bool,
         busy: impl FnOnce() -> u32,
     ) -> bool {
         if self.in_flight > 0 || self.passed_over <= STALE_READS.get() {
@@ -25,9 +26,12 @@ impl Leg {
             return false;
         }
         let costs = (cost, least, self.unknown_ns());
-        let busy = if self.turns { 0 } else { busy() };
-        self.tries
-            .is_due((silence, self.passed_over), costs, (self.turns, busy))
+        let tried = match (self.turns, is_beside_flash) {
+            (true, true) => Tried::DiskBesideFlash,
+            (true, false) => Tried::Disk,
+            (false, _) => Tried::Flash(busy()),
+        };
+        self.tries.is_due((silence, self.passed_over), costs, tried)
     }
 
     /// Whether it is time to see what a leg does that has more than it had of late. `costs`: what

@@ -2,7 +2,7 @@
 
 use heliostat_types::Duration;
 
-use super::super::tries::Tries;
+use super::super::tries::{Tried, Tries};
 use super::{MIB, Rig};
 
 /// A rig whose legs have answered one read each in so many microseconds.
@@ -85,9 +85,21 @@ fn a_leg_that_takes_that_long_for_sure_is_tried_as_any_other() {
     // It takes 0.8 ms, 0.7 ms more: a thousandth of 0.7 s.
     let costs = (8e5, 1e5, 1e5);
     for _ in 0..3 {
-        assert!(!tries.is_due((6e8, u32::MAX), costs, (false, 0)));
-        assert!(tries.is_due((8e8, u32::MAX), costs, (false, 0)));
+        assert!(!tries.is_due((6e8, u32::MAX), costs, Tried::Flash(0)));
+        assert!(tries.is_due((8e8, u32::MAX), costs, Tried::Flash(0)));
         assert_eq!(tries.note(8e5, 8e5, 1e5), None);
+    }
+}
+
+/// A thousandth of the time may be a hundredth of the reads, where few read.
+#[test]
+fn a_disk_beside_flash_is_no_thousandth_of_few_reads() {
+    let tries = Tries::default();
+    let costs = (1.2e7, 1e5, 1e7);
+    for (passed_over, by_disk) in [(3999, false), (4001, true)] {
+        let is_due = |tried| tries.is_due((1e12, passed_over), costs, tried);
+        assert_eq!(is_due(Tried::DiskBesideFlash), by_disk);
+        assert!(is_due(Tried::Disk));
     }
 }
 
@@ -103,7 +115,8 @@ fn where_flash_is_busy_another_leg_is_tried_sooner() {
         (4e7, 700, [false, true]),
         (4e7, 710, [true, true]),
     ] {
-        let met = [0, 1].map(|busy| tries.is_due((silence_ns, passed_over), costs, (false, busy)));
+        let met =
+            [0, 1].map(|busy| tries.is_due((silence_ns, passed_over), costs, Tried::Flash(busy)));
         assert_eq!(met, is_due, "{silence_ns} {passed_over}");
     }
 }

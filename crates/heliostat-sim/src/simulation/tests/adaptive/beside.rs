@@ -87,3 +87,24 @@ fn disks_that_are_busy_with_writes_get_no_queue_of_reads() {
     let share = reads(&scenario, "adaptive")[0] / reads(&scenario, "queue")[0];
     assert!(share > 0.95, "{share}");
 }
+
+/// What a disk beside flash does by now is worth no read of a thousand.
+#[test]
+fn few_reads_do_not_try_a_disk_beside_flash() {
+    for (disk, writes) in [("hdd-7200-2tb", 0), ("hdd-5400-old", 50)] {
+        let job = Job {
+            rw: if writes > 0 { Rw::RandRw } else { Rw::RandRead },
+            size_bytes: 200 << 30,
+            rwmixread: 90,
+            rate_iops: [50, writes],
+            ..at_random(4 << 10, 1)
+        };
+        let mut scenario = over_200_gib(&[disk, "nvme-gen4", disk, disk], 20, job);
+        scenario.array.size_bytes = 230 << 30;
+        scenario.seed = 202;
+        scenario.warmup_seconds = Duration::from_ms(10_000);
+        let longest = play(&scenario, "adaptive").read.response_time_ns().max();
+        let longest = Duration::from_ns(longest);
+        assert!(longest < Duration::from_ms(2), "{disk}: {longest:?}");
+    }
+}
