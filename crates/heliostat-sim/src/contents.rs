@@ -52,10 +52,15 @@ pub(crate) fn sampled_sectors(extent: Extent) -> impl Iterator<Item = u64> {
     first.into_iter().chain(borders).chain(last)
 }
 
+/// How the number of a sector is kept: such that no stamp is zeros, which tell of no write.
+const fn name_of(sector: u64) -> u64 {
+    !sector
+}
+
 /// Makes `sector`'s bytes those of `version`; `bytes` are the kept ones.
 pub(crate) fn fill_sector(bytes: &mut [u8], sector: u64, version: u64) {
     let (stamp, filler) = bytes.split_at_mut(STAMP);
-    stamp[..8].copy_from_slice(&sector.to_le_bytes());
+    stamp[..8].copy_from_slice(&name_of(sector).to_le_bytes());
     stamp[8..].copy_from_slice(&version.to_le_bytes());
     let mut word = filler_start(sector, version);
     for chunk in filler.chunks_exact_mut(8) {
@@ -71,7 +76,7 @@ pub(crate) fn version_of_sector(bytes: &[u8], sector: u64) -> Option<u64> {
         let word = stamp[at..at + 8].try_into();
         u64::from_le_bytes(word.expect("eight bytes"))
     };
-    if word_at(0) != sector {
+    if word_at(0) != name_of(sector) {
         return None;
     }
     let version = word_at(8);
@@ -105,7 +110,9 @@ const fn filler_start(sector: u64, version: u64) -> u64 {
 mod tests {
     use heliostat_types::Extent;
 
-    use super::{Fidelity, SECTOR, fill_sector, sampled_sectors, version_of_sector};
+    use super::{
+        Fidelity, SECTOR, ZEROS, fill_sector, held_in_sector, sampled_sectors, version_of_sector,
+    };
 
     #[test]
     fn both_ends_and_every_border_are_sampled() {
@@ -128,6 +135,13 @@ mod tests {
             fill_sector(&mut bytes, 7, 42);
             assert_eq!(version_of_sector(&bytes, 7), Some(42));
             assert_eq!(version_of_sector(&bytes, 8), None);
+        }
+        // Also in the first sector, before anything was written there.
+        for fidelity in [Fidelity::Bytes, Fidelity::Stamps] {
+            let mut bytes = vec![0; fidelity.kept_bytes()];
+            assert_eq!(held_in_sector(&bytes, 0), Some(ZEROS));
+            fill_sector(&mut bytes, 0, 0);
+            assert_eq!(held_in_sector(&bytes, 0), Some(0));
         }
         let mut torn = vec![0; SECTOR];
         let mut other = vec![0; SECTOR];

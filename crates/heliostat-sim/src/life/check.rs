@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_types::{LegId, LegSet, SECTOR_BYTES};
+use heliostat_types::{Instant, LegId, LegSet, SECTOR_BYTES};
 
 use super::start::Described;
 use crate::kernel_model::{self, Copy, Disk, KernelArray, Resyncs, Taken};
@@ -139,10 +139,25 @@ impl Simulation {
         Ok(unequal)
     }
 
+    /// Whether a leg fails operations now, some of them or all.
+    fn is_failing(&self, leg: usize) -> bool {
+        let begins_at = Instant::ZERO + self.scenario.warmup_seconds;
+        let mut faults = self.scenario.faults.iter();
+        faults.any(|fault| {
+            let (at, until) = fault.period(begins_at);
+            let is_now = (at..until).contains(&self.now);
+            is_now && fault.fails_operations() && fault.leg == Some(self.legs[leg].device)
+        })
+    }
+
     /// Reads all that was ever written from where it is read now, of `legs`: what that shows stays.
+    /// What a leg holds that fails shows nothing, as others are read in its place.
     pub(crate) fn read_everything(&mut self, legs: LegSet) -> Result<(), String> {
         let assembled = self.assemble(legs)?;
         let written = self.shadow.as_ref().map_or_else(Vec::new, Shadow::written);
+        let failing: Vec<bool> = (0..self.legs.len())
+            .map(|leg| self.is_failing(leg))
+            .collect();
         for extent in written {
             let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;
             let first = sectors.start;
@@ -160,7 +175,9 @@ impl Simulation {
                 began,
                 |sector| self.legs[copy_of(sector)?.disk].store.version(sector),
                 |sector| {
-                    copy_of(sector).is_none_or(|copy| self.legs[copy.disk].is_damaged(copy.sector))
+                    copy_of(sector).is_none_or(|copy| {
+                        failing[copy.disk] || self.legs[copy.disk].is_damaged(copy.sector)
+                    })
                 },
             );
             shadow.end_read(began);
