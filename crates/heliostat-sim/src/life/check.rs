@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use heliostat_model::FailedKind;
 use heliostat_types::{Instant, LegId, LegSet, SECTOR_BYTES};
 
 use super::start::Described;
+use crate::faults::Effect;
 use crate::kernel_model::{self, Copy, Disk, KernelArray, Resyncs, Taken};
 use crate::shadow::{Moment, Shadow};
 use crate::simulation::Simulation;
@@ -139,24 +141,28 @@ impl Simulation {
         Ok(unequal)
     }
 
-    /// Whether a leg fails operations now, some of them or all.
-    fn is_failing(&self, leg: usize) -> bool {
+    /// Whether a leg fails reads now, some of them or all.
+    fn fails_reads(&self, leg: usize) -> bool {
         let begins_at = Instant::ZERO + self.scenario.warmup_seconds;
         let mut faults = self.scenario.faults.iter();
         faults.any(|fault| {
             let (at, until) = fault.period(begins_at);
             let is_now = (at..until).contains(&self.now);
-            is_now && fault.fails_operations() && fault.leg == Some(self.legs[leg].device)
+            let fails_reads = matches!(
+                fault.effect,
+                Some(Effect::Error(FailedKind::Read) | Effect::Dead)
+            );
+            is_now && fails_reads && fault.leg == Some(self.legs[leg].device)
         })
     }
 
     /// Reads all that was ever written from where it is read now, of `legs`: what that shows stays.
-    /// What a leg holds that fails shows nothing, as others are read in its place.
+    /// What a leg holds that fails reads shows nothing, as others are read in its place.
     pub(crate) fn read_everything(&mut self, legs: LegSet) -> Result<(), String> {
         let assembled = self.assemble(legs)?;
         let written = self.shadow.as_ref().map_or_else(Vec::new, Shadow::written);
         let failing: Vec<bool> = (0..self.legs.len())
-            .map(|leg| self.is_failing(leg))
+            .map(|leg| self.fails_reads(leg))
             .collect();
         for extent in written {
             let sectors = extent.offset() / SECTOR_BYTES..extent.end() / SECTOR_BYTES;

@@ -14,8 +14,7 @@ constants! { "tries":
     TIMES: f32 = number(1e3);
     pub(super) NS_MIN: f32 = ns(1e7);
     READS: f32 = number(4e3);
-    /// A disk beside flash takes so many times as long that it is one of as many, however long that
-    /// is.
+    /// A disk beside flash is one of so many reads at most, however long they take to come.
     DISK_READS: f32 = number(4e3);
     /// The same where flash that is chosen takes 1.25 times as long as some takes by itself: if the
     /// other one is what it was, all gain by that. Then it is a hundredth of the time, and one of

@@ -31,13 +31,14 @@ impl Choice<'_> {
             let may = forecast.in_flight == 0 && at != best && is_for(forecast);
             let is_beside_flash = !self.forecasts[best].turns;
             // A disk is not odd for what writes would lose by it.
-            let loss = if is_beside_flash {
-                forecast.loss()
+            let cost = if is_beside_flash {
+                forecast.own_cost
             } else {
-                1.0
+                forecast.cost
             };
-            let costs = (forecast.cost / loss, least);
-            may && self.leg(at).is_due(self.now, costs, is_beside_flash, busy)
+            may && self
+                .leg(at)
+                .is_due(self.now, (cost, least), is_beside_flash, busy)
         };
         let due = forecasts.position(is_due);
         due.map(|at| self.by(NOT_READ_FOR_LONG, at))

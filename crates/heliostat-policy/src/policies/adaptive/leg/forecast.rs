@@ -13,7 +13,7 @@ pub(in super::super) struct Forecast {
     /// Until it ends, in ns.
     pub(in super::super) cost: f32,
     /// `cost` as far as it is the leg's alone: without what writes and streams lose by it.
-    pub(super) own_cost: f32,
+    pub(in super::super) own_cost: f32,
     /// What is known of the leg at the load that the read meets.
     pub(super) known: Point,
     /// What the leg has in flight.

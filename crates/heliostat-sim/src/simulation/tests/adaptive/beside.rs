@@ -50,7 +50,7 @@ fn long_random_reads_leave_the_disk_to_a_stream() {
 }
 
 /// Some of them begin where another one has ended, by chance, and their chunks lie at the same
-/// place of several legs. Disks would be a seventh of what the stream has beside them.
+/// place of several legs. The disks alone would give the stream a third of that.
 #[test]
 fn a_stream_beside_long_random_reads_is_not_left_to_slow_disks() {
     let legs = ["hdd-7200-1tb", "nvme-gen4", "hdd-7200-1tb", "nvme-gen4"];
