@@ -227,10 +227,12 @@ impl Costs {
     }
 
     /// What a job that was asked for is taken to take, in ns: what was expected then, unless it has
-    /// turned out to be less than half.
+    /// turned out to be less than half, or more than twice that: who has waited for many rounds
+    /// does not pay for what nothing was known of when he came.
     pub(crate) fn price_ns(&self, rotational: bool, asked: &Asked) -> u64 {
         let now = self.expected_ns(rotational, asked.work);
-        if asked.ns < now / 2 { now } else { asked.ns }
+        let is_about = (now / 2..=now.saturating_mul(2)).contains(&asked.ns);
+        if is_about { asked.ns } else { now }
     }
 
     /// What a job is taken to take, in ns, that is to be done beside another one it goes with, or
@@ -446,6 +448,26 @@ mod tests {
             costs.learn(true, random.placed(true), 1e7);
         }
         assert_eq!(placed(&costs, true), 8_000_000);
+    }
+
+    #[test]
+    fn what_turns_out_to_be_far_off_is_charged_as_it_is_known_now() {
+        let random = work(Class::Write, false);
+        let asked = Asked {
+            work: random,
+            ns: 4_000_000,
+            ..Asked::default()
+        };
+        for (now, price) in [
+            (2_100_000.0, 4_000_000),
+            (7_900_000.0, 4_000_000),
+            (1_000_000.0, 1_000_000),
+            (9_000_000.0, 9_000_000),
+        ] {
+            let mut costs = Costs::new();
+            costs.learn(true, random, now);
+            assert_eq!(costs.price_ns(true, &asked), price);
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 mod tests {
     use heliostat_engine::{Layout, SchedulerPlace};
     use heliostat_model::ModelParams;
-    use heliostat_sim::{Fidelity, Job, JobResult, Moved, RunResult, Rw, Scenario, SimPolicy, run};
+    use heliostat_sim::{
+        Effect, Fault, Fidelity, Job, JobResult, Moved, RunResult, Rw, Scenario, SimPolicy, run,
+    };
     use heliostat_types::Duration;
     use heliostat_workload::FromMeasuring;
 
@@ -283,6 +285,32 @@ mod tests {
             let answers: Vec<f64> = fair.jobs.iter().map(answers).collect();
             ensure_are_due(&answers, &[1.0, 2.0, 4.0]);
         }
+    }
+
+    /// Who has least weight waits longest, and much of what he waits with was asked for when nobody
+    /// knew how little it takes in one sweep with the rest.
+    #[test]
+    fn weights_are_shares_of_slow_disks_when_they_are_new() {
+        let mut scenario = Scenario::new("slow", &["hdd-7200-2tb"; 2], 64 << 20).expect("it is");
+        scenario.seconds = Duration::from_secs(8);
+        scenario.warmup_seconds = Duration::from_secs(3);
+        scenario.fidelity = Fidelity::Stamps;
+        for leg in 0..2 {
+            let mut slow = Fault::new(leg, Effect::Slow(2_000));
+            slow.at_ns = -3_000_000_000;
+            scenario.faults.push(slow);
+        }
+        for (weight, place) in [(1, 0), (2, 1), (4, 2)] {
+            scenario.jobs.push(Job {
+                weight,
+                offset_bytes: place << 24,
+                size_bytes: 1 << 24,
+                ..small_writes(128)
+            });
+        }
+        let fair = play_under("adaptive", &scenario, "fair");
+        let writes: Vec<f64> = fair.jobs.iter().map(|job| job.write.ios as f64).collect();
+        ensure_are_due(&writes, &[1.0, 2.0, 4.0]);
     }
 
     /// Who has much weight and shallow queues goes before all rounds.

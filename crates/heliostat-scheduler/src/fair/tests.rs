@@ -220,10 +220,12 @@ fn what_lies_beside_what_waits_for_a_later_round_is_charged_as_random() {
     let jobs: Vec<Job> = (0..200)
         .map(|op| write(op, 0, u64::from(op % 100) * 1000 + u64::from(op / 100)))
         .collect();
-    let (mut fair, mut costs, now) = with(&jobs);
+    let (mut fair, mut costs, mut now) = with(&jobs);
     let (mut charged, mut seeks, mut arm) = (0, 0, None);
     while let Some(job) = fair.take(now, &mut costs) {
-        seeks += u64::from(arm != Some(job.extent.offset()));
+        let is_seek = arm != Some(job.extent.offset());
+        seeks += u64::from(is_seek);
+        now += Duration::from_us(if is_seek { 5000 } else { 50 });
         arm = Some(job.extent.end());
         let asked = fair.meter.jobs().next().unwrap();
         charged += u64::from(asked.work == Work::of(&job, false));
