@@ -639,11 +639,11 @@ impl Fair {
             self.hidden.end(now, job);
         }
         let is_backlogged = self.len() > 0;
-        let in_device = self.meter.in_device();
+        let had = self.in_device();
         let Some(Ended {
             asked,
             ns,
-            operation_bytes,
+            operation,
         }) = self.meter.end(now, job)
         else {
             return;
@@ -653,8 +653,8 @@ impl Fair {
             self.end(&asked, costs);
             self.stand(costs);
         }
-        if let Some(bytes) = operation_bytes {
-            self.depth.completed(now, bytes, in_device, is_backlogged);
+        if let Some(operation) = operation {
+            self.depth.completed(now, operation, had, is_backlogged);
         }
     }
 

@@ -380,6 +380,35 @@ mod tests {
         }
     }
 
+    /// All that both ask for would fit into the drive, which does what came first.
+    #[test]
+    fn who_has_most_in_flash_has_no_more_of_it() {
+        let drives = ["nvme-gen3"; 2];
+        let mut scenario = Scenario::new("flash", &drives, 100 * GIB).expect("it is");
+        scenario.seconds = Duration::from_ms(500);
+        scenario.warmup_seconds = Duration::from_secs(2);
+        scenario.fidelity = Fidelity::Stamps;
+        let large = Job {
+            rw: Rw::RandWrite,
+            bs_bytes: 64 << 10,
+            iodepth: 128,
+            ..Job::default()
+        };
+        let small = Job {
+            iodepth: 16,
+            ..large.clone()
+        };
+        scenario.jobs.extend([small, large]);
+        let [none, fair] = ["none", "fair"].map(|scheduler| {
+            let result = play(&scenario, scheduler);
+            let small = result.jobs[0].write.ios as f64 / result.write.ios as f64;
+            (small, result.write.ios as f64)
+        });
+        ensure(none.0 < 0.15, "as much as it has in the drive", &[none.0]);
+        ensure((0.4..=0.65).contains(&fair.0), "its half", &[fair.0]);
+        at_most("throughput", 0.97 * none.1, 1.0, fair.1);
+    }
+
     #[test]
     fn flash_loses_little_to_fair_and_nothing_to_a_name() {
         for (drive, seconds) in [("ssd-sata-256gb", 2.0), ("nvme-gen3", 0.3)] {

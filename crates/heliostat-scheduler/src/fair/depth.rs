@@ -5,14 +5,19 @@
 //! of what is believed. What was done in a period is counted in bytes, to which each operation adds
 //! what the device could have moved in its stead. A depth that does no less than 98 % of the best
 //! is believed when enough periods have said so, the smallest first.
+//!
+//! What a device has in hand nobody orders, so who has most in flash has most of it. Where several
+//! have much in it and nothing waits, that is the depth of that period, and less is tried.
 
 use heliostat_types::Instant;
 
+use super::Fair;
+use super::meter::Operation;
 use crate::job::Device;
 
 /// A period has so many completions, at least: more than a round of deep queues, because what a
-/// disk does in a part of it is all of one kind.
-const PERIOD_OPS: u32 = 1024;
+/// disk does in a part of it is all of one kind; rounds of flash are short.
+const PERIOD_OPS: [u32; 2] = [1024, 256];
 /// One period in so many is one of trying.
 const TRIED_EVERY: u32 = 32;
 /// How much the last period weighs.
@@ -27,12 +32,29 @@ const OP_BYTES: [f64; 2] = [1_048_576.0, 32_768.0];
 const DEPTH_MAX: u32 = 256;
 /// Depths are powers of two up to that.
 const DEPTHS: usize = 9;
+/// With fewer jobs in flash nobody waits for long, and less is not tried while nothing waits.
+const SHARED_MIN: usize = 16;
+/// After so many operations while one had all that was there, it is his alone.
+const ALONE_MIN: u32 = 256;
+/// Where flash does so many times as much at a depth as it did, or as little, the work is another
+/// one, and what was learned of depths is not of that.
+const OTHER_WORK: f64 = 2.0;
 
 /// What is known of one depth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     rate: f64,
     periods: u32,
+}
+
+/// What a device has in hand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InDevice {
+    pub(super) ops: usize,
+    /// As they were asked for: several go as one.
+    pub(super) jobs: usize,
+    /// Whether more than one have something there, or waiting.
+    pub(super) is_shared: bool,
 }
 
 /// How many operations the device is given at once.
@@ -49,6 +71,8 @@ pub(super) struct Depth {
     limit: usize,
     tried: [Tried; DEPTHS],
     period: u32,
+    /// How many have ended while one had all that was there.
+    alone: u32,
     begun_at: Option<Instant>,
     ops: u32,
     bytes: f64,
@@ -67,6 +91,7 @@ impl Depth {
             limit: usize::try_from(limit).expect("small"),
             tried: [Tried::default(); DEPTHS],
             period: 0,
+            alone: 0,
             begun_at: None,
             ops: 0,
             bytes: 0.0,
@@ -85,12 +110,20 @@ impl Depth {
         (1_usize << self.now).min(self.limit)
     }
 
-    /// An operation of so many bytes has ended, when the device had so many with it.
-    pub(super) fn completed(&mut self, now: Instant, bytes: u64, in_device: usize, waits: bool) {
+    /// An operation has ended, when the device had so much with it; whether more waits.
+    pub(super) fn completed(&mut self, now: Instant, ended: Operation, had: InDevice, waits: bool) {
         if self.set > 0 {
             return;
         }
-        if !waits || in_device < self.now() {
+        self.alone = if had.is_shared {
+            0
+        } else {
+            self.alone.saturating_add(1)
+        };
+        let is_full = waits && had.ops >= self.now();
+        let is_shared = !self.rotational && self.alone < ALONE_MIN;
+        let is_told = is_full || is_shared && had.jobs >= SHARED_MIN;
+        if !is_told {
             // What is done now says nothing of the depth.
             self.begun_at = None;
             return;
@@ -102,11 +135,20 @@ impl Depth {
             return;
         };
         self.ops += 1;
-        self.bytes += bytes as f64 + OP_BYTES[kind];
-        if self.ops < PERIOD_OPS || now <= begun_at {
+        // What goes as one with another one is one less for a disk, and saves flash less than that.
+        let count = if self.rotational { 1 } else { ended.jobs };
+        self.bytes += ended.bytes as f64 + OP_BYTES[kind] * f64::from(count);
+        if self.ops < PERIOD_OPS[kind] || now <= begun_at {
             return;
         }
         let rate = self.bytes / now.saturating_since(begun_at).as_ns() as f64;
+        let before = self.tried[self.now];
+        let times = rate / before.rate;
+        let is_other = !(1.0 / OTHER_WORK..=OTHER_WORK).contains(&times);
+        if !self.rotational && before.periods >= PERIODS_MIN && is_other {
+            self.tried = [Tried::default(); DEPTHS];
+            (self.period, self.believed) = (0, self.most);
+        }
         let tried = &mut self.tried[self.now];
         tried.periods = tried.periods.saturating_add(1);
         // An average of the first ones, then one that forgets.
@@ -131,12 +173,27 @@ impl Depth {
         self.believed = enough.unwrap_or(self.most);
         self.period = self.period.wrapping_add(1);
         let half = self.believed.saturating_sub(1);
+        let is_unknown = self.tried[half].periods < PERIODS_MIN;
         self.now = match self.period % TRIED_EVERY {
             0 => half,
             16 => self.most,
-            1..=4 if self.tried[half].periods < PERIODS_MIN => half,
+            1..=4 if is_unknown => half,
+            // It takes little time.
+            _ if is_unknown && !self.rotational => half,
             _ => self.believed,
         };
+    }
+}
+
+impl Fair {
+    /// What the device has, and whose it is.
+    pub(super) fn in_device(&self) -> InDevice {
+        let mut active = self.flows.values().filter(|flow| flow.here_ns > 0);
+        InDevice {
+            ops: self.meter.in_device(),
+            jobs: self.meter.jobs().len(),
+            is_shared: active.nth(1).is_some(),
+        }
     }
 }
 
@@ -144,24 +201,45 @@ impl Depth {
 mod tests {
     use heliostat_types::{Duration, Instant, LegId};
 
-    use super::Depth;
+    use super::super::meter::Operation;
+    use super::{Depth, InDevice};
     use crate::job::Device;
+
+    const OPERATION: Operation = Operation {
+        bytes: 4096,
+        jobs: 1,
+    };
+
+    fn device(queue_depth: u32) -> Device {
+        Device {
+            leg: LegId::new(0),
+            rotational: false,
+            caches_writes: false,
+            queue_depth,
+            leg_count: 1,
+        }
+    }
+
+    const fn had(ops: usize, jobs: usize, is_shared: bool) -> InDevice {
+        InDevice {
+            ops,
+            jobs,
+            is_shared,
+        }
+    }
 
     /// What is believed of a device that does `rate(depth)` operations per second, after so many.
     fn learned(rotational: bool, ops: u32, rate: impl Fn(usize) -> f64) -> Vec<usize> {
         let device = Device {
-            leg: LegId::new(0),
             rotational,
-            caches_writes: false,
-            queue_depth: 128,
-            leg_count: 1,
+            ..device(128)
         };
         let mut depth = Depth::new(device, 0);
         let mut now = Instant::ZERO;
         let mut seen = Vec::new();
         for _ in 0..ops {
             now += Duration::from_secs_f64(1.0 / rate(depth.now()));
-            depth.completed(now, 4096, depth.now(), true);
+            depth.completed(now, OPERATION, had(depth.now(), depth.now(), false), true);
             seen.push(1 << depth.believed);
         }
         seen
@@ -188,21 +266,66 @@ mod tests {
 
     #[test]
     fn nothing_is_learned_while_the_device_has_less() {
-        let device = Device {
-            leg: LegId::new(0),
-            rotational: false,
-            caches_writes: false,
-            queue_depth: 32,
-            leg_count: 1,
-        };
-        let mut depth = Depth::new(device, 0);
+        let mut depth = Depth::new(device(32), 0);
         for op in 0..100_000 {
             let now = Instant::ZERO + Duration::from_us(op * 10);
-            depth.completed(now, 4096, 31, true);
-            depth.completed(now, 4096, 32, false);
+            depth.completed(now, OPERATION, had(31, 31, false), true);
+            depth.completed(now, OPERATION, had(32, 32, false), false);
         }
         assert_eq!(depth.now(), 32);
         depth.set(3);
         assert_eq!(depth.now(), 3);
+    }
+
+    /// What is believed of flash that does as much with 4 as with more, after so many operations,
+    /// where nothing waits before less is tried.
+    fn of_what_is_in_it(rotational: bool, jobs: usize, is_shared: bool, ops: u32) -> usize {
+        let device = Device {
+            rotational,
+            ..device(128)
+        };
+        let mut depth = Depth::new(device, 0);
+        let mut now = Instant::ZERO;
+        for _ in 0..ops {
+            let in_device = depth.now().min(jobs);
+            now += Duration::from_us(100 / u64::try_from(in_device.min(4)).unwrap());
+            let had = had(in_device, in_device, is_shared);
+            depth.completed(now, OPERATION, had, in_device < jobs);
+        }
+        1 << depth.believed
+    }
+
+    #[test]
+    fn less_is_tried_where_several_have_much_in_flash() {
+        assert_eq!(of_what_is_in_it(false, 100, true, 20_000), 4);
+        assert_eq!(
+            of_what_is_in_it(false, 100, false, 20_000),
+            128,
+            "one has all"
+        );
+        assert_eq!(
+            of_what_is_in_it(false, 15, true, 20_000),
+            128,
+            "it is little"
+        );
+        assert_eq!(of_what_is_in_it(true, 100, true, 20_000), 128, "a disk");
+    }
+
+    #[test]
+    fn what_is_believed_is_of_the_work_that_is_done() {
+        let mut depth = Depth::new(device(128), 0);
+        let mut now = Instant::ZERO;
+        let mut work = |depth: &mut Depth, channels: usize, ops: u32| {
+            for _ in 0..ops {
+                let in_device = depth.now();
+                now += Duration::from_us(100 / u64::try_from(in_device.min(channels)).unwrap());
+                depth.completed(now, OPERATION, had(in_device, in_device, false), true);
+            }
+            1 << depth.believed
+        };
+        assert_eq!(work(&mut depth, 2, 20_000), 2);
+        // Four times as much, of which little is done two at a time.
+        assert_eq!(work(&mut depth, 50, 20_000), 64);
+        assert_eq!(work(&mut depth, 2, 20_000), 2);
     }
 }

@@ -39,14 +39,22 @@ struct InDevice {
     operation: u64,
 }
 
+/// What the device did as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) bytes: u64,
+    /// As how many it was asked for.
+    pub(super) jobs: u32,
+}
+
 /// A job that the device has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ended {
     pub(super) asked: Asked,
     /// What it took of the device's time, in ns.
     pub(super) ns: f64,
-    /// The bytes of its operation, where all of that has ended with it.
-    pub(super) operation_bytes: Option<u64>,
+    /// Its operation, where all of that has ended with it.
+    pub(super) operation: Option<Operation>,
 }
 
 /// Measures a device.
@@ -163,20 +171,23 @@ impl Meter {
         self.completed_at = now;
         let ns = op.ns * (expected_ns as f64 / op.expected_ns as f64);
         op.left -= 1;
-        let operation_bytes = (op.left == 0).then_some(op.bytes);
-        if let Some(bytes) = operation_bytes {
-            self.bytes -= bytes;
+        let ended = (op.left == 0).then_some(Operation {
+            bytes: op.bytes,
+            jobs: op.jobs,
+        });
+        if let Some(ended) = ended {
+            self.bytes -= ended.bytes;
             self.ops.remove(&operation);
         }
         Some(Ended {
             asked,
             ns,
-            operation_bytes,
+            operation: ended,
         })
     }
 
     /// What it has.
-    pub(super) fn jobs(&self) -> impl Iterator<Item = &Asked> {
+    pub(super) fn jobs(&self) -> impl ExactSizeIterator<Item = &Asked> {
         self.jobs.values().map(|job| &job.asked)
     }
 }
@@ -185,7 +196,7 @@ impl Meter {
 mod tests {
     use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind};
 
-    use super::Meter;
+    use super::{Meter, Operation};
     use crate::costs::Asked;
     use crate::job::{Class, Job};
 
@@ -209,12 +220,16 @@ mod tests {
             let now = Instant::ZERO + Duration::from_ms(10);
             let mut took = |op| {
                 let ended = meter.end(now, &job(op))?;
-                Some((ended.ns.round(), ended.operation_bytes))
+                Some((ended.ns.round(), ended.operation))
             };
             for op in (1..=10).rev() {
                 assert_eq!(took(op), Some((100_000.0, None)));
             }
-            let last = Some((9_000_000.0, Some(11 * 4096)));
+            let operation = Operation {
+                bytes: 11 * 4096,
+                jobs: 11,
+            };
+            let last = Some((9_000_000.0, Some(operation)));
             assert_eq!(took(0), last, "the arm went to that one");
             assert_eq!(took(0), None);
             assert_eq!((meter.in_device(), meter.bytes()), (0, 0));
