@@ -7,7 +7,7 @@
 //! is believed when enough periods have said so, the smallest first.
 //!
 //! What a device has in hand nobody orders, so who has most in flash has most of it. Where several
-//! have much in it and nothing waits, that is the depth of that period, and less is tried.
+//! have much in it, a period counts for the depth that is tried whether anything waits or not.
 
 use heliostat_types::Instant;
 
@@ -53,7 +53,7 @@ pub(super) struct InDevice {
     pub(super) ops: usize,
     /// As they were asked for: several go as one.
     pub(super) jobs: usize,
-    /// Whether more than one have something there, or waiting.
+    /// Whether several have something there, or waiting.
     pub(super) is_shared: bool,
 }
 
@@ -73,9 +73,12 @@ pub(super) struct Depth {
     period: u32,
     /// How many have ended while one had all that was there.
     alone: u32,
-    begun_at: Option<Instant>,
+    /// When the last operation ended that told something, where none has since that did not.
+    told_at: Option<Instant>,
+    /// What was done in this period, and in how long; what told nothing is left out.
     ops: u32,
     bytes: f64,
+    ns: u64,
 }
 
 impl Depth {
@@ -91,15 +94,17 @@ impl Depth {
             limit: usize::try_from(limit).expect("small"),
             tried: [Tried::default(); DEPTHS],
             period: 0,
-            alone: 0,
-            begun_at: None,
+            alone: ALONE_MIN,
+            told_at: None,
             ops: 0,
             bytes: 0.0,
+            ns: 0,
         }
     }
 
     pub(super) const fn set(&mut self, set: u32) {
         self.set = set;
+        self.told_at = None;
     }
 
     /// How many it is now.
@@ -122,26 +127,27 @@ impl Depth {
         };
         let is_full = waits && had.ops >= self.now();
         let is_shared = !self.rotational && self.alone < ALONE_MIN;
-        let is_told = is_full || is_shared && had.jobs >= SHARED_MIN;
+        // All of it was there until now.
+        let jobs = had.jobs + usize::try_from(ended.jobs).expect("a count fits") - 1;
+        let is_told = is_full || is_shared && jobs >= SHARED_MIN;
         if !is_told {
             // What is done now says nothing of the depth.
-            self.begun_at = None;
+            self.told_at = None;
             return;
         }
-        let kind = usize::from(!self.rotational);
-        let Some(begun_at) = self.begun_at else {
-            self.begun_at = Some(now);
-            (self.ops, self.bytes) = (0, 0.0);
+        let Some(told_at) = self.told_at.replace(now) else {
             return;
         };
-        self.ops += 1;
+        let kind = usize::from(!self.rotational);
         // What goes as one with another one is one less for a disk, and saves flash less than that.
         let count = if self.rotational { 1 } else { ended.jobs };
+        self.ops += 1;
         self.bytes += ended.bytes as f64 + OP_BYTES[kind] * f64::from(count);
-        if self.ops < PERIOD_OPS[kind] || now <= begun_at {
+        self.ns += now.saturating_since(told_at).as_ns();
+        if self.ops < PERIOD_OPS[kind] || self.ns == 0 {
             return;
         }
-        let rate = self.bytes / now.saturating_since(begun_at).as_ns() as f64;
+        let rate = self.bytes / self.ns as f64;
         let before = self.tried[self.now];
         let times = rate / before.rate;
         let is_other = !(1.0 / OTHER_WORK..=OTHER_WORK).contains(&times);
@@ -156,7 +162,8 @@ impl Depth {
         tried.rate += (rate - tried.rate) * part;
         self.judge();
         // The first completion of a period belongs to the depth before it.
-        self.begun_at = None;
+        self.told_at = None;
+        (self.ops, self.bytes, self.ns) = (0, 0.0, 0);
     }
 
     /// What is believed, and what is tried next.
@@ -173,13 +180,14 @@ impl Depth {
         self.believed = enough.unwrap_or(self.most);
         self.period = self.period.wrapping_add(1);
         let half = self.believed.saturating_sub(1);
-        let is_unknown = self.tried[half].periods < PERIODS_MIN;
+        let is_unknown = |depth: usize| self.tried[depth].periods < PERIODS_MIN;
         self.now = match self.period % TRIED_EVERY {
+            // It takes little time.
+            _ if !self.rotational && is_unknown(self.most) => self.most,
             0 => half,
             16 => self.most,
-            1..=4 if is_unknown => half,
-            // It takes little time.
-            _ if is_unknown && !self.rotational => half,
+            1..=4 if is_unknown(half) => half,
+            _ if !self.rotational && is_unknown(half) => half,
             _ => self.believed,
         };
     }
@@ -309,6 +317,20 @@ mod tests {
             "it is little"
         );
         assert_eq!(of_what_is_in_it(true, 100, true, 20_000), 128, "a disk");
+    }
+
+    #[test]
+    fn work_that_comes_in_bursts_is_learned_of_as_well() {
+        let mut depth = Depth::new(device(128), 0);
+        let mut now = Instant::ZERO;
+        // Of 200 each time, as many are in it as may, and the last ones tell nothing.
+        for left in (0..200).rev().cycle().take(80_000) {
+            let in_device = depth.now().min(left + 1);
+            now += Duration::from_us(100 / u64::try_from(in_device.min(4)).unwrap());
+            let had = had(in_device, in_device, false);
+            depth.completed(now, OPERATION, had, left >= in_device);
+        }
+        assert_eq!(1 << depth.believed, 4);
     }
 
     #[test]
