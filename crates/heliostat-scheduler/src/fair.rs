@@ -638,8 +638,6 @@ impl Fair {
         if self.device.has_hidden_work() {
             self.hidden.end(now, job);
         }
-        let is_backlogged = self.len() > 0;
-        let had = self.in_device();
         let Some(Ended {
             asked,
             ns,
@@ -654,7 +652,8 @@ impl Fair {
             self.stand(costs);
         }
         if let Some(operation) = operation {
-            self.depth.completed(now, operation, had, is_backlogged);
+            let had = self.had_with(operation);
+            self.depth.completed(now, operation, had, self.len() > 0);
         }
     }
 

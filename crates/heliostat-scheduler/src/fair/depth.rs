@@ -47,13 +47,13 @@ struct Tried {
     periods: u32,
 }
 
-/// What a device has in hand.
+/// What a device had in hand until an operation ended, with that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InDevice {
+pub(super) struct Had {
     pub(super) ops: usize,
     /// As they were asked for: several go as one.
     pub(super) jobs: usize,
-    /// Whether several have something there, or waiting.
+    /// Whether several have something there, or waiting, beside that.
     pub(super) is_shared: bool,
 }
 
@@ -115,8 +115,8 @@ impl Depth {
         (1_usize << self.now).min(self.limit)
     }
 
-    /// An operation has ended, when the device had so much with it; whether more waits.
-    pub(super) fn completed(&mut self, now: Instant, ended: Operation, had: InDevice, waits: bool) {
+    /// An operation has ended, when the device had so much; whether more waits.
+    pub(super) fn completed(&mut self, now: Instant, ended: Operation, had: Had, waits: bool) {
         if self.set > 0 {
             return;
         }
@@ -127,9 +127,7 @@ impl Depth {
         };
         let is_full = waits && had.ops >= self.now();
         let is_shared = !self.rotational && self.alone < ALONE_MIN;
-        // All of it was there until now.
-        let jobs = had.jobs + usize::try_from(ended.jobs).expect("a count fits") - 1;
-        let is_told = is_full || is_shared && jobs >= SHARED_MIN;
+        let is_told = is_full || is_shared && had.jobs >= SHARED_MIN;
         if !is_told {
             // What is done now says nothing of the depth.
             self.told_at = None;
@@ -194,12 +192,12 @@ impl Depth {
 }
 
 impl Fair {
-    /// What the device has, and whose it is.
-    pub(super) fn in_device(&self) -> InDevice {
+    /// What the device had until this ended.
+    pub(super) fn had_with(&self, ended: Operation) -> Had {
         let mut active = self.flows.values().filter(|flow| flow.here_ns > 0);
-        InDevice {
-            ops: self.meter.in_device(),
-            jobs: self.meter.jobs().len(),
+        Had {
+            ops: self.meter.in_device() + 1,
+            jobs: self.meter.jobs().len() + usize::try_from(ended.jobs).expect("a count fits"),
             is_shared: active.nth(1).is_some(),
         }
     }
@@ -210,7 +208,7 @@ mod tests {
     use heliostat_types::{Duration, Instant, LegId};
 
     use super::super::meter::Operation;
-    use super::{Depth, InDevice};
+    use super::{Depth, Had};
     use crate::job::Device;
 
     const OPERATION: Operation = Operation {
@@ -228,10 +226,11 @@ mod tests {
         }
     }
 
-    const fn had(ops: usize, jobs: usize, is_shared: bool) -> InDevice {
-        InDevice {
+    /// Where nothing goes as one with another one.
+    const fn had(ops: usize, is_shared: bool) -> Had {
+        Had {
             ops,
-            jobs,
+            jobs: ops,
             is_shared,
         }
     }
@@ -247,7 +246,7 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..ops {
             now += Duration::from_secs_f64(1.0 / rate(depth.now()));
-            depth.completed(now, OPERATION, had(depth.now(), depth.now(), false), true);
+            depth.completed(now, OPERATION, had(depth.now(), false), true);
             seen.push(1 << depth.believed);
         }
         seen
@@ -277,8 +276,8 @@ mod tests {
         let mut depth = Depth::new(device(32), 0);
         for op in 0..100_000 {
             let now = Instant::ZERO + Duration::from_us(op * 10);
-            depth.completed(now, OPERATION, had(31, 31, false), true);
-            depth.completed(now, OPERATION, had(32, 32, false), false);
+            depth.completed(now, OPERATION, had(31, false), true);
+            depth.completed(now, OPERATION, had(32, false), false);
         }
         assert_eq!(depth.now(), 32);
         depth.set(3);
@@ -297,7 +296,7 @@ mod tests {
         for _ in 0..ops {
             let in_device = depth.now().min(jobs);
             now += Duration::from_us(100 / u64::try_from(in_device.min(4)).unwrap());
-            let had = had(in_device, in_device, is_shared);
+            let had = had(in_device, is_shared);
             depth.completed(now, OPERATION, had, in_device < jobs);
         }
         1 << depth.believed
@@ -319,6 +318,29 @@ mod tests {
         assert_eq!(of_what_is_in_it(true, 100, true, 20_000), 128, "a disk");
     }
 
+    /// All of it is in flash whatever the depth, in larger operations where there are fewer.
+    #[test]
+    fn what_flash_does_as_one_counts_as_what_it_was_asked_for() {
+        let mut depth = Depth::new(device(32), 0);
+        let mut now = Instant::ZERO;
+        for _ in 0..20_000 {
+            let ops = depth.now();
+            let jobs = 128 / u32::try_from(ops).unwrap();
+            now += Duration::from_us(10 * u64::from(jobs));
+            let ended = Operation {
+                bytes: 4096 * u64::from(jobs),
+                jobs,
+            };
+            let had = Had {
+                ops,
+                jobs: 128,
+                is_shared: true,
+            };
+            depth.completed(now, ended, had, false);
+        }
+        assert_eq!(1 << depth.believed, 1);
+    }
+
     #[test]
     fn work_that_comes_in_bursts_is_learned_of_as_well() {
         let mut depth = Depth::new(device(128), 0);
@@ -327,7 +349,7 @@ mod tests {
         for left in (0..200).rev().cycle().take(80_000) {
             let in_device = depth.now().min(left + 1);
             now += Duration::from_us(100 / u64::try_from(in_device.min(4)).unwrap());
-            let had = had(in_device, in_device, false);
+            let had = had(in_device, false);
             depth.completed(now, OPERATION, had, left >= in_device);
         }
         assert_eq!(1 << depth.believed, 4);
@@ -341,7 +363,7 @@ mod tests {
             for _ in 0..ops {
                 let in_device = depth.now();
                 now += Duration::from_us(100 / u64::try_from(in_device.min(channels)).unwrap());
-                depth.completed(now, OPERATION, had(in_device, in_device, false), true);
+                depth.completed(now, OPERATION, had(in_device, false), true);
             }
             1 << depth.believed
         };
