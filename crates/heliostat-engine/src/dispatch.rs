@@ -5,7 +5,7 @@
 //! may: whatever has to come after another one is assigned when that has completed.
 
 use heliostat_policy::{LegView, OpView};
-use heliostat_scheduler::{FlowLimits, SchedulerSpec};
+use heliostat_scheduler::{Class, FlowLimits, SchedulerSpec};
 use heliostat_types::{ErrorKind, Extent, FlowId, Instant, LegId, LegOpId, LegSet, OpKind};
 
 use crate::api::{LegOp, Output};
@@ -15,7 +15,8 @@ use crate::legs::{NewOp, Op, OpOwner};
 
 impl Engine {
     /// Hands an operation to a leg that is not out: to the device, or behind what waits for it.
-    pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) {
+    /// Which one it is, until it has ended.
+    pub(crate) fn assign(&mut self, turn: &Turn<'_>, leg: LegId, new: NewOp) -> u32 {
         debug_assert!(
             self.legs.in_sync.contains(leg)
                 || self.legs.rebuilding.contains(leg) && new.kind != OpKind::Read,
@@ -56,6 +57,20 @@ impl Engine {
             .queue
             .insert(turn.now, job, &mut self.legs.costs);
         self.pump(turn.now, leg);
+        index
+    }
+
+    /// A read that was nobody's is a client's from now on, if it still waits in front of its leg.
+    pub(crate) fn take_on(&mut self, now: Instant, index: u32, flow: FlowId) {
+        let op = &mut self.ops[index];
+        let waits = op.dispatched.is_none() && op.sent != Sent::Again;
+        if waits && op.class == Class::Background {
+            (op.class, op.flow) = (Class::Read, flow);
+            let (leg, job) = (op.leg, op.job(index));
+            let queue = &mut self.legs.legs[leg.index()].queue;
+            queue.change(&job, &mut self.legs.costs);
+            self.pump(now, leg);
+        }
     }
 
     /// What a policy is told of an operation.

@@ -29,6 +29,9 @@ const MEMORY_SHARE: usize = 4;
 /// a leg may as well be asked then.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
+/// Of what lies behind a run that somebody waits for, what begins within so much is his as well.
+const TAKEN_ON_BYTES: u64 = 1 << 20;
+
 /// How much was prefetched, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchFigures {
@@ -44,6 +47,8 @@ struct Run {
     extent: Extent,
     leg: LegId,
     sent: Instant,
+    /// The operation that reads it, until it is read.
+    op: u32,
     memory: BufferSlice,
     is_read: bool,
     /// A second leg was faster with some of it.
@@ -257,6 +262,7 @@ impl Engine {
             extent,
             leg,
             sent: turn.now,
+            op: u32::MAX,
             memory,
             is_read: false,
             is_passed: false,
@@ -277,7 +283,7 @@ impl Engine {
             fua: false,
             may_trim: false,
         };
-        self.assign(turn, leg, new);
+        self.prefetched.runs[run].op = self.assign(turn, leg, new);
         true
     }
 
@@ -361,6 +367,7 @@ impl Engine {
         }
     }
 
+    /// A piece waits for a run that is being read, which is no more nobody's then.
     fn wait_for_run(
         &mut self,
         turn: &Turn<'_>,
@@ -387,6 +394,24 @@ impl Engine {
         let asked = (run.leg, run.sent, run.extent);
         if self.observes.late {
             self.watch_asked(turn.now, piece, asked, true);
+        }
+        self.take_runs_on(turn.now, index, self.reads[read].flow);
+    }
+
+    /// Somebody waits for a run: that is on his account from now on, and so is what lies behind it,
+    /// which the leg reads while he is served with it.
+    fn take_runs_on(&mut self, now: Instant, index: u32, flow: FlowId) {
+        let run = &self.prefetched.runs[index];
+        let (leg, mut at) = (run.leg, run.extent.offset());
+        let end = at + TAKEN_ON_BYTES;
+        while at < end
+            && let Some(&next) = self.prefetched.by_offset.get(&at)
+            && let run = &self.prefetched.runs[next]
+            && run.leg == leg
+            && !run.is_read
+        {
+            at = run.extent.end();
+            self.take_on(now, run.op, flow);
         }
     }
 

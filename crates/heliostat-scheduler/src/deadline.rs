@@ -250,6 +250,19 @@ impl Deadline {
         }
     }
 
+    /// A job that waits is of another class from now on.
+    pub(crate) fn change(&mut self, changed: &Job) {
+        let mut outside = self.outside.iter_mut();
+        if let Some((_, job)) = outside.find(|(_, job)| job.op == changed.op) {
+            *job = *changed;
+            return;
+        }
+        self.retain(&|job| job.op != changed.op);
+        let (lane, direction) = place_of(changed).expect("nothing becomes urgent");
+        self.arrivals += 1;
+        self.lanes[lane].lines[direction].insert(self.arrivals, *changed);
+    }
+
     /// Takes all out, in order of arrival.
     pub(crate) fn drain(&mut self) -> Vec<Job> {
         let mut jobs: Vec<(u64, Job)> = std::mem::take(&mut self.urgent).into();

@@ -25,10 +25,12 @@
 //! * What the array needs for itself goes first: metadata and flushes, though not without end.
 //!   What is in the background has what is left, and one part in 16 where nothing is.
 
+mod background;
 mod beside;
 mod depth;
 mod flow;
 mod hidden;
+mod kept;
 mod meter;
 mod round;
 mod shares;
@@ -42,7 +44,8 @@ use heliostat_types::{Duration, FlowId, Instant, OpKind};
 
 use crate::costs::{Asked, Costs, Work};
 use crate::job::{Class, Device, FlowLimits, Job};
-use crate::line::{Key, Line};
+use crate::line::Key;
+use background::Background;
 use depth::Depth;
 use flow::{Flow, Later};
 use hidden::Hidden;
@@ -83,8 +86,6 @@ impl Default for FairSettings {
     }
 }
 
-/// What the background has of a leg that clients could use up: one part in so many.
-const BACKGROUND_PART: f64 = 16.0;
 /// A device that does not turn does in one part in so many of the time what a disk does.
 const FLASH_PART: u64 = 32;
 /// No round gives less than one part in so many of what it gives at most.
@@ -139,7 +140,7 @@ pub(crate) struct Fair {
     device: Device,
     urgent: VecDeque<(u64, Job)>,
     urgent_in_a_row: u32,
-    background: Line,
+    background: Background,
     flows: BTreeMap<FlowId, Flow>,
     /// The weights that are not the usual one, of flows with and without jobs.
     weights: BTreeMap<FlowId, u32>,
@@ -159,12 +160,12 @@ pub(crate) struct Fair {
     hidden: Hidden,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,
+    /// Until when it waits for a read that the disk keeps.
+    kept_until: Option<Instant>,
     /// What sparse jobs have had since any other one went, in ns.
     sparse_ns: u64,
     /// Whether what went last is of the round.
     sweeps: bool,
-    /// What clients and the background have had since both had jobs waiting, in ns.
-    had: [f64; 2],
     meter: Meter,
     depth: Depth,
     /// What was said to go next, until it has gone or something has changed.
@@ -185,7 +186,7 @@ impl Fair {
             device,
             urgent: VecDeque::new(),
             urgent_in_a_row: 0,
-            background: Line::default(),
+            background: Background::default(),
             flows: BTreeMap::new(),
             weights: BTreeMap::new(),
             sparse: Sparse::default(),
@@ -196,9 +197,9 @@ impl Fair {
             asked: BTreeMap::new(),
             hidden: Hidden::default(),
             sparse_at: None,
+            kept_until: None,
             sparse_ns: 0,
             sweeps: false,
-            had: [0.0; 2],
             meter: Meter::new(device.rotational),
             depth: Depth::new(device, settings.depth),
             chosen: None,
@@ -256,10 +257,6 @@ impl Fair {
         self.arrivals += 1;
         let number = self.arrivals;
         if job.class == Class::Background {
-            if self.background.is_empty() {
-                // It has saved up nothing.
-                self.had = [0.0; 2];
-            }
             return self.background.insert(number, job);
         }
         if is_arrays(&job) {
@@ -383,12 +380,7 @@ impl Fair {
 
     pub(crate) fn next(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
         let choice = self.choose(now, costs)?;
-        Some(match choice {
-            Choice::Array => self.urgent.front().expect("one was chosen").1,
-            Choice::Background => self.background.oldest().expect("one was chosen").1,
-            Choice::Sparse(key) => self.sparse.get(key),
-            Choice::InRound(direction, key) => self.round.lines[direction].get(key),
-        })
+        Some(self.job_of(choice))
     }
 
     pub(crate) fn take(&mut self, now: Instant, costs: &mut Costs) -> Option<Job> {
@@ -409,8 +401,8 @@ impl Fair {
                 return Some(job);
             }
             Choice::Background => {
-                let (key, _) = self.background.oldest()?;
-                self.background.remove(key)
+                let (key, _) = self.background.line.oldest()?;
+                self.background.line.remove(key)
             }
             Choice::Sparse(key) => {
                 self.sparse_at = Some(now);
@@ -446,12 +438,12 @@ impl Fair {
     fn begun(&mut self, job: &Job, is_in_round: bool, goes_on: bool, costs: &mut Costs) -> Asked {
         let Some(asked) = self.asked.remove(&job.op) else {
             let asked = nobodys(job, goes_on);
-            self.had[1] += self.expected_ns(&asked, costs) as f64;
+            self.background.had(self.expected_ns(&asked, costs));
             return asked;
         };
         let flow = self.flows.get_mut(&job.flow);
         flow.expect("who has jobs is known").waiting.remove(job);
-        self.had[0] += asked.charged_ns as f64;
+        self.background.clients_had(asked.charged_ns);
         let usual = u64::from(FlowLimits::WEIGHT_DEFAULT);
         let all_weight = self.active_weight.max(1);
         self.share_rest += asked.charged_ns * usual;
@@ -471,6 +463,7 @@ impl Fair {
     /// What goes next, which stays the same until time passes or something is said.
     fn choose(&mut self, now: Instant, costs: &mut Costs) -> Option<Choice> {
         if self.chosen.is_none() {
+            self.kept_until = None;
             self.chosen = self.decide(now, costs);
         }
         self.chosen
@@ -478,7 +471,8 @@ impl Fair {
 
     fn decide(&mut self, now: Instant, costs: &mut Costs) -> Option<Choice> {
         let has_clients = !self.asked.is_empty();
-        let has_others = has_clients || !self.background.is_empty();
+        let has_background = !self.background.line.is_empty();
+        let has_others = has_clients || has_background;
         if !self.urgent.is_empty() && (self.urgent_in_a_row < URGENT_MAX || !has_others) {
             return Some(Choice::Array);
         }
@@ -492,9 +486,8 @@ impl Fair {
         if self.device.rotational && self.meter.bytes() >= bytes_max {
             return None;
         }
-        let [clients, background] = self.had;
-        let is_owed = background * BACKGROUND_PART <= clients + background;
-        if !self.background.is_empty() && (!has_clients || is_owed) {
+        let may_be_background = has_background && !has_clients || self.background.is_owed();
+        if may_be_background && !self.waits_for_kept(now, Choice::Background) {
             return Some(Choice::Background);
         }
         let is_held = self.round.is_empty() && self.waits_for_shares(now, costs);
@@ -514,7 +507,8 @@ impl Fair {
                 self.share_ns = self.share_ns.max(key.0);
             }
             let has_had = next.is_some() && self.sparse_ns >= self.quantum_max();
-            if key.0 <= self.share_ns + lead && !has_had {
+            let may_go = key.0 <= self.share_ns + lead && !has_had;
+            if may_go && !self.waits_for_kept(now, Choice::Sparse(key)) {
                 return Some(Choice::Sparse(key));
             }
         }
@@ -528,7 +522,8 @@ impl Fair {
                 return None;
             }
         }
-        next.map(|(direction, key)| Choice::InRound(direction, key))
+        let next = next.map(|(direction, key)| Choice::InRound(direction, key));
+        next.filter(|&choice| !self.waits_for_kept(now, choice))
     }
 
     /// Whether other disks are behind, and it waits for them.
@@ -694,7 +689,11 @@ impl Fair {
         match self.held {
             Some(Held::Until(until)) => Some(until),
             Some(Held::ForLongEnough) | None => {
-                let looks = [self.hidden.look_at(), self.together.look_at()];
+                let looks = [
+                    self.hidden.look_at(),
+                    self.together.look_at(),
+                    self.kept_until,
+                ];
                 looks.into_iter().flatten().min()
             }
         }
@@ -706,17 +705,18 @@ impl Fair {
             self.held = Some(Held::ForLongEnough);
         }
         self.together.look();
+        self.kept_until = None;
         self.hidden.look();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.urgent.len() + self.background.len() + self.asked.len()
+        self.urgent.len() + self.background.line.len() + self.asked.len()
     }
 
     pub(crate) fn retain(&mut self, is_kept: &dyn Fn(&Job) -> bool, costs: &mut Costs) {
         self.chosen = None;
         self.urgent.retain(|(_, job)| is_kept(job));
-        self.background.retain(&mut |job| is_kept(job));
+        self.background.line.retain(&mut |job| is_kept(job));
         let mut gone: Vec<Job> = Vec::new();
         let mut stays = |job: &Job| {
             let stays = is_kept(job);
@@ -745,7 +745,7 @@ impl Fair {
     pub(crate) fn drain(&mut self, costs: &mut Costs) -> Vec<Job> {
         self.chosen = None;
         let mut jobs: Vec<(u64, Job)> = std::mem::take(&mut self.urgent).into();
-        jobs.extend(self.background.drain());
+        jobs.extend(self.background.line.drain());
         jobs.extend(self.sparse.drain());
         for line in &mut self.round.lines {
             jobs.extend(line.drain());

@@ -31,6 +31,13 @@ impl Fifo {
         self.waiting.retain(is_kept);
     }
 
+    pub(crate) fn change(&mut self, changed: &Job) {
+        let mut waiting = self.waiting.iter_mut();
+        if let Some(job) = waiting.find(|job| job.op == changed.op) {
+            *job = *changed;
+        }
+    }
+
     pub(crate) fn drain(&mut self) -> Vec<Job> {
         std::mem::take(&mut self.waiting).into()
     }

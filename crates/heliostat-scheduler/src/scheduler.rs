@@ -236,6 +236,19 @@ impl Scheduler {
         self.len() == 0
     }
 
+    /// A job that waits is of another flow or class than it was from now on. What is not looked at
+    /// yet, or goes in order of arrival, keeps its place.
+    pub fn change(&mut self, job: &Job, costs: &mut Costs) {
+        match &mut self.order {
+            Order::None(fifo) => fifo.change(job),
+            Order::Deadline(deadline) => deadline.change(job),
+            Order::Fair(fair) => {
+                fair.retain(&|waiting| waiting.op != job.op, costs);
+                fair.insert(*job, costs);
+            }
+        }
+    }
+
     /// Takes out jobs that nobody needs any more, told by rising `op`.
     pub fn remove(&mut self, ops: &[u32], costs: &mut Costs) {
         let is_kept = |job: &Job| ops.binary_search(&job.op).is_err();

@@ -409,6 +409,77 @@ mod tests {
         at_most("throughput", 0.97 * none.1, 1.0, fair.1);
     }
 
+    /// One disk with `first`, and a stream of 64 KiB with so many in flight.
+    fn beside_a_stream(first: &Job, iodepth: u32) -> Scenario {
+        let mut scenario =
+            Scenario::new("one disk", &["hdd-7200-1tb"], 400 * GIB).expect("it exists");
+        scenario.seconds = Duration::from_secs(5);
+        scenario.warmup_seconds = Duration::from_secs(3);
+        scenario.array.memory_bytes = 1 << 30;
+        scenario.fidelity = Fidelity::Stamps;
+        let each = Job {
+            rw: Rw::Read,
+            bs_bytes: 64 << 10,
+            iodepth,
+            size_bytes: 20 * GIB,
+            ..Job::default()
+        };
+        scenario.jobs.push(Job {
+            size_bytes: 20 * GIB,
+            ..first.clone()
+        });
+        scenario.jobs.push(Job {
+            offset_bytes: 100 * GIB,
+            ..each
+        });
+        scenario
+    }
+
+    /// What is read ahead for a client is in the background, which has little beside a stream with
+    /// as much in flight as it likes, and the disk itself prefers that.
+    #[test]
+    fn who_waits_for_what_is_read_ahead_does_not_wait_as_the_background() {
+        let one_by_one = Job {
+            rw: Rw::Read,
+            bs_bytes: 64 << 10,
+            ..Job::default()
+        };
+        let scenario = beside_a_stream(&one_by_one, 128);
+        let [none, deadline, fair] = ["none", "deadline", "fair"].map(|scheduler| {
+            let result = play_under("adaptive", &scenario, scheduler);
+            let longest = result.jobs[0].read.response_time_ns().max();
+            (result.jobs[0].read.ios as f64, longest as f64)
+        });
+        at_most("a third, and more", none.0 / 3.0, 1.0, fair.0);
+        at_most("the longest", fair.1, 0.75, none.1);
+        at_most("under deadline", 0.9 * none.0, 1.0, deadline.0);
+    }
+
+    /// A disk has what goes on where its arm is before all else, as long as there is some.
+    #[test]
+    fn a_disk_keeps_no_read_for_as_long_as_there_is_a_stream() {
+        for iodepth in [32, 128] {
+            let at_random = Job {
+                rw: Rw::RandRead,
+                iodepth,
+                ..Job::default()
+            };
+            let both = beside_a_stream(&at_random, 1);
+            let alone = |at: usize| {
+                let mut scenario = both.clone();
+                scenario.jobs = vec![both.jobs[at].clone()];
+                play_under("adaptive", &scenario, "fair").jobs[0].read.ios as f64
+            };
+            let result = play_under("adaptive", &both, "fair");
+            let parts = [0, 1].map(|at| result.jobs[at].read.ios as f64 / alone(at));
+            ensure(
+                parts[0] > 0.3 && parts[1] > 0.15,
+                "of what each does alone",
+                &parts,
+            );
+        }
+    }
+
     #[test]
     fn flash_loses_little_to_fair_and_nothing_to_a_name() {
         for (drive, seconds) in [("ssd-sata-256gb", 2.0), ("nvme-gen3", 0.3)] {

@@ -177,6 +177,18 @@ fn beyond_nr_requests_it_is_arrival_that_counts() {
     let ops: Vec<u32> = drained.drain().iter().map(|job| job.op).collect();
     assert_eq!((ops, drained.len()), (vec![1, 2, 3, 4, 5], 0));
 
+    // Who is another one keeps his place, outside as well.
+    let resync = |op| job(op, Class::Background, OpKind::Read, 50, 0);
+    let mut changed = with(
+        settings,
+        &[resync(1), write(2, 10), resync(3), write(4, 20)],
+    );
+    for op in [1, 3] {
+        changed.change(&read(op, 50));
+    }
+    assert_eq!(changed.len(), 4);
+    assert_eq!(order(&mut changed, 0), [1, 3, 2, 4]);
+
     // More are looked at from the moment on that this is set.
     let mut more = with(settings, &jobs);
     more.set(DeadlineSettings::DEFAULT);

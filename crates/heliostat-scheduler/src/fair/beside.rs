@@ -1,7 +1,8 @@
-//! What lies right beside a job that goes to the device, and can go with it as one.
+//! Where a job waits that goes to the device, and what lies right beside it and can go with it as
+//! one.
 
 use super::round::direction_of;
-use super::{Fair, sparse};
+use super::{Choice, Fair, sparse};
 use crate::costs::Costs;
 use crate::job::{Class, Job, Side};
 use crate::line::Key;
@@ -15,11 +16,22 @@ enum Beside {
 }
 
 impl Fair {
+    /// What was chosen.
+    pub(super) fn job_of(&self, choice: Choice) -> Job {
+        let oldest = match choice {
+            Choice::Array => self.urgent.front().map(|(_, job)| *job),
+            Choice::Background => self.background.line.oldest().map(|(_, job)| job),
+            Choice::Sparse(key) => Some(self.sparse.get(key)),
+            Choice::InRound(direction, key) => Some(self.round.lines[direction].get(key)),
+        };
+        oldest.expect("one was chosen")
+    }
+
     /// What goes with this one: where that is, and the job.
     fn beside(&self, first: &Job, side: Side) -> Option<(Beside, Job)> {
         match first.class {
             Class::Background => {
-                let found = self.background.adjoining(first, side);
+                let found = self.background.line.adjoining(first, side);
                 return found.map(|(key, job)| (Beside::Background(key), job));
             }
             Class::Urgent => return None,
@@ -48,7 +60,7 @@ impl Fair {
         self.chosen = None;
         match place {
             Beside::Background(key) => {
-                self.background.remove(key);
+                self.background.line.remove(key);
             }
             Beside::Sparse(key) => {
                 self.sparse.remove(key);

@@ -9,13 +9,9 @@ use std::collections::BTreeMap;
 
 use heliostat_types::{Duration, Instant, OpKind};
 
+use super::meter::{KEPT, KEPT_MAX};
 use crate::job::Job;
 
-/// The disk has kept a sparse read for long: it is there before, but for what is large, with what
-/// goes by on the way.
-const KEPT: Duration = Duration::from_ms(50);
-/// But when it has kept it for that long, nothing is gained by waiting.
-const KEPT_MAX: Duration = Duration::from_secs(1);
 /// For so long after that it is given no more than it does.
 const CAREFUL: Duration = Duration::from_secs(4);
 /// So much, in ns, may be in its cache then: what a disk has at once of what is large.

@@ -9,10 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_types::Instant;
+use heliostat_types::{Duration, FlowId, Instant};
 
 use crate::costs::Asked;
-use crate::job::Job;
+use crate::job::{Class, Job};
+
+/// A disk has kept a read for long: it is there before, but for what is large, with what goes by on
+/// the way.
+pub(super) const KEPT: Duration = Duration::from_ms(50);
+/// But when it has kept it for that long, nothing is gained by waiting.
+pub(super) const KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// Jobs that the device has as one operation.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +33,12 @@ struct Begun {
     at: Instant,
     /// What it took, in ns, once one of them has ended.
     ns: f64,
+    /// Where it ends on the device.
+    end: u64,
+    /// Which client it is read for.
+    reader: Option<FlowId>,
+    /// When it has ended if the device does one after the other.
+    due: Instant,
 }
 
 /// A job that the device has.
@@ -68,6 +80,8 @@ pub(super) struct Meter {
     bytes: u64,
     /// The number of the last one.
     last: u64,
+    /// Where on the device the one ended that completed last.
+    completed_end: u64,
     /// The time that each operation would have had if it had been there all along, in ns.
     shared: f64,
     /// When `shared` was last brought up to date, and when the last operation completed.
@@ -83,6 +97,7 @@ impl Meter {
             ops: BTreeMap::new(),
             bytes: 0,
             last: 0,
+            completed_end: u64::MAX,
             shared: 0.0,
             at: Instant::ZERO,
             completed_at: Instant::ZERO,
@@ -116,6 +131,7 @@ impl Meter {
     pub(super) fn begin(&mut self, now: Instant, job: &Job, asked: Asked, expected_ns: u64) {
         self.go_on(now);
         self.last += 1;
+        let ahead_ns: u64 = self.ops.values().map(|op| op.expected_ns).sum();
         let begun = Begun {
             jobs: 1,
             left: 1,
@@ -124,6 +140,9 @@ impl Meter {
             shared: self.shared,
             at: now,
             ns: 0.0,
+            end: job.extent.end(),
+            reader: (job.class == Class::Read).then_some(job.flow),
+            due: now + Duration::from_ns(ahead_ns + expected_ns),
         };
         self.bytes += job.extent.len();
         self.ops.insert(self.last, begun);
@@ -147,6 +166,8 @@ impl Meter {
         op.bytes += job.extent.len();
         op.jobs += 1;
         op.expected_ns += expected_ns;
+        op.end = op.end.max(job.extent.end());
+        op.due += Duration::from_ns(expected_ns);
         op.left += 1;
     }
 
@@ -175,6 +196,7 @@ impl Meter {
             bytes: op.bytes,
             jobs: op.jobs,
         });
+        self.completed_end = op.end;
         if let Some(ended) = ended {
             self.bytes -= ended.bytes;
             self.ops.remove(&operation);
@@ -184,6 +206,22 @@ impl Meter {
             ns,
             operation: ended,
         })
+    }
+
+    /// Whether a job begins where something ends that the device has, or had last.
+    pub(super) fn goes_on(&self, job: &Job) -> bool {
+        let mut ends = self.ops.values().map(|op| op.end);
+        let begin = job.extent.offset();
+        begin == self.completed_end || ends.any(|end| end == begin)
+    }
+
+    /// Until when a disk is given nothing more for `flow` that goes on where its arm is, because it
+    /// keeps what it was to read for others.
+    pub(super) fn keeps_until(&self, now: Instant, flow: FlowId) -> Option<Instant> {
+        let is_others = |op: &&Begun| op.reader.is_some_and(|reader| reader != flow);
+        let others = self.ops.values().filter(is_others);
+        let kept = others.filter(|op| (KEPT..KEPT_MAX).contains(&now.saturating_since(op.due)));
+        kept.map(|op| op.due + KEPT_MAX).max()
     }
 
     /// What it has.

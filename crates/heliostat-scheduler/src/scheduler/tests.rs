@@ -1,6 +1,6 @@
 //! What holds for every scheduler.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind, Prng, RandomStream};
 
@@ -55,7 +55,7 @@ fn any_job(luck: &mut RandomStream, op: u32, now: Instant) -> Job {
 /// What the two legs of a mirror have.
 struct Leg {
     scheduler: Scheduler,
-    waiting: BTreeSet<u32>,
+    waiting: BTreeMap<u32, Job>,
     in_device: Vec<Job>,
 }
 
@@ -63,7 +63,7 @@ impl Leg {
     fn new(index: usize, spec: &SchedulerSpec) -> Self {
         Self {
             scheduler: Scheduler::new(spec, device(index)),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             in_device: Vec::new(),
         }
     }
@@ -75,7 +75,7 @@ impl Leg {
         let next = self.scheduler.next(now, costs);
         assert_eq!(next, self.scheduler.take(now, costs));
         if let Some(job) = next {
-            assert!(self.waiting.remove(&job.op), "{job:?} waits");
+            assert_eq!(self.waiting.remove(&job.op), next, "it waits");
             self.in_device.push(job);
         }
         next.is_some()
@@ -98,7 +98,7 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
             match luck.below(8) {
                 0..=2 => {
                     let job = any_job(&mut luck, op, now);
-                    leg.waiting.insert(job.op);
+                    leg.waiting.insert(op, job);
                     leg.scheduler.insert(now, job, &mut costs);
                 }
                 3..=5 if leg.in_device.len() < 8 => {
@@ -110,11 +110,20 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
                     leg.scheduler.completed(now, &job, &mut costs);
                 }
                 7 if luck.below(8) == 0 => {
-                    let (gone, kept) = leg.waiting.iter().partition(|op| *op % 3 == 0);
-                    let gone: BTreeSet<u32> = gone;
-                    let gone: Vec<u32> = gone.into_iter().collect();
+                    let gone = leg.waiting.keys().copied().filter(|op| op % 3 == 0);
+                    let gone: Vec<u32> = gone.collect();
                     leg.scheduler.remove(&gone, &mut costs);
-                    leg.waiting = kept;
+                    leg.waiting.retain(|op, _| op % 3 != 0);
+                }
+                7 if luck.below(2) == 0 => {
+                    let mut jobs = leg.waiting.values_mut();
+                    let is_ahead =
+                        |job: &&mut Job| job.class == Class::Background && job.kind == OpKind::Read;
+                    if let Some(job) = jobs.find(is_ahead) {
+                        job.class = Class::Read;
+                        job.flow = FlowId(3);
+                        leg.scheduler.change(job, &mut costs);
+                    }
                 }
                 7 if luck.below(4) == 0 => {
                     let device = Device {
