@@ -80,6 +80,15 @@ impl Leg {
         }
         next.is_some()
     }
+
+    /// A read in the background is a client's from now on.
+    fn take_on(&mut self, costs: &mut Costs) {
+        let is_ahead = |job: &&mut Job| job.class == Class::Background && job.kind == OpKind::Read;
+        if let Some(job) = self.waiting.values_mut().find(is_ahead) {
+            (job.class, job.flow) = (Class::Read, FlowId(3));
+            self.scheduler.change(job, costs);
+        }
+    }
 }
 
 #[test]
@@ -116,14 +125,7 @@ fn none_is_lost_or_doubled_whatever_is_switched() {
                     leg.waiting.retain(|op, _| op % 3 != 0);
                 }
                 7 if luck.below(2) == 0 => {
-                    let mut jobs = leg.waiting.values_mut();
-                    let is_ahead =
-                        |job: &&mut Job| job.class == Class::Background && job.kind == OpKind::Read;
-                    if let Some(job) = jobs.find(is_ahead) {
-                        job.class = Class::Read;
-                        job.flow = FlowId(3);
-                        leg.scheduler.change(job, &mut costs);
-                    }
+                    leg.take_on(&mut costs);
                 }
                 7 if luck.below(4) == 0 => {
                     let device = Device {
