@@ -30,7 +30,7 @@ const MEMORY_SHARE: usize = 4;
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// Of what lies behind a run that somebody waits for, what begins within so much is his as well.
-const TAKEN_ON_BYTES: u64 = 1 << 20;
+const TAKEN_ON_BYTES: u64 = 8 << 20;
 
 /// How much was prefetched, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

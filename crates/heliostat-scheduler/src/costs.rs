@@ -76,6 +76,11 @@ impl Work {
         }
     }
 
+    /// Whether it goes on where the last one of its flow ended, or goes with one that is beside it.
+    pub(crate) const fn goes_on(self) -> bool {
+        self.goes_on
+    }
+
     /// The same, where it is to be done beside another one it goes with, or not.
     pub(crate) const fn placed(self, is_beside: bool) -> Self {
         Self {

@@ -50,7 +50,7 @@ use depth::Depth;
 use flow::{Flow, Later};
 use hidden::Hidden;
 use meter::{Ended, Meter};
-use round::{READS, Round};
+use round::Round;
 use shares::Held;
 use sparse::Sparse;
 use together::Together;
@@ -102,15 +102,13 @@ const SPARSE_PART: u64 = 8;
 /// By how much of the device's time sparse jobs may be ahead of what flows have had, as a part of
 /// the longest quantum.
 const LEAD_PART: u64 = 4;
-/// How often a sparse job counts on a disk that turns where it takes the arm away from the sweep,
-/// which has to get it back; reads do where the sweep has reads to do.
-const SPARSE_TIMES: u64 = 2;
 /// A disk that turns is given no more bytes at once: 60 ms of writing in a row. An array is given
 /// so much for each of its legs.
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 /// So many urgent jobs of the array go in a row while others wait.
 const URGENT_MAX: u32 = 16;
-/// For so long after a sparse job, the sweep leaves the device room.
+/// For so long after a sparse job, the sweep leaves the device room; and for so long after a job of
+/// the sweep, its flow's jobs are none that room is left for.
 const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
 /// As long as it is not known what jobs take, rounds are shorter by that.
 const UNKNOWN_PART: u64 = 16;
@@ -336,20 +334,6 @@ impl Fair {
         asked
     }
 
-    /// How often a job counts that goes before the sweep.
-    fn sparse_times(&self, job: &Job) -> u64 {
-        let takes_arm = match job.class {
-            Class::Write => true,
-            Class::Read => !self.round.lines[READS].is_empty(),
-            Class::Urgent | Class::Background => false,
-        };
-        if self.device.rotational && takes_arm {
-            SPARSE_TIMES
-        } else {
-            1
-        }
-    }
-
     /// Whether it has nothing to do for clients.
     const fn is_idle(&self) -> bool {
         self.clients == 0
@@ -405,12 +389,18 @@ impl Fair {
                 self.background.line.remove(key)
             }
             Choice::Sparse(key) => {
-                self.sparse_at = Some(now);
-                self.sparse.remove(key)
+                let job = self.sparse.remove(key);
+                if !self.is_of_a_stream_in_rounds(now, &job) {
+                    self.sparse_at = Some(now);
+                }
+                job
             }
             Choice::InRound(direction, key) => {
                 self.round.heads[direction] = key.0;
-                self.round.lines[direction].remove(key)
+                let job = self.round.lines[direction].remove(key);
+                let flow = self.flows.get_mut(&job.flow);
+                flow.expect("who has jobs is known").swept_at = Some(now);
+                job
             }
         };
         self.urgent_in_a_row = 0;
@@ -526,11 +516,12 @@ impl Fair {
         next.filter(|&choice| !self.waits_for_kept(now, choice))
     }
 
-    /// Whether other disks are behind, and it waits for them.
+    /// Whether other disks are behind, and it waits for them: what was read is done when one has.
     fn waits(&mut self, now: Instant, costs: &Costs) -> bool {
         let others = costs.rounds_of_others(self.device).min();
         let is_behind = others.is_some_and(|others| others <= self.round.number);
-        self.device.rotational && self.together.waits(now, is_behind)
+        let may_wait = self.device.rotational && !self.round.only_reads;
+        may_wait && self.together.waits(now, is_behind)
     }
 
     /// All of the last round has gone.
@@ -596,6 +587,9 @@ impl Fair {
                 flow.later.pop_front();
                 round.add(later.number, later.job);
             }
+        }
+        if !self.round.is_empty() {
+            self.round.only_reads = self.round.has_only_reads();
         }
         if self.device.rotational {
             self.together.begin(now);

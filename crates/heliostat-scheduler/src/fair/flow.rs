@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use heliostat_types::Instant;
+
 use super::round::Round;
 use super::waiting::Waiting;
 use crate::job::{FlowLimits, Job};
@@ -54,6 +56,8 @@ pub(super) struct Flow {
     pub(super) placed_ns: u64,
     /// Whether a round may wait for what of that comes back; not where that was in vain.
     pub(super) is_awaited: bool,
+    /// When its last job of a round went.
+    pub(super) swept_at: Option<Instant>,
     /// What it may still have of this round.
     credit_ns: i64,
     /// How far that may go below nothing.
@@ -80,6 +84,7 @@ impl Flow {
             here_ns: 0,
             placed_ns: 0,
             is_awaited: true,
+            swept_at: None,
             credit_ns: 0,
             debt_max_ns: 0,
             rounds: 0.0,

@@ -6,8 +6,8 @@
 
 use heliostat_types::{Instant, OpKind};
 
-use super::{Choice, Fair};
-use crate::job::Class;
+use super::{Choice, Fair, SPARSE_RECENTLY};
+use crate::job::{Class, Job};
 
 impl Fair {
     /// Whether a disk keeps what it was to read for others: it is given nothing more that goes on
@@ -22,9 +22,19 @@ impl Fair {
         if !goes_on || job.kind != OpKind::Read {
             return false;
         }
-        let until = self.meter.keeps_until(now, job.flow);
+        let until = self.meter.keeps_until(now, &job);
         self.kept_until = self.kept_until.max(until);
         until.is_some()
+    }
+
+    /// Whether a job that goes before the sweep is a read of a stream that has had its part of
+    /// rounds of late. Nothing has to leave it room: it is what the sweep is made of, and where
+    /// each of several streams had too little in the device the arm would leave it after each read.
+    pub(super) fn is_of_a_stream_in_rounds(&self, now: Instant, job: &Job) -> bool {
+        let swept_at = self.flows[&job.flow].swept_at;
+        let is_recent = |at| now.saturating_since(at) < SPARSE_RECENTLY;
+        let goes_on = self.asked[&job.op].work.goes_on();
+        goes_on && job.class == Class::Read && swept_at.is_some_and(is_recent)
     }
 }
 
@@ -49,7 +59,8 @@ mod tests {
         }
     }
 
-    /// A disk, or an array of some, that has one read of a flow and two in a row of another one.
+    /// A disk, or an array, that has one read of a flow and two of another one, for which it
+    /// has read before.
     fn with_two_streams(leg_count: u32) -> (Fair, Costs, Instant) {
         let device = Device {
             leg: LegId::new(0),
@@ -59,12 +70,14 @@ mod tests {
             leg_count,
         };
         let (mut fair, mut costs) = (Fair::new(FairSettings::DEFAULT, device), Costs::new());
-        for job in [read(0, 1, 0), read(1, 2, 0), read(2, 2, 2)] {
+        for job in [read(9, 2, 7), read(0, 1, 0), read(1, 2, 0), read(2, 2, 2)] {
             fair.insert(job, &mut costs);
             assert!(fair.take(Instant::ZERO, &mut costs).is_some());
         }
-        let since = fair.meter.keeps_until(Instant::ZERO + KEPT_MAX, FlowId(2));
-        let due = since.expect("it is kept by then");
+        fair.completed(Instant::ZERO, &read(9, 2, 7), &mut costs);
+        let much_later = Instant::ZERO + KEPT_MAX;
+        let until = fair.meter.keeps_until(much_later, &read(3, 2, 3));
+        let due = until.expect("it is kept by then");
         (
             fair,
             costs,
@@ -105,6 +118,17 @@ mod tests {
         fair.insert(read(3, 2, 3), &mut costs);
         assert!(fair.take(late, &mut costs).is_none());
         fair.completed(late, &read(0, 1, 0), &mut costs);
+        assert!(fair.take(late, &mut costs).is_some());
+        // And when the turn is new, so that each of several streams has one.
+        let (mut fair, mut costs, due) = with_two_streams(1);
+        let late = due + KEPT;
+        for (op, flow) in [(4, 3), (5, 2)] {
+            let job = read(op, flow, 9);
+            fair.insert(job, &mut costs);
+            assert!(fair.take(late, &mut costs).is_some());
+            fair.completed(late, &job, &mut costs);
+        }
+        fair.insert(read(3, 2, 3), &mut costs);
         assert!(fair.take(late, &mut costs).is_some());
         // In front of an array nothing waits.
         let (mut fair, mut costs, due) = with_two_streams(2);

@@ -82,6 +82,8 @@ pub(super) struct Meter {
     last: u64,
     /// Where on the device the one ended that completed last.
     completed_end: u64,
+    /// Which client it has read for since when, and for no other one.
+    turn: (FlowId, Instant),
     /// The time that each operation would have had if it had been there all along, in ns.
     shared: f64,
     /// When `shared` was last brought up to date, and when the last operation completed.
@@ -98,6 +100,7 @@ impl Meter {
             bytes: 0,
             last: 0,
             completed_end: u64::MAX,
+            turn: (FlowId::ARRAY, Instant::ZERO),
             shared: 0.0,
             at: Instant::ZERO,
             completed_at: Instant::ZERO,
@@ -188,6 +191,11 @@ impl Meter {
             } else {
                 self.shared - op.shared
             };
+            self.completed_end = op.end;
+            // What is read ahead is part of somebody's turn.
+            if job.class != Class::Background && job.flow != self.turn.0 {
+                self.turn = (job.flow, now);
+            }
         }
         self.completed_at = now;
         let ns = op.ns * (expected_ns as f64 / op.expected_ns as f64);
@@ -196,7 +204,6 @@ impl Meter {
             bytes: op.bytes,
             jobs: op.jobs,
         });
-        self.completed_end = op.end;
         if let Some(ended) = ended {
             self.bytes -= ended.bytes;
             self.ops.remove(&operation);
@@ -215,10 +222,15 @@ impl Meter {
         begin == self.completed_end || ends.any(|end| end == begin)
     }
 
-    /// Until when a disk is given nothing more for `flow` that goes on where its arm is, because it
-    /// keeps what it was to read for others.
-    pub(super) fn keeps_until(&self, now: Instant, flow: FlowId) -> Option<Instant> {
-        let is_others = |op: &&Begun| op.reader.is_some_and(|reader| reader != flow);
+    /// Until when a disk is not given a job that goes on where its arm is, because it keeps what it
+    /// was to read for others, and has read for this one alone for long.
+    pub(super) fn keeps_until(&self, now: Instant, job: &Job) -> Option<Instant> {
+        let (turn, since) = self.turn;
+        let is_part_of_it = job.flow == turn || job.class == Class::Background;
+        if !is_part_of_it || now.saturating_since(since) < KEPT {
+            return None;
+        }
+        let is_others = |op: &&Begun| op.reader.is_some_and(|reader| reader != turn);
         let others = self.ops.values().filter(is_others);
         let kept = others.filter(|op| (KEPT..KEPT_MAX).contains(&now.saturating_since(op.due)));
         kept.map(|op| op.due + KEPT_MAX).max()

@@ -19,11 +19,17 @@ pub(super) struct Round {
     pub(super) lines: [Line; 2],
     /// Where on the device the last job of either direction began.
     pub(super) heads: [u64; 2],
+    /// Whether the last one that had anything had only reads.
+    pub(super) only_reads: bool,
 }
 
 impl Round {
     pub(super) fn is_empty(&self) -> bool {
         self.lines.iter().all(Line::is_empty)
+    }
+
+    pub(super) fn has_only_reads(&self) -> bool {
+        self.lines[WRITES].is_empty()
     }
 
     /// Whether the sweep is beyond the place of a job.
@@ -32,7 +38,9 @@ impl Round {
     }
 
     pub(super) fn add(&mut self, number: u64, job: Job) {
-        self.lines[direction_of(&job)].insert(number, job);
+        let direction = direction_of(&job);
+        self.only_reads &= direction == READS;
+        self.lines[direction].insert(number, job);
     }
 
     /// Whether one of its jobs is to be done that `job` can go with as one.

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 
 use heliostat_types::FlowId;
 
-use crate::job::{Job, Side};
+use super::Fair;
+use super::round::READS;
+use crate::job::{Class, Job, Side};
+
+/// How often a sparse job counts on a disk that turns where it takes the arm away from the sweep,
+/// which has to get it back; reads do where the sweep has reads to do.
+const SPARSE_TIMES: u64 = 2;
 
 /// Names a job: when it may begin, on the scale of what all have had, and its number in order of
 /// arrival.
@@ -91,4 +97,20 @@ impl Sparse {
 
 const fn place(job: &Job, number: u64) -> (FlowId, u64, u64) {
     (job.flow, job.extent.offset(), number)
+}
+
+impl Fair {
+    /// How often a job counts that goes before the sweep.
+    pub(super) fn sparse_times(&self, job: &Job) -> u64 {
+        let takes_arm = match job.class {
+            Class::Write => true,
+            Class::Read => !self.round.lines[READS].is_empty(),
+            Class::Urgent | Class::Background => false,
+        };
+        if self.device.rotational && takes_arm {
+            SPARSE_TIMES
+        } else {
+            1
+        }
+    }
 }
