@@ -398,8 +398,10 @@ impl Fair {
             Choice::InRound(direction, key) => {
                 self.round.heads[direction] = key.0;
                 let job = self.round.lines[direction].remove(key);
-                let flow = self.flows.get_mut(&job.flow);
-                flow.expect("who has jobs is known").swept_at = Some(now);
+                if job.kind == OpKind::Read {
+                    let flow = self.flows.get_mut(&job.flow);
+                    flow.expect("who has jobs is known").swept_at = Some(now);
+                }
                 job
             }
         };
@@ -531,6 +533,7 @@ impl Fair {
         }
         let round = &mut self.round;
         round.heads = [0; 2];
+        let had_only_reads = std::mem::replace(&mut round.only_reads, true);
         let dues = self.flows.values().filter_map(Flow::next_due);
         // The one that is furthest says which it is: who counted for himself would take what comes
         // instead of what others have ended for a job of another round than it is.
@@ -588,8 +591,8 @@ impl Fair {
                 round.add(later.number, later.job);
             }
         }
-        if !self.round.is_empty() {
-            self.round.only_reads = self.round.has_only_reads();
+        if self.round.is_empty() {
+            self.round.only_reads = had_only_reads;
         }
         if self.device.rotational {
             self.together.begin(now);

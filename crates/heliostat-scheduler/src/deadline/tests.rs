@@ -177,7 +177,7 @@ fn beyond_nr_requests_it_is_arrival_that_counts() {
     let ops: Vec<u32> = drained.drain().iter().map(|job| job.op).collect();
     assert_eq!((ops, drained.len()), (vec![1, 2, 3, 4, 5], 0));
 
-    // Who is another one keeps his place, outside as well.
+    // What is outside keeps its place when it is another one.
     let resync = |op| job(op, Class::Background, OpKind::Read, 50, 0);
     let mut changed = with(
         settings,

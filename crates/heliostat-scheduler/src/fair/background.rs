@@ -55,7 +55,7 @@ mod tests {
     fn what_it_had_while_nobody_else_was_there_is_made_up_for_in_a_second() {
         let mut background = Background::default();
         for _ in 0..1000 {
-            background.had(100_000_000);
+            background.had(10_000_000);
         }
         let job = Job {
             op: 0,
@@ -71,8 +71,7 @@ mod tests {
             background.clients_had(1_000_000);
             clients_ms += 1;
         }
-        // One of a tenth of a second is held against it as that.
-        assert_eq!(clients_ms, 1500);
+        assert!((955..=965).contains(&clients_ms), "{clients_ms} ms");
         background.had(1_000_000);
         assert!(!background.is_owed());
     }

@@ -56,7 +56,7 @@ pub(super) struct Flow {
     pub(super) placed_ns: u64,
     /// Whether a round may wait for what of that comes back; not where that was in vain.
     pub(super) is_awaited: bool,
-    /// When its last job of a round went.
+    /// When its last read of a round went.
     pub(super) swept_at: Option<Instant>,
     /// What it may still have of this round.
     credit_ns: i64,

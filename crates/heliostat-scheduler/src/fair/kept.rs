@@ -11,7 +11,8 @@ use crate::job::{Class, Job};
 
 impl Fair {
     /// Whether a disk keeps what it was to read for others: it is given nothing more that goes on
-    /// where its arm is, and nothing of the background, until it has done that.
+    /// where its arm is, and nothing to read in the background, until it has done that. What comes
+    /// behind it in the order waits as well: the disk is to have little else to do.
     pub(super) fn waits_for_kept(&mut self, now: Instant, choice: Choice) -> bool {
         // Of an array, other disks would have to wait as well.
         if !self.device.rotational || self.device.leg_count > 1 {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_waits_for_what_the_disk_keeps_and_all_else_goes() {
+    fn a_stream_waits_for_what_the_disk_keeps_and_what_goes_elsewhere_does_not() {
         let (mut fair, mut costs, due) = with_two_streams(1);
         let mut next = |fair: &mut Fair, job: Job, now| {
             fair.insert(job, &mut costs);

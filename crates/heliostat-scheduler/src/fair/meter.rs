@@ -134,7 +134,11 @@ impl Meter {
     pub(super) fn begin(&mut self, now: Instant, job: &Job, asked: Asked, expected_ns: u64) {
         self.go_on(now);
         self.last += 1;
-        let ahead_ns: u64 = self.ops.values().map(|op| op.expected_ns).sum();
+        let ahead_ns: u64 = if self.rotational {
+            self.ops.values().map(|op| op.expected_ns).sum()
+        } else {
+            0
+        };
         let begun = Begun {
             jobs: 1,
             left: 1,

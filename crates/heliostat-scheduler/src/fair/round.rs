@@ -1,5 +1,7 @@
 //! The jobs of one round, in the order of a sweep.
 
+use heliostat_types::OpKind;
+
 use crate::job::{Class, Job, Side};
 use crate::line::{Key, Line};
 
@@ -28,10 +30,6 @@ impl Round {
         self.lines.iter().all(Line::is_empty)
     }
 
-    pub(super) fn has_only_reads(&self) -> bool {
-        self.lines[WRITES].is_empty()
-    }
-
     /// Whether the sweep is beyond the place of a job.
     pub(super) fn has_passed(&self, job: &Job) -> bool {
         job.extent.offset() < self.heads[direction_of(job)]
@@ -39,7 +37,7 @@ impl Round {
 
     pub(super) fn add(&mut self, number: u64, job: Job) {
         let direction = direction_of(&job);
-        self.only_reads &= direction == READS;
+        self.only_reads &= job.kind == OpKind::Read;
         self.lines[direction].insert(number, job);
     }
 

@@ -698,6 +698,10 @@ fn the_usual_weight_is_forgotten() {
 
 /// Two disks, of which the second has a write in hand, and what they know of each other.
 fn beside_one_that_stalls() -> ([Scheduler; 2], Costs) {
+    beside_one_with(write(1, 0, 9))
+}
+
+fn beside_one_with(job: Job) -> ([Scheduler; 2], Costs) {
     let mut costs = Costs::new();
     let spec = SchedulerSpec::Fair(FairSettings::DEFAULT);
     let mut disks = [0, 1].map(|leg| {
@@ -709,7 +713,7 @@ fn beside_one_that_stalls() -> ([Scheduler; 2], Costs) {
         Scheduler::new(&spec, disk)
     });
     for disk in &mut disks {
-        disk.insert(Instant::ZERO, write(1, 0, 9), &mut costs);
+        disk.insert(Instant::ZERO, job, &mut costs);
         assert!(disk.take(Instant::ZERO, &mut costs).is_some());
     }
     (disks, costs)
@@ -731,6 +735,20 @@ fn a_disk_waits_for_others_by_what_its_round_took_and_for_a_second() {
                 .is_none()
         );
         assert!(disk.take(after(next_ms + wait_ms), &mut costs).is_some());
+    }
+}
+
+#[test]
+fn nobody_waits_for_others_after_a_round_of_reads() {
+    let fua = Job {
+        class: Class::Urgent,
+        ..write(1, 0, 9)
+    };
+    for (job, waits) in [(read(1, 0, 9), false), (fua, true)] {
+        let ([mut disk, _], mut costs) = beside_one_with(job);
+        disk.completed(after(10), &job, &mut costs);
+        disk.insert(after(40), Job { op: 2, ..job }, &mut costs);
+        assert_eq!(disk.take(after(40), &mut costs).is_none(), waits);
     }
 }
 
