@@ -131,6 +131,10 @@ impl Depth {
         if !is_told {
             // What is done now says nothing of the depth.
             self.told_at = None;
+            if self.rotational {
+                // And what a disk did before was a part of a sweep.
+                self.forget_period();
+            }
             return;
         }
         let Some(told_at) = self.told_at.replace(now) else {
@@ -161,6 +165,10 @@ impl Depth {
         self.judge();
         // The first completion of a period belongs to the depth before it.
         self.told_at = None;
+        self.forget_period();
+    }
+
+    const fn forget_period(&mut self) {
         (self.ops, self.bytes, self.ns) = (0, 0.0, 0);
     }
 
@@ -353,6 +361,25 @@ mod tests {
             depth.completed(now, OPERATION, had, left >= in_device);
         }
         assert_eq!(1 << depth.believed, 4);
+    }
+
+    /// What it does in a part of a sweep is all of one kind.
+    #[test]
+    fn parts_of_what_a_disk_does_are_no_period() {
+        for (told, is_judged) in [(1000, false), (1500, true)] {
+            let disk = Device {
+                rotational: true,
+                ..device(32)
+            };
+            let mut depth = Depth::new(disk, 0);
+            let mut now = Instant::ZERO;
+            for left in (0..told).rev().cycle().take(20_000) {
+                now += Duration::from_ms(4);
+                let had = had(depth.now(), false);
+                depth.completed(now, OPERATION, had, left > 0);
+            }
+            assert_eq!(depth.period > 0, is_judged, "{told}");
+        }
     }
 
     #[test]
