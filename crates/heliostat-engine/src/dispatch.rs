@@ -68,7 +68,7 @@ impl Engine {
             (op.class, op.flow) = (Class::Read, flow);
             let (leg, job) = (op.leg, op.job(index));
             let queue = &mut self.legs.legs[leg.index()].queue;
-            queue.change(&job, &mut self.legs.costs);
+            queue.take_on(&job, &mut self.legs.costs);
             self.pump(now, leg);
         }
     }

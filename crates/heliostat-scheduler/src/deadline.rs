@@ -250,17 +250,18 @@ impl Deadline {
         }
     }
 
-    /// A job that waits is of another class from now on.
-    pub(crate) fn change(&mut self, changed: &Job) {
-        let mut outside = self.outside.iter_mut();
-        if let Some((_, job)) = outside.find(|(_, job)| job.op == changed.op) {
-            *job = *changed;
+    /// A read in the background is a client's from now on, and as old as it was.
+    pub(crate) fn take_on(&mut self, job: &Job) {
+        let background = &mut self.lanes[BACKGROUND].lines[READS];
+        if let Some(key) = background.key_of(job) {
+            background.remove(key);
+            self.lanes[CLIENTS].lines[READS].insert(key.1, *job);
             return;
         }
-        self.retain(&|job| job.op != changed.op);
-        let (lane, direction) = place_of(changed).expect("nothing becomes urgent");
-        self.arrivals += 1;
-        self.lanes[lane].lines[direction].insert(self.arrivals, *changed);
+        let mut outside = self.outside.iter_mut();
+        if let Some((_, before)) = outside.find(|(_, before)| before.op == job.op) {
+            *before = *job;
+        }
     }
 
     /// Takes all out, in order of arrival.

@@ -48,6 +48,15 @@ impl Line {
         behind.next().map(|(&key, &job)| (key, job))
     }
 
+    /// The name of a job that may be here.
+    pub(crate) fn key_of(&self, job: &Job) -> Option<Key> {
+        let offset = job.extent.offset();
+        let mut there = self.by_place.range((offset, 0)..=(offset, u64::MAX));
+        there
+            .find(|(_, other)| other.op == job.op)
+            .map(|(&key, _)| key)
+    }
+
     /// Takes one out.
     ///
     /// # Panics

@@ -31,10 +31,10 @@ impl Fifo {
         self.waiting.retain(is_kept);
     }
 
-    pub(crate) fn change(&mut self, changed: &Job) {
+    pub(crate) fn take_on(&mut self, job: &Job) {
         let mut waiting = self.waiting.iter_mut();
-        if let Some(job) = waiting.find(|job| job.op == changed.op) {
-            *job = *changed;
+        if let Some(before) = waiting.find(|before| before.op == job.op) {
+            *before = *job;
         }
     }
 

@@ -236,16 +236,13 @@ impl Scheduler {
         self.len() == 0
     }
 
-    /// A job that waits is of another flow or class than it was from now on. What is not looked at
-    /// yet, or goes in order of arrival, keeps its place.
-    pub fn change(&mut self, job: &Job, costs: &mut Costs) {
+    /// A read that waits in the background is a client's from now on, as `job` says. What goes in
+    /// order of arrival, or is not looked at yet, keeps its place.
+    pub fn take_on(&mut self, job: &Job, costs: &mut Costs) {
         match &mut self.order {
-            Order::None(fifo) => fifo.change(job),
-            Order::Deadline(deadline) => deadline.change(job),
-            Order::Fair(fair) => {
-                fair.retain(&|waiting| waiting.op != job.op, costs);
-                fair.insert(*job, costs);
-            }
+            Order::None(fifo) => fifo.take_on(job),
+            Order::Deadline(deadline) => deadline.take_on(job),
+            Order::Fair(fair) => fair.take_on(job, costs),
         }
     }
 

@@ -417,21 +417,20 @@ mod tests {
         scenario.warmup_seconds = Duration::from_secs(3);
         scenario.array.memory_bytes = 1 << 30;
         scenario.fidelity = Fidelity::Stamps;
-        let each = Job {
+        let size_bytes = 20 * GIB;
+        let first = Job {
+            size_bytes,
+            ..first.clone()
+        };
+        let stream = Job {
             rw: Rw::Read,
             bs_bytes: 64 << 10,
             iodepth,
-            size_bytes: 20 * GIB,
+            offset_bytes: 100 * GIB,
+            size_bytes,
             ..Job::default()
         };
-        scenario.jobs.push(Job {
-            size_bytes: 20 * GIB,
-            ..first.clone()
-        });
-        scenario.jobs.push(Job {
-            offset_bytes: 100 * GIB,
-            ..each
-        });
+        scenario.jobs.extend([first, stream]);
         scenario
     }
 

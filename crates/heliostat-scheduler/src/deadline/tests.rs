@@ -184,7 +184,7 @@ fn beyond_nr_requests_it_is_arrival_that_counts() {
         &[resync(1), write(2, 10), resync(3), write(4, 20)],
     );
     for op in [1, 3] {
-        changed.change(&read(op, 50));
+        changed.take_on(&read(op, 50));
     }
     assert_eq!(changed.len(), 4);
     assert_eq!(order(&mut changed, 0), [1, 3, 2, 4]);

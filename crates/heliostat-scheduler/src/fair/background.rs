@@ -1,6 +1,8 @@
 //! What waits in the background. It has of the device what clients leave, and a part of it where
 //! they leave nothing.
 
+use super::Fair;
+use crate::costs::Costs;
 use crate::job::Job;
 use crate::line::Line;
 
@@ -21,7 +23,7 @@ impl Background {
     /// One comes.
     pub(super) fn insert(&mut self, number: u64, job: Job) {
         if self.line.is_empty() {
-            // It has saved up nothing; and what it had, it has had, if nothing waited since.
+            // It has saved up nothing. What it had too much of it has had, though.
             self.ahead_ns = self.ahead_ns.max(0.0);
         }
         self.line.insert(number, job);
@@ -41,6 +43,16 @@ impl Background {
     /// Clients have had so much.
     pub(super) fn clients_had(&mut self, ns: u64) {
         self.ahead_ns -= ns as f64 / (PART - 1.0);
+    }
+}
+
+impl Fair {
+    /// A read in the background is a client's from now on.
+    pub(crate) fn take_on(&mut self, job: &Job, costs: &mut Costs) {
+        if let Some(key) = self.background.line.key_of(job) {
+            self.background.line.remove(key);
+            self.insert(*job, costs);
+        }
     }
 }
 

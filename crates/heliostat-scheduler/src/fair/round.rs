@@ -36,9 +36,8 @@ impl Round {
     }
 
     pub(super) fn add(&mut self, number: u64, job: Job) {
-        let direction = direction_of(&job);
         self.only_reads &= job.kind == OpKind::Read;
-        self.lines[direction].insert(number, job);
+        self.lines[direction_of(&job)].insert(number, job);
     }
 
     /// Whether one of its jobs is to be done that `job` can go with as one.

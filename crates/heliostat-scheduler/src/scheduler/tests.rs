@@ -86,7 +86,7 @@ impl Leg {
         let is_ahead = |job: &&mut Job| job.class == Class::Background && job.kind == OpKind::Read;
         if let Some(job) = self.waiting.values_mut().find(is_ahead) {
             (job.class, job.flow) = (Class::Read, FlowId(3));
-            self.scheduler.change(job, costs);
+            self.scheduler.take_on(job, costs);
         }
     }
 }
