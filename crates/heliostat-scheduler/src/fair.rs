@@ -107,8 +107,8 @@ const LEAD_PART: u64 = 4;
 const IN_DEVICE_BYTES_MAX: u64 = 8 << 20;
 /// So many urgent jobs of the array go in a row while others wait.
 const URGENT_MAX: u32 = 16;
-/// For so long after a sparse job, the sweep leaves the device room; and for so long after a read of
-/// the sweep, what goes on there of its flow is none that room is left for.
+/// For so long after a sparse job, the sweep leaves the device room; and for so long after a read
+/// of the sweep, what goes on there of its flow is none that room is left for.
 const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
 /// As long as it is not known what jobs take, rounds are shorter by that.
 const UNKNOWN_PART: u64 = 16;
