@@ -59,6 +59,8 @@ constants! { "choice":
     GROUP: f32 = times(2.0);
     /// Or on which one takes 1.45 times as long, where they take turns.
     IN_TURNS: f32 = times(1.45);
+    /// What a disk that goes on reading does more than is seen: it writes more at once later.
+    STAYS_TIMES: f32 = times(1.2);
     /// Idle ways that differ by 2 % are equal, and the leg that was idle for longest gets the read.
     WAY_TIE: f32 = number(0.02);
     /// Disks whose mean times are within 15 % turn alike: the rest is chance in what was learned.
@@ -129,6 +131,7 @@ const HAS_ROOM: &str = "the best is saturated";
 const MOST_WORTH: &str = "adds most throughput";
 const NEAREST: &str = "nearest arm";
 const DISKS_IN_TURNS: &str = "disks take turns";
+const STAYS_AT_READS: &str = "reads before it writes";
 const BY_SHARES: &str = "by shares of clients";
 
 /// Some of the places, by rising place, so that what they have in common is asked once. Each is a
@@ -561,7 +564,7 @@ impl<'a> Choice<'a> {
     /// slower does more, and its read takes longer than the others: no more than `spill_times`.
     fn beside_saturated(&self, best: usize) -> usize {
         let forecast = &self.forecasts[best];
-        if forecast.turns && !forecast.is_written {
+        if forecast.turns {
             return self.most_worth(best);
         }
         let weight = self.weight(best);

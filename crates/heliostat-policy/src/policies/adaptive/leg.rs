@@ -1,5 +1,6 @@
 //! What is known of one leg, and what it is predicted to take for a read.
 
+mod at_work;
 mod beliefs;
 mod followed;
 mod forecast;
@@ -22,6 +23,7 @@ use crate::api::LegView;
 use crate::constants::{Constant, constants};
 use crate::stream_index::place_of;
 
+use at_work::AtWork;
 use followed::Followed;
 pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
@@ -63,6 +65,8 @@ constants! { "leg":
     /// From one write to eight reads on, of some dozens.
     WRITTEN_SHARE: f32 = number(0.125);
     WRITTEN_OPS: f32 = number(64.0);
+    /// For how long an arm was at a read when others were sent behind that: of so many of them.
+    MET_READS: f32 = number(64.0);
     /// A leg that answers faster on average does not turn, whatever it says.
     TURNING_NS_MIN: f32 = ns(1e6);
 
@@ -151,6 +155,7 @@ pub(super) struct Leg {
     health: Health,
     late: Late,
     arm: Arm,
+    at_work: AtWork,
     jumps: Jumps,
     /// How many times as long as predicted reads take of blocks that were read just before.
     repeat_times: f32,
@@ -189,6 +194,7 @@ impl Default for Leg {
             health: Health::default(),
             late: Late::default(),
             arm: Arm::default(),
+            at_work: AtWork::default(),
             jumps: Jumps::default(),
             repeat_times: 1.0,
             says_turning: false,
@@ -226,6 +232,7 @@ impl Leg {
     #[inline]
     pub(super) fn see(&mut self, view: &LegView) {
         self.in_flight = view.in_flight();
+        self.at_work.see(view.reads_in_flight);
         self.bytes_in_flight = view
             .read_bytes_in_flight
             .saturating_add(view.write_bytes_in_flight);
@@ -508,6 +515,9 @@ impl Leg {
             known = known.shortened(UNKNOWN_STREAM.get());
         }
         let mut cost = known.time;
+        if self.turns && self.is_written() && !continues {
+            cost -= self.at_work.sooner_ns(now, cost / load);
+        }
         if !self.turns && self.stall_ns > 0.0 {
             cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX.get());
         }
@@ -594,6 +604,7 @@ impl Leg {
         let curve = self.curve(index);
         let times = self.longer_times(index, extent.len());
         let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(curve.at(load) * times));
+        let predicted_ns = curve.map_or(0.0, |curve| curve.at(load));
         let before = &self.followed[place_of(address)];
         let is_same = before.address == address;
         let is_recent = now.saturating_since(before.began) < FOLLOWED_FOR.get();
@@ -602,7 +613,7 @@ impl Leg {
         let followed = Followed {
             address,
             began: now,
-            predicted_ns: curve.map_or(0.0, |curve| curve.at(load)),
+            predicted_ns,
             longest_ns,
             load,
             root: meets_idle.then(|| self.way_root(address)),
@@ -627,6 +638,7 @@ impl Leg {
         if self.turns && self.queued.len() < QUEUED {
             self.queued.push(address);
         }
+        self.at_work.sent(now, predicted_ns / load);
         self.last_read_at = now;
         self.health.sent();
     }
@@ -692,6 +704,7 @@ impl Leg {
     /// A read has ended; [`Leg::completed`] follows. Whether it tells that the leg is well again.
     pub(super) fn read_completed(&mut self, now: Instant, extent: Extent, ok: bool) -> bool {
         let address = extent.offset();
+        self.at_work.ended(now);
         if let Some(at) = self.queued.iter().position(|queued| *queued == address) {
             self.queued.swap_remove(at);
         }

@@ -4,7 +4,7 @@ use heliostat_types::Instant;
 
 use super::{
     ALIKE, BY_SHARES, Choice, DISKS_IN_TURNS, GROUP, IN_TURNS, NEAREST, Places, SPILL_READS,
-    WAY_TIE,
+    STAYS_AT_READS, STAYS_TIMES, WAY_TIE,
 };
 use crate::policies::adaptive::leg::Forecast;
 
@@ -44,6 +44,9 @@ impl Choice<'_> {
             return self.by(BY_SHARES, fewest);
         }
         if least == 0 && self.forecasts[best].is_written {
+            if let Some(busy) = self.better_than_idle(&group) {
+                return self.by(STAYS_AT_READS, busy);
+            }
             return self.in_turns(best, |forecast| forecast.in_flight == 0);
         }
         if !group.iter().any(|at| self.leg(at).distance_tells()) {
@@ -80,6 +83,21 @@ impl Choice<'_> {
             }
         }
         place
+    }
+
+    /// A drive that has nothing else to do writes what it was given, and a read waits for that; one
+    /// that has a read does not begin with it. The disk with one, if it does more by a second one
+    /// than any that is idle by its first.
+    fn better_than_idle(&self, group: &Places) -> Option<usize> {
+        let worth = |at: &usize| self.forecasts[*at].worth(self.leg(*at).load());
+        let best_of = |in_flight| {
+            let those = group
+                .iter()
+                .filter(move |at| self.forecasts[*at].in_flight == in_flight);
+            those.max_by(|one, other| worth(one).total_cmp(&worth(other)))
+        };
+        let (busy, idle) = (best_of(1)?, best_of(0)?);
+        (worth(&busy) * STAYS_TIMES.get() > worth(&idle)).then_some(busy)
     }
 
     /// A drive writes what it was given when it has time, and its arm is anywhere then: of those

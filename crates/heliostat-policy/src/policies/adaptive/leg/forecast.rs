@@ -97,8 +97,10 @@ impl Forecast {
             // There is hardly a third one yet, of which it is hoped that it takes no longer: what
             // it adds is told by the way from an idle leg to this one.
             1 => {
-                let longer = (self.known.time - self.known.idle) / self.known.time.max(1.0);
-                (1.0 - longer * load / (load - 1.0).max(1.0)).clamp(0.0, 1.0)
+                let longer = (self.own_cost - self.known.idle) / self.own_cost.max(1.0);
+                // A disk that writes when it is idle does more than twice as much with two reads.
+                let most = if self.is_written { f32::INFINITY } else { 1.0 };
+                (1.0 - longer * load / (load - 1.0).max(1.0)).clamp(0.0, most)
             }
             _ => self.known.gain().max(0.0),
         };

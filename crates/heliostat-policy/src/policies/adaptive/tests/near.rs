@@ -214,3 +214,36 @@ fn the_only_stream_is_read_by_all_disks_that_are_written() {
         assert!(legs.contains(&leg), "{legs:?}");
     }
 }
+
+/// A read of an idle disk takes so long, one that comes behind another 7.5 ms.
+#[test]
+fn a_disk_that_reads_is_read_before_one_that_writes_what_it_holds() {
+    for (idle_us, expected) in [
+        (16_000, "reads before it writes"),
+        (10_000, "disks take turns"),
+    ] {
+        let mut rig = Rig::disks(2);
+        for number in 0..300u64 {
+            let offset = number * 37 % 100 * 1_000_000_000;
+            for leg in 0..2 {
+                rig.bench.dispatch(leg, OpKind::Write, offset, 4096);
+                rig.bench.complete_write(leg, 20);
+                rig.serve(leg, offset, idle_us);
+                rig.send(leg, offset);
+                rig.bench.now += Duration::from_ms(4);
+                rig.send(leg, offset + 7_000_000_000);
+                rig.answer(leg, idle_us - 4_000);
+                rig.answer(leg, 7_500);
+            }
+        }
+        rig.send(0, 0);
+        assert_eq!(
+            rig.why(50_000_000_000),
+            (1, "disks take turns"),
+            "{idle_us}: just begun"
+        );
+        rig.bench.now += Duration::from_ms(8);
+        let leg = usize::from(expected == "disks take turns");
+        assert_eq!(rig.why(50_000_000_000), (leg, expected), "{idle_us}");
+    }
+}

@@ -7,7 +7,7 @@ use crate::beliefs::{FactValue, LegBeliefs};
 
 impl Rig {
     /// The leg that is picked, and why.
-    fn why(&mut self, offset: u64) -> (usize, &'static str) {
+    pub(super) fn why(&mut self, offset: u64) -> (usize, &'static str) {
         let leg = self.bench.pick(offset);
         (leg, self.bench.reason())
     }

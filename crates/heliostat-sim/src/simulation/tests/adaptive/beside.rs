@@ -108,3 +108,41 @@ fn few_reads_do_not_try_a_disk_beside_flash() {
         assert!(longest < Duration::from_ms(2), "{disk}: {longest:?}");
     }
 }
+
+/// A disk that has nothing to read writes what its cache holds, and the next read waits for that.
+/// What is left idle for that, and for how long reads are there already, tells which disk it is.
+#[test]
+fn a_few_reads_beside_writes_do_not_wait_for_caches_that_are_written() {
+    let [large, small] = ["hdd-7200-2tb", "hdd-5400-old"];
+    let cases: [(&[&str], u32, f64); 4] = [
+        (&[large, large], 2, 1.15),
+        (&[large, large, large], 3, 1.15),
+        (&[large, large, large], 2, 1.0),
+        (&[large, small], 2, 1.0),
+    ];
+    for (legs, iodepth, least) in cases {
+        let job = Job {
+            rw: Rw::RandRw,
+            rwmixread: 70,
+            size_bytes: 200 << 30,
+            ..at_random(4 << 10, iodepth)
+        };
+        let mut scenario = over_200_gib(legs, 20, job);
+        scenario.warmup_seconds = Duration::from_ms(10_000);
+        let times = reads(&scenario, "adaptive")[0] / reads(&scenario, "zfs")[0];
+        assert!(times > least, "{legs:?}, {iodepth}: {times}");
+    }
+    // With few writes a cache is soon empty, and an idle disk is idle.
+    for (legs, least) in [([large, large], 0.98), ([large, small], 0.95)] {
+        let job = Job {
+            rw: Rw::RandRw,
+            rwmixread: 90,
+            size_bytes: 200 << 30,
+            ..at_random(4 << 10, 2)
+        };
+        let mut scenario = over_200_gib(&legs, 20, job);
+        scenario.warmup_seconds = Duration::from_ms(10_000);
+        let times = reads(&scenario, "adaptive")[0] / reads(&scenario, "queue")[0];
+        assert!(times > least, "{legs:?}, of nine reads one write: {times}");
+    }
+}
