@@ -619,7 +619,9 @@ impl<'a> Choice<'a> {
         let worth = |at: usize| self.forecasts[at].worth(self.leg(at).load());
         let mut most = worth(best);
         for (at, forecast) in self.forecasts.iter().enumerate() {
+            let holds_up = forecast.holds_up && !self.forecasts[best].holds_up;
             let may = forecast.is_well && forecast.is_free_disk && forecast.cost < limit;
+            let may = may && !holds_up;
             let more = if may && at != best { worth(at) } else { 0.0 };
             if more > most {
                 (place, most) = (at, more);

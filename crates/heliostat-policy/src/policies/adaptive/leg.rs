@@ -505,6 +505,7 @@ impl Leg {
                 turns: self.turns,
                 is_free_disk: self.turns,
                 is_written: self.is_written(),
+                only_reads: false,
                 holds_up: false,
             };
         };
@@ -516,7 +517,7 @@ impl Leg {
         }
         let mut cost = known.time;
         if self.turns && self.is_written() && !continues {
-            cost -= self.at_work.sooner_ns(now, cost / load);
+            cost = self.at_work.cost(now, cost, cost / load);
         }
         if !self.turns && self.stall_ns > 0.0 {
             cost += self.stalls_ns(now).min(cost * STALL_SHARE_MAX.get());
@@ -549,6 +550,7 @@ impl Leg {
             turns: self.turns,
             is_free_disk: self.turns,
             is_written: self.is_written(),
+            only_reads: self.is_written() && self.at_work.are_all(self.in_flight),
             holds_up: false,
         }
     }
@@ -638,7 +640,9 @@ impl Leg {
         if self.turns && self.queued.len() < QUEUED {
             self.queued.push(address);
         }
-        self.at_work.sent(now, predicted_ns / load);
+        let is_like = way != Way::None && !is_part && predicted_ns > 0.0;
+        self.at_work
+            .sent(now, is_like.then_some(predicted_ns / load));
         self.last_read_at = now;
         self.health.sent();
     }

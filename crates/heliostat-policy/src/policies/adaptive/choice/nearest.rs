@@ -89,11 +89,14 @@ impl Choice<'_> {
     /// that has a read does not begin with it. The disk with one, if it does more by a second one
     /// than any that is idle by its first.
     fn better_than_idle(&self, group: &Places) -> Option<usize> {
-        let worth = |at: &usize| self.forecasts[*at].worth(self.leg(*at).load());
+        let forecast = |at: &usize| &self.forecasts[*at];
+        let worth = |at: &usize| forecast(at).worth(self.leg(*at).load());
         let best_of = |in_flight| {
-            let those = group
-                .iter()
-                .filter(move |at| self.forecasts[*at].in_flight == in_flight);
+            let may = move |at: &usize| {
+                let forecast = forecast(at);
+                forecast.in_flight == in_flight && (in_flight == 0 || forecast.only_reads)
+            };
+            let those = group.iter().filter(may);
             those.max_by(|one, other| worth(one).total_cmp(&worth(other)))
         };
         let (busy, idle) = (best_of(1)?, best_of(0)?);

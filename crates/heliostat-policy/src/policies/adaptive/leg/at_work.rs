@@ -2,7 +2,7 @@
 
 use heliostat_types::Instant;
 
-use super::{MET_READS, ns};
+use super::{MET_READS, SILENT, ns};
 
 /// Since when an arm is at a read, and for how long it was when others were sent behind that.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,12 +19,13 @@ impl AtWork {
         self.reads = reads;
     }
 
-    /// A read is sent. `each_ns`: what each takes at this load.
-    pub(super) fn sent(&mut self, now: Instant, each_ns: f32) {
+    /// A read is sent, which tells where `each_ns` is what each takes at this load.
+    pub(super) fn sent(&mut self, now: Instant, each_ns: Option<f32>) {
         if self.reads == 0 {
             self.since = now;
-        } else {
-            self.met_ns += (self.age_ns(now, each_ns) - self.met_ns) / MET_READS.get();
+        } else if let Some(each_ns) = each_ns {
+            let age_ns = self.age_ns(now).min(each_ns);
+            self.met_ns += (age_ns - self.met_ns) / MET_READS.get();
         }
         self.reads = self.reads.saturating_add(1);
     }
@@ -34,19 +35,27 @@ impl AtWork {
         self.since = now;
     }
 
-    /// How much sooner it comes to the next read than it did on average, by how long it has been at
-    /// this one.
-    pub(super) fn sooner_ns(&self, now: Instant, each_ns: f32) -> f32 {
-        if self.reads > 0 {
-            self.age_ns(now, each_ns) - self.met_ns
+    /// What a read takes that would take `cost` on average: less by as much longer as the arm has
+    /// been at the one that it has. What takes far longer than usual is not known to end.
+    pub(super) fn cost(&self, now: Instant, cost: f32, each_ns: f32) -> f32 {
+        if self.reads == 0 {
+            return cost;
+        }
+        let age_ns = self.age_ns(now);
+        if age_ns > SILENT.get() * each_ns {
+            cost.max(age_ns)
         } else {
-            0.0
+            cost - (age_ns.min(each_ns) - self.met_ns)
         }
     }
 
-    /// What takes longer than usual is not known to end soon.
-    fn age_ns(&self, now: Instant, each_ns: f32) -> f32 {
-        ns(now.saturating_since(self.since)).min(each_ns)
+    /// Whether all of so many operations are reads.
+    pub(super) const fn are_all(&self, in_flight: u32) -> bool {
+        self.reads == in_flight
+    }
+
+    fn age_ns(&self, now: Instant) -> f32 {
+        ns(now.saturating_since(self.since))
     }
 }
 
@@ -65,31 +74,37 @@ mod tests {
     #[test]
     fn an_arm_that_has_been_at_a_read_for_long_comes_sooner_to_the_next() {
         let mut at_work = AtWork::default();
-        assert_eq!(
-            at_work.sooner_ns(at(0), EACH_NS),
-            0.0,
-            "nothing is before it"
-        );
+        let cost_ms =
+            |at_work: &AtWork, ms: u64| at_work.cost(at(ms), 2.0 * EACH_NS, EACH_NS) / 1e6;
+        assert_eq!(cost_ms(&at_work, 0), 16.0, "nothing is before it");
         // Each read meets another one that was begun 4 ms before.
         for number in 0..1_000 {
             let begins = number * 20;
-            at_work.sent(at(begins), EACH_NS);
-            at_work.sent(at(begins + 4), EACH_NS);
+            at_work.sent(at(begins), Some(EACH_NS));
+            at_work.sent(at(begins + 4), Some(EACH_NS));
             at_work.ended(at(begins + 8));
             at_work.ended(at(begins + 16));
         }
-        at_work.sent(at(20_000), EACH_NS);
-        for (ms, sooner_ms) in [(0, -4.0), (4, 0.0), (7, 3.0), (8, 4.0), (100, 4.0)] {
-            let sooner_ns = at_work.sooner_ns(at(20_000 + ms), EACH_NS);
+        at_work.sent(at(20_000), None);
+        for (ms, expected) in [
+            (0, 20),
+            (4, 16),
+            (7, 13),
+            (8, 12),
+            (16, 12),
+            (17, 17),
+            (500, 500),
+        ] {
+            let cost_ms = cost_ms(&at_work, 20_000 + ms);
             assert!(
-                (sooner_ns / 1e6 - sooner_ms).abs() < 0.1,
-                "{ms} ms: {sooner_ns}"
+                (cost_ms - expected as f32).abs() < 0.1,
+                "{ms} ms: {cost_ms}"
             );
         }
         // The next one is begun when that ends, however long it has waited.
-        at_work.sent(at(20_005), EACH_NS);
+        at_work.sent(at(20_005), None);
         at_work.ended(at(20_008));
-        let sooner_ns = at_work.sooner_ns(at(20_008), EACH_NS);
-        assert!((sooner_ns / 1e6 + 4.0).abs() < 0.2, "{sooner_ns}");
+        let cost_ms = cost_ms(&at_work, 20_008);
+        assert!((cost_ms - 20.0).abs() < 0.1, "{cost_ms}");
     }
 }

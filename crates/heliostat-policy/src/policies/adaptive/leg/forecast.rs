@@ -30,6 +30,8 @@ pub(in super::super) struct Forecast {
     pub(in super::super) is_free_disk: bool,
     /// It has to write as well.
     pub(in super::super) is_written: bool,
+    /// It has to write as well, but nothing that it has now is a write.
+    pub(in super::super) only_reads: bool,
     /// Writes wait for it; `cost` is more by that.
     pub(in super::super) holds_up: bool,
 }
@@ -97,9 +99,14 @@ impl Forecast {
             // There is hardly a third one yet, of which it is hoped that it takes no longer: what
             // it adds is told by the way from an idle leg to this one.
             1 => {
-                let longer = (self.own_cost - self.known.idle) / self.own_cost.max(1.0);
-                // A disk that writes when it is idle does more than twice as much with two reads.
-                let most = if self.is_written { f32::INFINITY } else { 1.0 };
+                // A disk that writes when it is idle may do more than twice as much with two reads,
+                // and sooner than on average.
+                let (time, most) = if self.only_reads {
+                    (self.own_cost, f32::INFINITY)
+                } else {
+                    (self.known.time, 1.0)
+                };
+                let longer = (time - self.known.idle) / time.max(1.0);
                 (1.0 - longer * load / (load - 1.0).max(1.0)).clamp(0.0, most)
             }
             _ => self.known.gain().max(0.0),

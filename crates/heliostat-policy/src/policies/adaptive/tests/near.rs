@@ -215,19 +215,15 @@ fn the_only_stream_is_read_by_all_disks_that_are_written() {
     }
 }
 
-/// A read of an idle disk takes so long, one that comes behind another 7.5 ms.
-#[test]
-fn a_disk_that_reads_is_read_before_one_that_writes_what_it_holds() {
-    for (idle_us, expected) in [
-        (16_000, "reads before it writes"),
-        (10_000, "disks take turns"),
-    ] {
-        let mut rig = Rig::disks(2);
+impl Rig {
+    /// Two disks that are written: a read takes so long where it finds its disk idle, and 7.5 ms
+    /// more than one that is begun 4 ms before.
+    fn written_disks(idle_us: u64) -> Self {
+        let mut rig = Self::disks(2);
         for number in 0..300u64 {
             let offset = number * 37 % 100 * 1_000_000_000;
             for leg in 0..2 {
-                rig.bench.dispatch(leg, OpKind::Write, offset, 4096);
-                rig.bench.complete_write(leg, 20);
+                rig.write(leg, offset);
                 rig.serve(leg, offset, idle_us);
                 rig.send(leg, offset);
                 rig.bench.now += Duration::from_ms(4);
@@ -236,14 +232,73 @@ fn a_disk_that_reads_is_read_before_one_that_writes_what_it_holds() {
                 rig.answer(leg, 7_500);
             }
         }
-        rig.send(0, 0);
-        assert_eq!(
-            rig.why(50_000_000_000),
-            (1, "disks take turns"),
-            "{idle_us}: just begun"
-        );
-        rig.bench.now += Duration::from_ms(8);
-        let leg = usize::from(expected == "disks take turns");
-        assert_eq!(rig.why(50_000_000_000), (leg, expected), "{idle_us}");
+        rig
     }
+
+    /// A write that the disk answers from its cache.
+    fn write(&mut self, leg: usize, offset: u64) {
+        self.bench.dispatch(leg, OpKind::Write, offset, 4096);
+        self.bench.complete_write(leg, 20);
+    }
+}
+
+const IN_TURNS: (usize, &str) = (1, "disks take turns");
+
+#[test]
+fn a_disk_that_reads_is_read_before_one_that_writes_what_it_holds() {
+    for (idle_us, expected) in [(16_000, (0, "reads before it writes")), (10_000, IN_TURNS)] {
+        let mut rig = Rig::written_disks(idle_us);
+        rig.send(0, 0);
+        assert_eq!(rig.why(50_000_000_000), IN_TURNS, "{idle_us}: just begun");
+        rig.bench.now += Duration::from_ms(8);
+        assert_eq!(rig.why(50_000_000_000), expected, "{idle_us}");
+    }
+}
+
+#[test]
+fn a_read_that_does_not_end_draws_no_other_one() {
+    let mut rig = Rig::written_disks(16_000);
+    rig.send(0, 0);
+    for ms in (0..200).step_by(4) {
+        if ms > 32 {
+            assert_eq!(rig.why(50_000_000_000), IN_TURNS, "{ms} ms");
+        }
+        rig.write(0, 90_000_000_000);
+        rig.bench.now += Duration::from_ms(4);
+    }
+}
+
+#[test]
+fn a_disk_that_writes_does_not_pass_for_one_that_reads() {
+    let mut rig = Rig::written_disks(16_000);
+    for number in 0..300u64 {
+        rig.bench.dispatch(0, OpKind::Write, 0, 4096);
+        rig.serve(0, number * 37 % 100 * 1_000_000_000, 15_500);
+        rig.bench.complete_write(0, 15_500);
+    }
+    rig.bench.dispatch(0, OpKind::Write, 0, 4096);
+    rig.bench.legs[0].writes_in_flight = 1;
+    for _ in 0..5 {
+        rig.bench.now += Duration::from_ms(2);
+        assert_eq!(rig.why(50_000_000_000), IN_TURNS);
+    }
+}
+
+/// Two more than the other has: all who write wait for the disk.
+#[test]
+fn a_disk_that_writes_wait_for_adds_no_throughput() {
+    let mut rig = Rig::disks(2);
+    for number in 0..300u64 {
+        let offset = number * 37 % 100 * 1_000_000_000;
+        for (leg, us) in [(0, 12_000), (1, 30_000)] {
+            rig.write(leg, offset);
+            rig.serve(leg, offset, us);
+        }
+    }
+    for _ in 0..2 {
+        rig.bench.dispatch(0, OpKind::Write, 0, 4096);
+        rig.bench.legs[0].writes_in_flight += 1;
+    }
+    let (leg, _) = rig.why(50_000_000_000);
+    assert_eq!(leg, 1, "30 ms are less than four times 12");
 }
