@@ -505,8 +505,7 @@ impl Leg {
                 turns: self.turns,
                 is_free_disk: self.turns,
                 is_written: self.is_written(),
-                only_reads: false,
-                holds_up: false,
+                ..Forecast::default()
             };
         };
         let load = self.load();
