@@ -68,9 +68,6 @@ constants! { "choice":
     /// A busy arm that is near may have twice the queue of the least busy one, and six reads more,
     /// so that no arm is left without work by that.
     SPILL_READS: u32 = count(6);
-    /// Four more where the way is not most of what a read takes, which is longer with it.
-    SPILL_LONG_READS: u32 = count(4);
-    SPILL_LONG_BYTES: u64 = bytes(192 << 10);
 
     /// A block that is read again may be in the cache of the leg that read it. Of legs that take
     /// 1.4 times as long at most it decides: where they differ more, the faster one reads it.

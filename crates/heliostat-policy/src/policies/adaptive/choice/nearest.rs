@@ -3,8 +3,8 @@
 use heliostat_types::Instant;
 
 use super::{
-    ALIKE, BY_SHARES, Choice, DISKS_IN_TURNS, GROUP, IN_TURNS, NEAREST, Places, SPILL_LONG_BYTES,
-    SPILL_LONG_READS, SPILL_READS, STAYS_AT_READS, STAYS_TIMES, WAY_TIE,
+    ALIKE, BY_SHARES, Choice, DISKS_IN_TURNS, GROUP, IN_TURNS, NEAREST, Places, SPILL_READS,
+    STAYS_AT_READS, STAYS_TIMES, WAY_TIE,
 };
 use crate::policies::adaptive::leg::Forecast;
 
@@ -67,25 +67,14 @@ impl Choice<'_> {
             }
             return place;
         }
-        // What a slower disk has takes longer.
-        let idle_ns = |at: usize| self.forecasts[at].idle_cost();
-        let fastest_ns = group.iter().map(idle_ns).fold(f32::INFINITY, f32::min);
-        let waiting = |at: usize| {
-            let times = idle_ns(at) / fastest_ns;
-            let times = if times > ALIKE.get() { times } else { 1.0 };
-            in_flight(at) as f32 * times
-        };
         let most = match least {
             0 => return self.nearest_idle(best),
             1 => 2,
-            _ if self.extent.len() >= SPILL_LONG_BYTES.get() => {
-                least.saturating_add(SPILL_LONG_READS.get())
-            }
             _ => least.saturating_add(least.max(SPILL_READS.get())),
         };
         let mut place = best;
         let mut nearest = (u64::MAX, u32::MAX);
-        for at in group.iter().filter(|at| waiting(*at) <= most as f32) {
+        for at in group.iter().filter(|at| in_flight(*at) <= most) {
             // After a write all arms stand in the same place.
             let way = self.leg(at).way_bytes(self.views[at].address);
             if (way, in_flight(at)) < nearest {

@@ -215,33 +215,6 @@ fn the_only_stream_is_read_by_all_disks_that_are_written() {
     }
 }
 
-/// The arm of the second one is near, and it has five times as much to do as the first one.
-#[test]
-fn what_a_slower_disk_has_to_do_counts_as_longer() {
-    for (times, expected) in [(1, 1), (2, 0)] {
-        let mut rig = Rig::disks(2);
-        for number in 0..400u64 {
-            let offset = number * 37 % 100 * 1_000_000_000;
-            let before = number.saturating_sub(1) * 37 % 100 * 1_000_000_000;
-            let root_permille = offset.abs_diff(before).isqrt() * 1_000 / 31_623;
-            let us = 10_000 + root_permille / 2;
-            rig.serve(0, offset, us);
-            rig.serve(1, offset, us + us * (times - 1) / 2);
-        }
-        for place in 0..2 {
-            rig.send(0, place * 1_000_000_000);
-        }
-        for place in 0..6 {
-            rig.send(1, (50 + place) * 1_000_000_000);
-        }
-        assert_eq!(
-            rig.why(51_000_000_000),
-            (expected, "nearest arm"),
-            "{times}"
-        );
-    }
-}
-
 impl Rig {
     /// Two disks that are written: a read takes so long where it finds its disk idle, and 7.5 ms
     /// more than one that is begun 4 ms before.

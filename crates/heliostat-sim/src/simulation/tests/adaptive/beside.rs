@@ -146,15 +146,3 @@ fn a_few_reads_beside_writes_do_not_wait_for_caches_that_are_written() {
         assert!(times > least, "{legs:?}, of nine reads one write: {times}");
     }
 }
-
-/// A slower disk's arm is near more often, the more it has to do.
-#[test]
-fn what_is_near_on_a_slower_disk_does_not_wait_behind_a_queue() {
-    let [large, small] = ["hdd-7200-2tb", "hdd-5400-old"];
-    let mut scenario = over_200_gib(&[large, small, large, large], 20, at_random(64 << 10, 16));
-    scenario.jobs[0].size_bytes = 100 << 30;
-    scenario.array.layout = Layout::parse("near=2").unwrap();
-    scenario.warmup_seconds = Duration::from_ms(10_000);
-    let times = reads(&scenario, "adaptive")[0] / reads(&scenario, "queue")[0];
-    assert!(times > 1.0, "{times}");
-}
