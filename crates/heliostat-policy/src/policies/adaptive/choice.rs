@@ -581,7 +581,7 @@ impl<'a> Choice<'a> {
             let other = &self.forecasts[*at];
             if other.cost > busy_ns {
                 false
-            } else if other.turns && !forecast.turns {
+            } else if other.turns {
                 other.is_free_disk && self.is_worth_its_wait(*at, best)
             } else {
                 other.cost < limit && other.has_room(self.weight(*at))
@@ -615,13 +615,15 @@ impl<'a> Choice<'a> {
     /// do the most.
     fn most_worth(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * self.settings.spill_times.min(WORTH_TIMES.get());
+        let best_holds_up = self.forecasts[best].holds_up;
         let mut place = best;
         let worth = |at: usize| self.forecasts[at].worth(self.leg(at).load());
         let mut most = worth(best);
         for (at, forecast) in self.forecasts.iter().enumerate() {
-            let holds_up = forecast.holds_up && !self.forecasts[best].holds_up;
-            let may = forecast.is_well && forecast.is_free_disk && forecast.cost < limit;
-            let may = may && !holds_up;
+            // Its cost is more by what it holds up, its worth no less.
+            let holds_up_more = forecast.holds_up && !best_holds_up;
+            let is_free = forecast.is_well && forecast.is_free_disk && !holds_up_more;
+            let may = is_free && forecast.cost < limit;
             let more = if may && at != best { worth(at) } else { 0.0 };
             if more > most {
                 (place, most) = (at, more);

@@ -604,8 +604,8 @@ impl Leg {
         let address = extent.offset();
         let curve = self.curve(index);
         let times = self.longer_times(index, extent.len());
-        let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(curve.at(load) * times));
         let predicted_ns = curve.map_or(0.0, |curve| curve.at(load));
+        let longest_ns = curve.map_or(0.0, |curve| curve.longest(load).max(predicted_ns * times));
         let before = &self.followed[place_of(address)];
         let is_same = before.address == address;
         let is_recent = now.saturating_since(before.began) < FOLLOWED_FOR.get();

@@ -110,7 +110,7 @@ fn few_reads_do_not_try_a_disk_beside_flash() {
 }
 
 /// A disk that has nothing to read writes what its cache holds, and the next read waits for that.
-/// What is left idle for that, and for how long reads are there already, tells which disk it is.
+/// One that has a read does not begin with it, and may serve a second one sooner.
 #[test]
 fn a_few_reads_beside_writes_do_not_wait_for_caches_that_are_written() {
     let [large, small] = ["hdd-7200-2tb", "hdd-5400-old"];
