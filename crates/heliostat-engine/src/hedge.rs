@@ -29,6 +29,8 @@ use crate::slab::Slab;
 const SAVED_OPS_MAX: u64 = 32;
 /// and how many bytes.
 const SAVED_BYTES_MAX: u64 = 8 << 20;
+/// In how many parts an operation is earned.
+const OP_PARTS: u64 = 1_000_000_000;
 /// How many reads are watched at once: memory is bounded, and where so many are late, it is the
 /// load.
 const WATCHED_MAX: usize = 1 << 16;
@@ -88,16 +90,20 @@ pub(crate) struct Served {
 #[derive(Debug)]
 struct Budget {
     permille: u64,
-    /// In thousandths of an operation.
+    /// In parts of an operation, [`OP_PARTS`] to one.
     ops: u64,
     /// In thousandths of a byte.
     bytes: u64,
 }
 
 impl Budget {
-    /// A read was sent.
-    fn earn(&mut self, len_bytes: u64) {
-        self.ops = (self.ops + self.permille).min(SAVED_OPS_MAX * 1000);
+    /// So many bytes were read, of what a leg was asked for at once: many small reads of what was
+    /// prefetched are one of the leg's.
+    fn earn(&mut self, len_bytes: u64, asked_bytes: u64) {
+        let of_op = OP_PARTS / 1000 * self.permille;
+        let parts = u128::from(of_op) * u128::from(len_bytes) / u128::from(asked_bytes.max(1));
+        let parts = u64::try_from(parts).unwrap_or(u64::MAX).min(of_op);
+        self.ops = (self.ops + parts).min(SAVED_OPS_MAX * OP_PARTS);
         let earned = self
             .bytes
             .saturating_add(len_bytes.saturating_mul(self.permille));
@@ -107,9 +113,9 @@ impl Budget {
     /// Whether there may be one more read of this length, which is counted.
     fn spend(&mut self, len_bytes: u64) -> bool {
         let bytes = len_bytes.saturating_mul(1000);
-        let is_enough = self.ops >= 1000 && self.bytes >= bytes;
+        let is_enough = self.ops >= OP_PARTS && self.bytes >= bytes;
         if is_enough {
-            self.ops -= 1000;
+            self.ops -= OP_PARTS;
             self.bytes -= bytes;
         }
         is_enough
@@ -172,9 +178,9 @@ impl Engine {
         self.hedges.figures
     }
 
-    /// A client has read so much, of what was prefetched.
-    pub(crate) fn earn_hedges(&mut self, len_bytes: u64) {
-        self.hedges.budget.earn(len_bytes);
+    /// A client has read so much, of what was prefetched with one read of so much.
+    pub(crate) fn earn_hedges(&mut self, len_bytes: u64, asked_bytes: u64) {
+        self.hedges.budget.earn(len_bytes, asked_bytes);
     }
 
     /// A piece was sent to a leg, which is asked for no more: it is looked at again when the policy
@@ -197,7 +203,7 @@ impl Engine {
         is_part: bool,
     ) {
         let piece = &self.pieces[index];
-        self.hedges.budget.earn(piece.extent.len());
+        self.hedges.budget.earn(piece.extent.len(), asked.len());
         if self.hedges.due.len() >= WATCHED_MAX {
             return;
         }

@@ -308,8 +308,8 @@ impl Engine {
         self.buffers.retain(memory.buffer);
         if run.is_read {
             let data = run.memory_of(extent);
-            let is_over = aligned.end() == run.extent.end();
-            self.earn_hedges(extent.len());
+            let (is_over, run_bytes) = (aligned.end() == run.extent.end(), run.extent.len());
+            self.earn_hedges(extent.len(), run_bytes);
             self.complete(request.id, Ok(Answer::Data(data)));
             if is_over {
                 self.forget_run(index);
@@ -339,8 +339,8 @@ impl Engine {
             self.reads[read].outstanding += 1;
             return self.wait_for_run(turn, index, read, part, memory, Some(from));
         }
-        let is_over = part.end() == run.extent.end();
-        self.earn_hedges(part.len());
+        let (is_over, run_bytes) = (part.end() == run.extent.end(), run.extent.len());
+        self.earn_hedges(part.len(), run_bytes);
         self.copy(from, memory);
         if is_over {
             self.forget_run(index);

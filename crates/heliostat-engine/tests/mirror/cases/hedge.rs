@@ -243,6 +243,34 @@ fn a_share_of_all_reads_is_sent_twice_and_no_more() {
 }
 
 #[test]
+fn what_is_prefetched_at_once_is_one_read_however_small_its_readers_are() {
+    let mut world = hedging_at_most(2, 250);
+    let policy = Prefetching {
+        runs: 1,
+        run_bytes: 4096,
+    };
+    world.set_policy(Box::new(policy));
+    world.read(blocks(0, 8));
+    for _ in 0..2 {
+        end(&mut world, 0, OpKind::Read, Outcome::Good);
+    }
+    world.set_policy(Box::new(HEDGING));
+    for at in 8..16 {
+        let read = world.read(block(at));
+        assert!(is_read(&world, read), "{at} is there");
+    }
+    // That is one read, with two of these it is three, and then four.
+    for (issued, refused) in [(0, 1), (0, 2), (1, 2)] {
+        world.read(block(100));
+        world.advance(LATE);
+        world.pump();
+        let figures = world.engine.hedge_figures();
+        assert_eq!((figures.issued, figures.refused), (issued, refused));
+    }
+    world.settle();
+}
+
+#[test]
 fn none_are_sent_where_there_may_be_none() {
     let mut world = hedging_at_most(2, 0);
     world.read(block(3));
@@ -320,6 +348,9 @@ fn a_half_that_a_second_leg_was_asked_for_may_win_beside_one_that_lost() {
 /// of it, which is as late as that.
 fn late_with_a_run(wanted: Extent) -> (World, u64) {
     let mut world = hedging(2);
+    // What a hedge is saved up from.
+    world.read(block(100));
+    end(&mut world, 0, OpKind::Read, Outcome::Good);
     let policy = Prefetching {
         runs: 1,
         run_bytes: 4096,
