@@ -18,12 +18,21 @@ use crate::job::Device;
 /// A period has so many completions, at least: more than a round of deep queues, because what a
 /// disk does in a part of it is all of one kind; rounds of flash are short.
 const PERIOD_OPS: [u32; 2] = [1024, 256];
+/// On flash so many are enough where they have so many bytes: with few that are large who has one
+/// at a time waits for long until less is tried.
+const PERIOD_LARGE_OPS: u32 = 32;
+const PERIOD_LARGE_BYTES: f64 = 33_554_432.0;
 /// One period in so many is one of trying.
 const TRIED_EVERY: u32 = 32;
+/// On flash what does less than so much of the best is not tried for longer than one period, and
+/// in one of so many.
+const FAR: f64 = 0.9;
+const FAR_TRIED_EVERY: u32 = 512;
 /// How much the last period weighs.
 const LEARNED_PART: f64 = 1.0 / 8.0;
-/// So many periods are needed before a depth is judged.
-const PERIODS_MIN: u32 = 4;
+/// So many periods are needed before a depth is judged. Of flash each is held against those before
+/// and behind it.
+const PERIODS_MIN: [u32; 2] = [4, 2];
 /// Of the best throughput, what is enough.
 const ENOUGH: f64 = 0.98;
 /// An operation counts for so many bytes beside its own.
@@ -45,6 +54,15 @@ const OTHER_WORK: f64 = 2.0;
 struct Tried {
     rate: f64,
     periods: u32,
+}
+
+impl Tried {
+    fn learn(&mut self, rate: f64) {
+        self.periods = self.periods.saturating_add(1);
+        // An average of the first ones, then one that forgets.
+        let part = (1.0 / f64::from(self.periods)).max(LEARNED_PART);
+        self.rate += (rate - self.rate) * part;
+    }
 }
 
 /// What a device had in hand until an operation ended, with that.
@@ -69,7 +87,14 @@ pub(super) struct Depth {
     most: usize,
     /// What the leg takes, which need not be one.
     limit: usize,
+    /// What is done at each depth, in times `level`.
     tried: [Tried; DEPTHS],
+    /// What flash did last at the depth that is believed, by which it is seen what another one is
+    /// worth: it does more or less with time, and with other work. A disk takes minutes for some
+    /// periods; of that this is 1.
+    level: f64,
+    /// What was done at another depth, until it is seen what is done behind that.
+    awaits: Option<(usize, f64)>,
     period: u32,
     /// How many have ended while one had all that was there.
     alone: u32,
@@ -93,6 +118,8 @@ impl Depth {
             most,
             limit: usize::try_from(limit).expect("small"),
             tried: [Tried::default(); DEPTHS],
+            level: 1.0,
+            awaits: None,
             period: 0,
             alone: ALONE_MIN,
             told_at: None,
@@ -146,26 +173,56 @@ impl Depth {
         self.ops += 1;
         self.bytes += ended.bytes as f64 + OP_BYTES[kind] * f64::from(count);
         self.ns += now.saturating_since(told_at).as_ns();
-        if self.ops < PERIOD_OPS[kind] || self.ns == 0 {
+        let is_large = self.ops >= PERIOD_LARGE_OPS && self.bytes >= PERIOD_LARGE_BYTES;
+        let is_period = self.ops >= PERIOD_OPS[kind] || !self.rotational && is_large;
+        if !is_period || self.ns == 0 {
             return;
         }
         let rate = self.bytes / self.ns as f64;
-        let before = self.tried[self.now];
-        let times = rate / before.rate;
-        let is_other = !(1.0 / OTHER_WORK..=OTHER_WORK).contains(&times);
-        if !self.rotational && before.periods >= PERIODS_MIN && is_other {
-            self.tried = [Tried::default(); DEPTHS];
-            (self.period, self.believed) = (0, self.most);
-        }
-        let tried = &mut self.tried[self.now];
-        tried.periods = tried.periods.saturating_add(1);
-        // An average of the first ones, then one that forgets.
-        let part = (1.0 / f64::from(tried.periods)).max(LEARNED_PART);
-        tried.rate += (rate - tried.rate) * part;
-        self.judge();
+        self.has_done(rate);
         // The first completion of a period belongs to the depth before it.
         self.told_at = None;
         self.forget_period();
+    }
+
+    /// In a period so much was done.
+    fn has_done(&mut self, rate: f64) {
+        let before = self.tried[self.now];
+        let times = rate / (before.rate * self.level);
+        let is_other = !(1.0 / OTHER_WORK..=OTHER_WORK).contains(&times);
+        if !self.rotational && before.periods >= self.periods_min() && is_other {
+            // This period had some of either.
+            self.tried = [Tried::default(); DEPTHS];
+            self.awaits = None;
+            self.period = 0;
+            (self.now, self.believed) = (self.most, self.most);
+            return;
+        }
+        if self.rotational {
+            self.tried[self.now].learn(rate);
+        } else if self.now == self.believed {
+            let level = std::mem::replace(&mut self.level, rate);
+            self.tried[self.now].learn(1.0);
+            if let Some((depth, rate)) = self.awaits.take() {
+                // Where it has come to do less meanwhile, that is not what the depth did.
+                self.tried[depth].learn(rate / level.min(self.level));
+            }
+        } else {
+            self.awaits = Some((self.now, rate));
+        }
+        let before = self.believed;
+        self.judge();
+        if !self.rotational && self.believed != before {
+            let rate = self.tried[self.believed].rate;
+            self.level *= rate;
+            for tried in &mut self.tried {
+                tried.rate /= rate;
+            }
+        }
+    }
+
+    const fn periods_min(&self) -> u32 {
+        PERIODS_MIN[if self.rotational { 0 } else { 1 }]
     }
 
     const fn forget_period(&mut self) {
@@ -176,7 +233,7 @@ impl Depth {
     fn judge(&mut self) {
         let known = |depth: usize| {
             let tried = self.tried[depth];
-            (tried.periods >= PERIODS_MIN).then_some(tried.rate)
+            (tried.periods >= self.periods_min()).then_some(tried.rate)
         };
         let best = (0..=self.most).filter_map(known).fold(0.0, f64::max);
         let enough = (0..=self.most).find(|&depth| {
@@ -186,10 +243,17 @@ impl Depth {
         self.believed = enough.unwrap_or(self.most);
         self.period = self.period.wrapping_add(1);
         let half = self.believed.saturating_sub(1);
-        let is_unknown = |depth: usize| self.tried[depth].periods < PERIODS_MIN;
+        let is_far = |depth: usize| {
+            let Tried { rate, periods } = self.tried[depth];
+            !self.rotational && periods > 0 && rate < best * FAR
+        };
+        let is_unknown =
+            |depth: usize| self.tried[depth].periods < self.periods_min() && !is_far(depth);
         self.now = match self.period % TRIED_EVERY {
+            _ if self.awaits.is_some() => self.believed,
             // It takes little time.
             _ if !self.rotational && is_unknown(self.most) => self.most,
+            0 if is_far(half) && !self.period.is_multiple_of(FAR_TRIED_EVERY) => self.believed,
             0 => half,
             16 => self.most,
             1..=4 if is_unknown(half) => half,
@@ -361,6 +425,55 @@ mod tests {
             depth.completed(now, OPERATION, had, left >= in_device);
         }
         assert_eq!(1 << depth.believed, 4);
+    }
+
+    /// What is lost by tries, of a device that does `rate(depth)` operations per second, and what is
+    /// believed of it, after so many operations of so many bytes.
+    fn lost(ops: u32, bytes: u64, rate: impl Fn(u32, usize) -> f64) -> (f64, usize) {
+        let mut depth = Depth::new(device(32), 0);
+        let mut now = Instant::ZERO;
+        let mut best = 0.0;
+        for op in 0..ops {
+            now += Duration::from_secs_f64(1.0 / rate(op, depth.now()));
+            best += 1.0 / rate(op, 32);
+            let operation = Operation { bytes, jobs: 1 };
+            depth.completed(now, operation, had(depth.now(), false), true);
+        }
+        let secs = now.saturating_since(Instant::ZERO).as_secs_f64();
+        (1.0 - best / secs, 1 << depth.believed)
+    }
+
+    #[test]
+    fn what_does_far_less_is_hardly_tried() {
+        let (lost, believed) = lost(
+            100_000,
+            4096,
+            |_, depth| if depth < 2 { 500.0 } else { 1e3 },
+        );
+        assert_eq!(believed, 2);
+        assert!(lost < 0.006, "{lost}");
+    }
+
+    #[test]
+    fn with_few_large_operations_it_is_learned_as_soon() {
+        let (_, believed) = lost(
+            1_000,
+            1 << 20,
+            |_, depth| if depth < 2 { 300.0 } else { 500.0 },
+        );
+        assert_eq!(believed, 2);
+    }
+
+    #[test]
+    fn a_device_that_does_less_and_less_does_not_need_more() {
+        let slows = |op: u32, depth: usize| {
+            let fresh = if depth < 4 { 500.0 } else { 1e3 };
+            fresh / (1.0 + f64::from(op) / 200_000.0)
+        };
+        for ops in (20_000..=100_000).step_by(1_000) {
+            let (_, believed) = lost(ops, 4096, slows);
+            assert_eq!(believed, 4, "after {ops}");
+        }
     }
 
     /// What it does in a part of a sweep is all of one kind.
