@@ -19,6 +19,8 @@
 //!   as it comes and in a row as one, up to the flow's share of the time that has passed. Writes
 //!   pay for the way there and back; reads go before the writes of a round in any case, and pay for
 //!   it where there are reads in the round.
+//! * A disk stays with who reads in sequence there until his part of the round is used up, and who
+//!   does waits for what it has to read for others ([`stay`]).
 //! * All legs of an array expect the same of the same jobs and count their rounds together, so that
 //!   the legs of a mirror make the same rounds of the same writes; they do them at the same time
 //!   ([`together`]).
@@ -35,6 +37,7 @@ mod meter;
 mod round;
 mod shares;
 mod sparse;
+mod stay;
 mod together;
 mod waiting;
 
@@ -53,6 +56,7 @@ use meter::{Ended, Meter};
 use round::Round;
 use shares::Held;
 use sparse::Sparse;
+use stay::Stay;
 use together::Together;
 
 /// What can be tuned of `fair`.
@@ -88,14 +92,6 @@ impl Default for FairSettings {
 
 /// A device that does not turn does in one part in so many of the time what a disk does.
 const FLASH_PART: u64 = 32;
-/// No round gives less than one part in so many of what it gives at most.
-const QUANTUM_PART: u64 = 32;
-/// A flow counts for the length of a round where it has one part in so many of the average, or too
-/// much for its jobs to be sparse.
-const MENTION_PART: u64 = 4;
-/// Flows have about as much outstanding as the one that has least where they have no more than one
-/// part in so many on top: it varies.
-const ALIKE_PART: u64 = 2;
 /// A job is sparse where its flow has no more outstanding than one part in so many of what a round
 /// gives.
 const SPARSE_PART: u64 = 8;
@@ -110,8 +106,6 @@ const URGENT_MAX: u32 = 16;
 /// For so long after a sparse job, the sweep leaves the device room; and for so long after a read
 /// of the sweep, what goes on there of its flow is none that room is left for.
 const SPARSE_RECENTLY: Duration = Duration::from_secs(1);
-/// As long as it is not known what jobs take, rounds are shorter by that.
-const UNKNOWN_PART: u64 = 16;
 /// What is for later rounds has its place early where less than this of a flow's part is for the
 /// one that begins: what has come in bursts spreads out, and no flow gets ahead for long.
 const EARLY_PART: f64 = 0.75;
@@ -158,6 +152,8 @@ pub(crate) struct Fair {
     hidden: Hidden,
     /// When the last sparse job began.
     sparse_at: Option<Instant>,
+    /// Whom it reads in sequence for.
+    stay: Option<Stay>,
     /// Until when it waits for a read that the disk keeps.
     kept_until: Option<Instant>,
     /// What sparse jobs have had since any other one went, in ns.
@@ -195,6 +191,7 @@ impl Fair {
             asked: BTreeMap::new(),
             hidden: Hidden::default(),
             sparse_at: None,
+            stay: None,
             kept_until: None,
             sparse_ns: 0,
             sweeps: false,
@@ -269,6 +266,7 @@ impl Fair {
         let sparse_times = self.sparse_times(&job);
         let came = self.standing(job.flow, costs);
         let mut asked = self.asked_for(&job, costs);
+        let has_stays = self.has_stays();
         let flow = self.flows.get_mut(&job.flow);
         let flow = flow.expect("who has jobs is known");
         let round = &mut self.round;
@@ -290,7 +288,8 @@ impl Fair {
             came
         };
         let is_passed = self.device.rotational && round.has_passed(&job);
-        if flow.joins(due, round, ns) && !is_passed {
+        let stays = has_stays && job.class == Class::Read && flow.is_stream();
+        if flow.joins(due, round, ns, stays) && !is_passed {
             flow.pay(ns);
             asked.charge(is_beside, ns);
             flow.placed_ns += asked.ns;
@@ -398,6 +397,7 @@ impl Fair {
             Choice::InRound(direction, key) => {
                 self.round.heads[direction] = key.0;
                 let job = self.round.lines[direction].remove(key);
+                self.goes_to(now, &job);
                 if job.kind == OpKind::Read {
                     let flow = self.flows.get_mut(&job.flow);
                     flow.expect("who has jobs is known").swept_at = Some(now);
@@ -406,6 +406,9 @@ impl Fair {
             }
         };
         self.urgent_in_a_row = 0;
+        if let Some(flow) = self.flows.get_mut(&job.flow) {
+            flow.went_at = Some(now);
+        }
         let asked = self.begun(&job, self.sweeps, false, costs);
         self.sparse_ns = if matches!(choice, Choice::Sparse(_)) {
             self.sparse_ns + asked.charged_ns
@@ -479,11 +482,11 @@ impl Fair {
             return None;
         }
         let may_be_background = has_background && !has_clients || self.background.is_owed();
-        if may_be_background && !self.waits_for_kept(now, Choice::Background) {
+        if may_be_background && !self.has_to_wait(now, Choice::Background) {
             return Some(Choice::Background);
         }
         let is_held = self.round.is_empty() && self.waits_for_shares(now, costs);
-        if self.round.is_empty() && !is_held && !self.waits(now, costs) {
+        if self.round.is_empty() && !is_held && !self.waits(now, costs) && !self.stays(now, None) {
             self.open_round(now, costs);
             // What is for this round may have to wait for what its flow is to have of others.
             while self.round.is_empty() && self.flows.values().any(|flow| !flow.later.is_empty()) {
@@ -500,7 +503,7 @@ impl Fair {
             }
             let has_had = next.is_some() && self.sparse_ns >= self.quantum_max();
             let may_go = key.0 <= self.share_ns + lead && !has_had;
-            if may_go && !self.waits_for_kept(now, Choice::Sparse(key)) {
+            if may_go && !self.has_to_wait(now, Choice::Sparse(key)) {
                 return Some(Choice::Sparse(key));
             }
         }
@@ -514,8 +517,8 @@ impl Fair {
                 return None;
             }
         }
-        let next = next.map(|(direction, key)| Choice::InRound(direction, key));
-        next.filter(|&choice| !self.waits_for_kept(now, choice))
+        let next = next.map(|(direction, key)| Choice::InRound(direction, key))?;
+        (!self.has_to_wait(now, next)).then_some(next)
     }
 
     /// Whether other disks are behind, and it waits for them: what was read is done when one has.
@@ -600,31 +603,6 @@ impl Fair {
         self.stand(costs);
     }
 
-    /// How much the next round gives to a flow: what those have outstanding on average that have
-    /// least, of those that have a part worth mentioning.
-    fn quantum(&self, costs: &Costs) -> u64 {
-        let holds_rounds = self.holds_rounds();
-        let is_active = |flow: &Flow| !flow.later.is_empty() || holds_rounds && flow.here_ns > 0;
-        let active = self.flows.iter().filter(|(_, flow)| is_active(flow));
-        let reaches =
-            active.map(|(id, flow)| flow.scaled(costs.outstanding_ns(self.device.rotational, *id)));
-        let most = self.quantum_max();
-        let mention = std::cmp::min(average(reaches.clone()) / MENTION_PART, most / SPARSE_PART);
-        let worth = reaches.filter(|reach| *reach >= mention);
-        let least = worth.clone().min().unwrap_or(0);
-        let alike = worth.filter(|reach| *reach <= least.saturating_add(least / ALIKE_PART));
-        let knows = |flow: &Flow| {
-            let next = flow
-                .later
-                .front()
-                .map(|later| self.asked[&later.job.op].work);
-            next.is_none_or(|work| costs.is_known(self.device.rotational, work))
-        };
-        let is_known = self.flows.values().all(knows);
-        let most = if is_known { most } else { most / UNKNOWN_PART };
-        average(alike).clamp(most / QUANTUM_PART, most)
-    }
-
     pub(crate) fn completed(&mut self, now: Instant, job: &Job, costs: &mut Costs) {
         self.chosen = None;
         if self.device.has_hidden_work() {
@@ -638,6 +616,7 @@ impl Fair {
         else {
             return;
         };
+        self.has_done(now, job.flow);
         self.learn(now, job, asked.work, ns, costs);
         if asked.ns > 0 {
             self.end(&asked, costs);
@@ -757,20 +736,13 @@ impl Fair {
             }
         }
         self.meter = Meter::new(self.device.rotational);
+        self.stay = None;
         for flow in std::mem::take(&mut self.flows).into_values() {
             jobs.extend(flow.later.iter().map(|later| (later.number, later.job)));
         }
         jobs.sort_unstable_by_key(|(number, _)| *number);
         jobs.into_iter().map(|(_, job)| job).collect()
     }
-}
-
-/// The average of what there is; nothing of nothing.
-fn average(all: impl Iterator<Item = u64>) -> u64 {
-    let (count, sum) = all.fold((0, 0_u64), |(count, sum), one| {
-        (count + 1, sum.saturating_add(one))
-    });
-    sum.checked_div(count).unwrap_or(0)
 }
 
 /// What is not on the account of a client.

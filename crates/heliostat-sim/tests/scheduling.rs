@@ -434,6 +434,33 @@ mod tests {
         scenario
     }
 
+    /// A disk goes on where its arm is as long as there is some of a stream with much in flight.
+    #[test]
+    fn beside_a_stream_with_much_in_flight_others_have_their_part_of_a_disk() {
+        let play = |first: &Job| {
+            let scenario = beside_a_stream(first, 128);
+            ["none", "fair"].map(|scheduler| {
+                let result = play_under("adaptive", &scenario, scheduler);
+                let reads = |at: usize| result.jobs[at].read.ios as f64;
+                (reads(0), reads(0) + reads(1))
+            })
+        };
+        let [none, fair] = play(&Job {
+            rw: Rw::Read,
+            bs_bytes: 64 << 10,
+            iodepth: 16,
+            ..Job::default()
+        });
+        let part = fair.0 / fair.1;
+        ensure((0.4..=0.6).contains(&part), "its half", &[part]);
+        at_most("of what in order of arrival is", 0.75 * none.1, 1.0, fair.1);
+        let [none, fair] = play(&Job {
+            rw: Rw::RandRead,
+            ..Job::default()
+        });
+        at_most("four times as many", 4.0 * none.0, 1.0, fair.0);
+    }
+
     /// What is read ahead for a client is in the background, which has little beside a stream with
     /// as much in flight as it likes, and the disk itself prefers that.
     #[test]

@@ -427,8 +427,8 @@ mod tests {
         assert_eq!(1 << depth.believed, 4);
     }
 
-    /// What is lost by tries, of a device that does `rate(depth)` operations per second, and what is
-    /// believed of it, after so many operations of so many bytes.
+    /// What is lost by tries, of a device that does `rate(op, depth)` operations per second, and
+    /// what is believed of it, after so many of so many bytes.
     fn lost(ops: u32, bytes: u64, rate: impl Fn(u32, usize) -> f64) -> (f64, usize) {
         let mut depth = Depth::new(device(32), 0);
         let mut now = Instant::ZERO;

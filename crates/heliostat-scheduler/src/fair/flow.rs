@@ -22,6 +22,11 @@ const DEBT_MAX: f64 = 1.0;
 /// lie where the sweep has passed.
 const AT_ONCE_PART: f64 = 4.0;
 
+/// Who has so many reads that go on where the last one ended reads in sequence,
+const STREAM_READS: u32 = 8;
+/// and so many are remembered.
+const RUN_MAX: u32 = 16;
+
 /// A job that is for a later round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Later {
@@ -46,6 +51,9 @@ pub(super) struct Flow {
     weight: u32,
     /// Where on the device its last job that fetched ended, and its last one that stored.
     tails: [u64; 2],
+    /// How many of its reads have gone on where the last one ended; half of that where one has not,
+    /// as some of what it reads is read ahead for it.
+    run: u32,
     /// Where its jobs are that wait.
     pub(super) waiting: Waiting,
     /// What is for later rounds, by age.
@@ -56,7 +64,9 @@ pub(super) struct Flow {
     pub(super) placed_ns: u64,
     /// Whether a round may wait for what of that comes back; not where that was in vain.
     pub(super) is_awaited: bool,
-    /// When its last read of a round went.
+    /// When its last read or write went,
+    pub(super) went_at: Option<Instant>,
+    /// and its last read of a round.
     pub(super) swept_at: Option<Instant>,
     /// What it may still have of this round.
     credit_ns: i64,
@@ -79,11 +89,13 @@ impl Flow {
         let mut flow = Self {
             weight: 0,
             tails: [u64::MAX; 2],
+            run: 0,
             waiting: Waiting::default(),
             later: VecDeque::new(),
             here_ns: 0,
             placed_ns: 0,
             is_awaited: true,
+            went_at: None,
             swept_at: None,
             credit_ns: 0,
             debt_max_ns: 0,
@@ -133,7 +145,20 @@ impl Flow {
     /// A job comes: whether it goes on where the last one of its direction ended.
     pub(super) fn goes_on(&mut self, job: &Job, is_read: bool) -> bool {
         let tail = &mut self.tails[usize::from(is_read)];
-        std::mem::replace(tail, job.extent.end()) == job.extent.offset()
+        let goes_on = std::mem::replace(tail, job.extent.end()) == job.extent.offset();
+        if is_read {
+            self.run = if goes_on {
+                std::cmp::min(self.run + 1, RUN_MAX)
+            } else {
+                self.run / 2
+            };
+        }
+        goes_on
+    }
+
+    /// Whether it reads in sequence.
+    pub(super) const fn is_stream(&self) -> bool {
+        self.run >= STREAM_READS
     }
 
     /// A sparse job comes at `at` of the scale: when it may begin.
@@ -235,8 +260,12 @@ impl Flow {
 
     /// Whether a job that comes joins the round that is being done, where the sweep has not passed
     /// it. Who was idle when that began has a part of it as well, once, also if the sweep has
-    /// passed; who had none of the one before either has little of it at once.
-    pub(super) fn joins(&mut self, due: u64, round: &Round, ns: u64) -> bool {
+    /// passed; who had none of the one before either has little of it at once. Of a stream that the
+    /// disk may stay with, what comes has its place as long as there is some of its part left.
+    pub(super) fn joins(&mut self, due: u64, round: &Round, ns: u64, stays: bool) -> bool {
+        if stays && self.round == round.number {
+            return self.later.is_empty() && self.has_credit(ns);
+        }
         if round.is_empty() {
             return false;
         }
@@ -298,7 +327,7 @@ mod tests {
             let mut flow = Flow::new(FlowLimits::WEIGHT_DEFAULT);
             flow.give(if is_new { 5 } else { 6 }, 0.0, 0);
             let mut at_once = 0;
-            while flow.joins(7, &round, 50) && flow.has_credit(50) {
+            while flow.joins(7, &round, 50, false) && flow.has_credit(50) {
                 flow.pay(50);
                 at_once += 1;
             }

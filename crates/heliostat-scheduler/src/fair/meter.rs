@@ -240,6 +240,23 @@ impl Meter {
         kept.map(|op| op.due + KEPT_MAX).max()
     }
 
+    /// Whether it has reads for a flow.
+    pub(super) fn has_reads_of(&self, flow: FlowId) -> bool {
+        self.ops.values().any(|op| op.reader == Some(flow))
+    }
+
+    /// Whether it has reads for flows of which that is said: until when others wait for them.
+    pub(super) fn keeps_of_until(
+        &self,
+        now: Instant,
+        counts: impl Fn(FlowId) -> bool,
+    ) -> Option<Instant> {
+        let ops = self.ops.values();
+        let counted = ops.filter(|op| op.reader.is_some_and(&counts));
+        let dues = counted.map(|op| op.due + KEPT_MAX);
+        dues.filter(|until| now < *until).max()
+    }
+
     /// What it has.
     pub(super) fn jobs(&self) -> impl ExactSizeIterator<Item = &Asked> {
         self.jobs.values().map(|job| &job.asked)

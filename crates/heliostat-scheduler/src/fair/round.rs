@@ -2,8 +2,22 @@
 
 use heliostat_types::OpKind;
 
+use super::flow::Flow;
+use super::{Fair, SPARSE_PART};
+use crate::costs::Costs;
 use crate::job::{Class, Job, Side};
 use crate::line::{Key, Line};
+
+/// No round gives less than one part in so many of what it gives at most.
+const QUANTUM_PART: u64 = 32;
+/// A flow counts for the length of a round where it has one part in so many of the average, or too
+/// much for its jobs to be sparse.
+const MENTION_PART: u64 = 4;
+/// Flows have about as much outstanding as the one that has least where they have no more than one
+/// part in so many on top: it varies.
+const ALIKE_PART: u64 = 2;
+/// As long as it is not known what jobs take, rounds are shorter by that.
+const UNKNOWN_PART: u64 = 16;
 
 /// Where jobs of a round stand that fetch, or are awaited by many.
 pub(super) const READS: usize = 0;
@@ -64,4 +78,41 @@ pub(super) const fn direction_of(job: &Job) -> usize {
         Class::Write => WRITES,
         Class::Urgent | Class::Read | Class::Background => READS,
     }
+}
+
+impl Fair {
+    /// How much the next round gives to a flow: what those have outstanding on average that have
+    /// least, of those that have a part worth mentioning.
+    pub(super) fn quantum(&self, costs: &Costs) -> u64 {
+        let holds_rounds = self.holds_rounds();
+        let is_active = |flow: &Flow| !flow.later.is_empty() || holds_rounds && flow.here_ns > 0;
+        let active = self.flows.iter().filter(|(_, flow)| is_active(flow));
+        let reaches = active.map(|(id, flow)| {
+            let outstanding = costs.outstanding_ns(self.device.rotational, *id);
+            flow.scaled(self.reach_ns(flow, outstanding))
+        });
+        let most = self.quantum_max();
+        let mention = std::cmp::min(average(reaches.clone()) / MENTION_PART, most / SPARSE_PART);
+        let worth = reaches.filter(|reach| *reach >= mention);
+        let least = worth.clone().min().unwrap_or(0);
+        let alike = worth.filter(|reach| *reach <= least.saturating_add(least / ALIKE_PART));
+        let knows = |flow: &Flow| {
+            let next = flow
+                .later
+                .front()
+                .map(|later| self.asked[&later.job.op].work);
+            next.is_none_or(|work| costs.is_known(self.device.rotational, work))
+        };
+        let is_known = self.flows.values().all(knows);
+        let most = if is_known { most } else { most / UNKNOWN_PART };
+        average(alike).clamp(most / QUANTUM_PART, most)
+    }
+}
+
+/// The average of what there is; nothing of nothing.
+fn average(all: impl Iterator<Item = u64>) -> u64 {
+    let (count, sum) = all.fold((0, 0_u64), |(count, sum), one| {
+        (count + 1, sum.saturating_add(one))
+    });
+    sum.checked_div(count).unwrap_or(0)
 }
