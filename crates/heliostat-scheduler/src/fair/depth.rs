@@ -24,8 +24,7 @@ const PERIOD_LARGE_OPS: u32 = 32;
 const PERIOD_LARGE_BYTES: f64 = 33_554_432.0;
 /// One period in so many is one of trying.
 const TRIED_EVERY: u32 = 32;
-/// On flash what does less than so much of the best is not tried for longer than one period, and
-/// in one of so many.
+/// On flash what does less than so much of the best is tried in one period of so many.
 const FAR: f64 = 0.9;
 const FAR_TRIED_EVERY: u32 = 512;
 /// How much the last period weighs.
@@ -231,9 +230,10 @@ impl Depth {
 
     /// What is believed, and what is tried next.
     fn judge(&mut self) {
+        let (tried, periods_min) = (self.tried, self.periods_min());
         let known = |depth: usize| {
-            let tried = self.tried[depth];
-            (tried.periods >= self.periods_min()).then_some(tried.rate)
+            let Tried { rate, periods } = tried[depth];
+            (periods >= periods_min).then_some(rate)
         };
         let best = (0..=self.most).filter_map(known).fold(0.0, f64::max);
         let enough = (0..=self.most).find(|&depth| {
@@ -243,18 +243,19 @@ impl Depth {
         self.believed = enough.unwrap_or(self.most);
         self.period = self.period.wrapping_add(1);
         let half = self.believed.saturating_sub(1);
-        let is_far = |depth: usize| {
-            let Tried { rate, periods } = self.tried[depth];
-            !self.rotational && periods > 0 && rate < best * FAR
+        let leaves_out = !self.rotational && self.period % FAR_TRIED_EVERY >= TRIED_EVERY;
+        let is_left_out = |depth: usize| {
+            let is_far = known(depth).is_some_and(|rate| rate < best * FAR);
+            is_far && leaves_out
         };
-        let is_unknown =
-            |depth: usize| self.tried[depth].periods < self.periods_min() && !is_far(depth);
+        let is_unknown = |depth: usize| known(depth).is_none();
         self.now = match self.period % TRIED_EVERY {
             _ if self.awaits.is_some() => self.believed,
             // It takes little time.
             _ if !self.rotational && is_unknown(self.most) => self.most,
-            0 if is_far(half) && !self.period.is_multiple_of(FAR_TRIED_EVERY) => self.believed,
+            0 if is_left_out(half) => self.believed,
             0 => half,
+            16 if is_left_out(self.most) => self.believed,
             16 => self.most,
             1..=4 if is_unknown(half) => half,
             _ if !self.rotational && is_unknown(half) => half,

@@ -24,7 +24,9 @@ impl Fair {
             return false;
         }
         let until = self.meter.keeps_until(now, &job);
-        self.kept_until = self.kept_until.max(until);
+        if let Some(until) = until {
+            self.look_at(until);
+        }
         until.is_some()
     }
 

@@ -240,9 +240,10 @@ impl Meter {
         kept.map(|op| op.due + KEPT_MAX).max()
     }
 
-    /// Whether it has reads for a flow.
-    pub(super) fn has_reads_of(&self, flow: FlowId) -> bool {
-        self.ops.values().any(|op| op.reader == Some(flow))
+    /// Whether it has reads for a flow that are not stalled.
+    pub(super) fn has_reads_of(&self, now: Instant, flow: FlowId) -> bool {
+        let mut ops = self.ops.values();
+        ops.any(|op| op.reader == Some(flow) && now < op.due + KEPT_MAX)
     }
 
     /// Whether it has reads for flows of which that is said: until when others wait for them.

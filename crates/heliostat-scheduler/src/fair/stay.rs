@@ -21,7 +21,8 @@ const STAY: Duration = Duration::from_ms(64);
 /// and back takes 16 times as long.
 const PAUSE: Duration = Duration::from_ms(1);
 
-/// While there are others a stream has no more bytes in the disk: they wait for that.
+/// While there are others a stream waits where the disk has so many bytes in hand: they wait for
+/// that as well.
 const IN_HAND_BYTES: u64 = 2 << 20;
 /// There are where something of theirs has gone within so long.
 const RECENTLY: Duration = Duration::from_secs(1);
@@ -30,6 +31,9 @@ const RECENTLY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stay {
     flow: FlowId,
+    /// In which round, and since when.
+    round: u64,
+    since: Instant,
     /// Others do not wait for longer: what it has may be stalled, or nothing more may come.
     until: Instant,
 }
@@ -53,38 +57,56 @@ impl Fair {
     /// The sweep goes on with a job.
     pub(super) fn goes_to(&mut self, now: Instant, job: &Job) {
         let is_stream = job.class == Class::Read && self.flows[&job.flow].is_stream();
+        let (flow, round) = (job.flow, self.round.number);
+        let before = self
+            .stay
+            .filter(|stay| (stay.flow, stay.round) == (flow, round));
         self.stay = (is_stream && self.has_stays()).then_some(Stay {
-            flow: job.flow,
+            flow,
+            round,
+            since: before.map_or(now, |stay| stay.since),
             until: now + KEPT_MAX,
         });
     }
 
     /// A job of a flow has ended.
     pub(super) fn has_done(&mut self, now: Instant, flow: FlowId) {
-        let has_more = self.meter.has_reads_of(flow);
-        if let Some(stay) = self.stay.as_mut().filter(|stay| stay.flow == flow) {
+        let stay = self.stay.as_mut();
+        if let Some(stay) = stay.filter(|stay| stay.flow == flow && now < stay.until) {
+            let has_more = self.meter.has_reads_of(now, flow);
             stay.until = now + if has_more { KEPT_MAX } else { PAUSE };
         }
     }
 
     /// Whether the disk stays where it is, and what is for another flow waits.
     pub(super) fn stays(&mut self, now: Instant, next: Option<FlowId>) -> bool {
-        let Some(stay) = self.stay.filter(|stay| now < stay.until) else {
+        let Some(stay) = self.stay.filter(|_| self.has_stays()) else {
             return false;
         };
+        // What goes before the sweep is not of its part of the round, and prolongs nothing.
+        let longest = Duration::from_ns(self.quantum_max());
+        let until = stay.until.min(stay.since + longest);
         let flow = self.flows.get(&stay.flow);
         let goes_on = |flow: &Flow| flow.is_stream() && flow.later.is_empty() && flow.has_credit(2);
-        let stays = next != Some(stay.flow) && flow.is_some_and(goes_on);
+        let stays = now < until && next != Some(stay.flow) && flow.is_some_and(goes_on);
         if stays {
-            self.kept_until = self.kept_until.max(Some(stay.until));
+            self.look_at(until);
         }
         stays
     }
 
+    /// Something waits, for no longer than that.
+    pub(super) fn look_at(&mut self, until: Instant) {
+        let before = self.kept_until;
+        self.kept_until = Some(before.map_or(until, |before| before.min(until)));
+    }
+
     /// Whether a job has to wait for what the disk does.
     pub(super) fn has_to_wait(&mut self, now: Instant, choice: Choice) -> bool {
-        let flow = self.job_of(choice).flow;
-        matches!(choice, Choice::InRound(..)) && self.stays(now, Some(flow))
+        let job = self.job_of(choice);
+        // Of clients' writes with FUA it is not the place that counts.
+        let is_swept = matches!(choice, Choice::InRound(..)) && job.class != Class::Urgent;
+        is_swept && self.stays(now, Some(job.flow))
             || self.waits_for_others(now, choice)
             || self.waits_for_kept(now, choice)
     }
@@ -98,19 +120,23 @@ impl Fair {
         }
         let flow = match choice {
             Choice::InRound(..) if self.flows[&job.flow].is_stream() => job.flow,
-            // It is read ahead for somebody.
+            // It is read ahead for the stream, or would take the arm there as well.
             Choice::Background if self.meter.goes_on(&job) => match self.stay {
-                Some(stay) => stay.flow,
-                None => return false,
+                Some(stay) if now < stay.until => stay.flow,
+                Some(_) | None => return false,
             },
             Choice::Array | Choice::Background | Choice::Sparse(_) | Choice::InRound(..) => {
                 return false;
             }
         };
         let others = self.flows.iter().filter(|(id, _)| **id != flow);
-        let mut others = others.filter_map(|(_, flow)| flow.went_at);
-        let is_shared = others.any(|at| now.saturating_since(at) < RECENTLY);
-        if is_shared && self.meter.bytes() >= IN_HAND_BYTES {
+        let others = others.filter_map(|(_, flow)| flow.went_at);
+        let shared_until = others.max().map(|at| at + RECENTLY);
+        let shared_until = shared_until.filter(|until| now < *until);
+        if self.meter.bytes() >= IN_HAND_BYTES
+            && let Some(until) = shared_until
+        {
+            self.look_at(until);
             return true;
         }
         // What is read in sequence before the sweep has its turn at the end of the stay, or is
@@ -120,7 +146,9 @@ impl Fair {
         let is_stream = |reader| flows.get(&reader).is_some_and(Flow::is_stream);
         let counts = |reader| reader != flow && !(is_there && is_stream(reader));
         let until = self.meter.keeps_of_until(now, counts);
-        self.kept_until = self.kept_until.max(until);
+        if let Some(until) = until {
+            self.look_at(until);
+        }
         until.is_some()
     }
 }
@@ -259,10 +287,30 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_long_for_a_stream_that_is_stalled() {
+    fn nobody_waits_for_longer_than_a_round_gives() {
+        let quantum = FairSettings::DEFAULT.quantum;
         let mut disk = with_both(1, FlowLimits::WEIGHT_DEFAULT);
-        assert_eq!(disk.waits(), KEPT_MAX);
+        assert_eq!(disk.waits(), quantum, "what it has is stalled");
         assert!(disk.goes(1));
+        // Nor where more ends all the time that is not of its part of the round.
+        let mut disk = with_both(1, FlowLimits::WEIGHT_DEFAULT);
+        let since = disk.now;
+        while !disk.goes(1) {
+            disk.now += PAUSE;
+            assert!(disk.now <= since + quantum);
+            disk.fair.has_done(disk.now, FlowId(0));
+            disk.fair.on_deadline();
+            disk.fair.chosen = None;
+        }
+    }
+
+    #[test]
+    fn what_waits_for_several_is_looked_at_when_the_first_is_over() {
+        let mut disk = with_both(1, FlowLimits::WEIGHT_DEFAULT);
+        for after in [KEPT_MAX, PAUSE, RECENTLY] {
+            disk.fair.look_at(disk.now + after);
+        }
+        assert_eq!(disk.fair.next_deadline(), Some(disk.now + PAUSE));
     }
 
     #[test]
