@@ -596,9 +596,6 @@ impl Fair {
         }
         if self.round.is_empty() {
             self.round.only_reads = had_only_reads;
-        } else {
-            // What its part is of this round it has when the sweep is there.
-            self.stay = None;
         }
         if self.device.rotational {
             self.together.begin(now);

@@ -27,6 +27,8 @@ const TRIED_EVERY: u32 = 32;
 /// On flash what does less than so much of the best is tried in one period of so many.
 const FAR: f64 = 0.9;
 const FAR_TRIED_EVERY: u32 = 512;
+/// What does less than enough by no more than that may do so by chance: so many periods tell.
+const NEAR_PERIODS: u32 = 8;
 /// How much the last period weighs.
 const LEARNED_PART: f64 = 1.0 / 8.0;
 /// So many periods are needed before a depth is judged. Of flash each is held against those before
@@ -248,7 +250,16 @@ impl Depth {
             let is_far = known(depth).is_some_and(|rate| rate < best * FAR);
             is_far && leaves_out
         };
-        let is_unknown = |depth: usize| known(depth).is_none();
+        let is_unknown = |depth: usize| {
+            let is_near = (best * FAR..best * ENOUGH).contains(&tried[depth].rate);
+            let may_be_chance = is_near && !self.rotational;
+            let needed = if may_be_chance {
+                NEAR_PERIODS
+            } else {
+                periods_min
+            };
+            tried[depth].periods < needed
+        };
         self.now = match self.period % TRIED_EVERY {
             _ if self.awaits.is_some() => self.believed,
             // It takes little time.
@@ -453,6 +464,31 @@ mod tests {
         );
         assert_eq!(believed, 2);
         assert!(lost < 0.006, "{lost}");
+    }
+
+    #[test]
+    fn what_flash_does_by_chance_is_not_taken_for_what_a_depth_does() {
+        let mut believed = Vec::new();
+        for seed in 0..16_u64 {
+            let device = device(32);
+            let mut depth = Depth::new(device, 0);
+            let (mut now, mut state, mut noise) = (Instant::ZERO, seed, 1.0);
+            for op in 0..20_000 {
+                if op % 256 == 0 {
+                    // By up to 8 % from one period to the next.
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_041);
+                    noise = 0.92 + 0.16 * ((state >> 33) as f64 / f64::from(1_u32 << 31));
+                }
+                let rate = if depth.now() < 4 { 5e3 } else { 1e4 };
+                now += Duration::from_secs_f64(1.0 / (rate * noise));
+                depth.completed(now, OPERATION, had(depth.now(), false), true);
+            }
+            believed.push(1 << depth.believed);
+        }
+        let right = believed.iter().filter(|&&depth: &&u32| depth == 4).count();
+        assert!(right >= 14, "{believed:?}");
     }
 
     #[test]

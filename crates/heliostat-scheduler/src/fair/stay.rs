@@ -12,11 +12,13 @@ use heliostat_types::{Duration, FlowId, Instant, OpKind};
 use super::flow::Flow;
 use super::meter::KEPT_MAX;
 use super::{Choice, Fair};
-use crate::job::{Class, Job};
+use crate::job::{Class, FlowLimits, Job};
 
 /// A round gives as much to a stream as if it had so much outstanding: eight times what the way to
 /// another one takes.
 const STAY: Duration = Duration::from_ms(64);
+/// With more flows nobody stays: it would be longer than half a second until each has had his turn.
+const FLOWS_MAX: u64 = 8;
 /// For so long the disk waits for more of a stream that it has read all of: the way to another one
 /// and back takes 16 times as long.
 const PAUSE: Duration = Duration::from_ms(1);
@@ -39,10 +41,13 @@ pub(super) struct Stay {
 }
 
 impl Fair {
-    /// Whether a disk stays with streams. Of an array, other disks would have to wait as well; and
-    /// where somebody has set shares rounds are for what all have waiting.
+    /// Whether a disk stays with streams. Of an array, other disks would have to wait as well;
+    /// where somebody has set shares rounds are for what all have waiting; and of many flows each
+    /// would wait for the stays of all others.
     pub(super) fn has_stays(&self) -> bool {
-        self.device.rotational && self.device.leg_count <= 1 && self.weights.is_empty()
+        let flows = self.active_weight / u64::from(FlowLimits::WEIGHT_DEFAULT);
+        let is_disk = self.device.rotational && self.device.leg_count <= 1;
+        is_disk && self.weights.is_empty() && flows <= FLOWS_MAX
     }
 
     /// What a flow counts for in the length of a round, where it has so much outstanding.
@@ -157,7 +162,7 @@ impl Fair {
 mod tests {
     use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
 
-    use super::{IN_HAND_BYTES, PAUSE, RECENTLY};
+    use super::{FLOWS_MAX, IN_HAND_BYTES, PAUSE, RECENTLY};
     use crate::costs::Costs;
     use crate::fair::meter::KEPT_MAX;
     use crate::fair::{Fair, FairSettings};
@@ -284,6 +289,26 @@ mod tests {
         assert!(disk.goes(1), "nothing more has come");
         assert!(with_both(2, usual).goes(1), "an array has several arms");
         assert!(with_both(1, 2 * usual).goes(1), "shares are set");
+    }
+
+    #[test]
+    fn nobody_waits_for_the_stays_of_many() {
+        let mut disk = with_both(1, FlowLimits::WEIGHT_DEFAULT);
+        assert!(disk.fair.has_stays());
+        for flow in 2..=u32::try_from(FLOWS_MAX).unwrap() {
+            let job = Job {
+                op: 1 << 20 | flow,
+                flow: FlowId(flow),
+                kind: OpKind::Read,
+                class: Class::Read,
+                extent: Extent::new(u64::from(flow) << 42, LEN),
+                arrived: disk.now,
+            };
+            disk.fair.insert(job, &mut disk.costs);
+        }
+        assert!(!disk.fair.has_stays());
+        assert!(!disk.goes(0));
+        assert!(!disk.in_device.is_empty(), "somebody else");
     }
 
     #[test]
