@@ -98,7 +98,7 @@ struct Budget {
 
 impl Budget {
     /// So many bytes were read, of what a leg was asked for at once: many small reads of what was
-    /// prefetched are one of the leg's.
+    /// prefetched are one of the leg's, but for blocks that are read again.
     fn earn(&mut self, len_bytes: u64, asked_bytes: u64) {
         let of_op = OP_PARTS / 1000 * self.permille;
         let parts = u128::from(of_op) * u128::from(len_bytes) / u128::from(asked_bytes.max(1));

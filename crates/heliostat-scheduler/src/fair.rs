@@ -154,7 +154,7 @@ pub(crate) struct Fair {
     sparse_at: Option<Instant>,
     /// Whom it reads in sequence for.
     stay: Option<Stay>,
-    /// Until when it waits for a read that the disk keeps.
+    /// When to ask again, where something waits for what the disk has in hand or may get.
     kept_until: Option<Instant>,
     /// What sparse jobs have had since any other one went, in ns.
     sparse_ns: u64,

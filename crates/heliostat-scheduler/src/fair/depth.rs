@@ -289,9 +289,10 @@ impl Fair {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Duration, Instant, LegId};
+    use heliostat_types::{Duration, Instant};
 
     use super::super::meter::Operation;
+    use super::super::tests::device as any_device;
     use super::{Depth, Had};
     use crate::job::Device;
 
@@ -302,11 +303,8 @@ mod tests {
 
     fn device(queue_depth: u32) -> Device {
         Device {
-            leg: LegId::new(0),
-            rotational: false,
-            caches_writes: false,
             queue_depth,
-            leg_count: 1,
+            ..any_device(false)
         }
     }
 

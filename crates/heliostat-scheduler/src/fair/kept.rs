@@ -6,26 +6,25 @@
 
 use heliostat_types::{Instant, OpKind};
 
-use super::{Choice, Fair, SPARSE_RECENTLY};
+use super::{Fair, SPARSE_RECENTLY};
 use crate::job::{Class, Job};
 
 impl Fair {
     /// Whether a disk keeps what it was to read for others: it is given nothing more that goes on
     /// where its arm is, and nothing to read in the background, until it has done that. What comes
     /// behind it in the order waits as well: the disk is to have little else to do.
-    pub(super) fn waits_for_kept(&mut self, now: Instant, choice: Choice) -> bool {
+    pub(super) fn waits_for_kept(&mut self, now: Instant, job: &Job) -> bool {
         // Of an array, other disks would have to wait as well.
         if !self.device.rotational || self.device.leg_count > 1 {
             return false;
         }
-        let job = self.job_of(choice);
-        let goes_on = job.class == Class::Background || self.meter.goes_on(&job);
+        let goes_on = job.class == Class::Background || self.meter.goes_on(job);
         if !goes_on || job.kind != OpKind::Read {
             return false;
         }
-        let until = self.meter.keeps_until(now, &job);
+        let until = self.meter.keeps_until(now, job);
         if let Some(until) = until {
-            self.look_at(until);
+            self.ask_again_at(until);
         }
         until.is_some()
     }
@@ -43,10 +42,11 @@ impl Fair {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Extent, FlowId, Instant, LegId, OpKind};
+    use heliostat_types::{Extent, FlowId, Instant, OpKind};
 
     use super::super::meter::{KEPT, KEPT_MAX};
     use crate::costs::Costs;
+    use crate::fair::tests::device;
     use crate::fair::{Fair, FairSettings};
     use crate::job::{Class, Device, Job};
 
@@ -66,11 +66,8 @@ mod tests {
     /// has read before.
     fn with_two_streams(leg_count: u32) -> (Fair, Costs, Instant) {
         let device = Device {
-            leg: LegId::new(0),
-            rotational: true,
-            caches_writes: false,
-            queue_depth: 32,
             leg_count,
+            ..device(true)
         };
         let (mut fair, mut costs) = (Fair::new(FairSettings::DEFAULT, device), Costs::new());
         for job in [read(9, 2, 7), read(0, 1, 0), read(1, 2, 0), read(2, 2, 2)] {

@@ -95,13 +95,13 @@ impl Fair {
         let goes_on = |flow: &Flow| flow.is_stream() && flow.later.is_empty() && flow.has_credit(2);
         let stays = now < until && next != Some(stay.flow) && flow.is_some_and(goes_on);
         if stays {
-            self.look_at(until);
+            self.ask_again_at(until);
         }
         stays
     }
 
-    /// Something waits, for no longer than that.
-    pub(super) fn look_at(&mut self, until: Instant) {
+    /// Something waits for what the disk does, and for no longer than that.
+    pub(super) fn ask_again_at(&mut self, until: Instant) {
         let before = self.kept_until;
         self.kept_until = Some(before.map_or(until, |before| before.min(until)));
     }
@@ -112,21 +112,20 @@ impl Fair {
         // Of clients' writes with FUA it is not the place that counts.
         let is_swept = matches!(choice, Choice::InRound(..)) && job.class != Class::Urgent;
         is_swept && self.stays(now, Some(job.flow))
-            || self.waits_for_others(now, choice)
-            || self.waits_for_kept(now, choice)
+            || self.waits_for_others(now, choice, &job)
+            || self.waits_for_kept(now, &job)
     }
 
     /// Whether a job is one of a stream that waits for what the disk is to read for others, or has
     /// enough in hand while there are others.
-    fn waits_for_others(&mut self, now: Instant, choice: Choice) -> bool {
-        let job = self.job_of(choice);
+    fn waits_for_others(&mut self, now: Instant, choice: Choice, job: &Job) -> bool {
         if !self.has_stays() || job.kind != OpKind::Read {
             return false;
         }
         let flow = match choice {
             Choice::InRound(..) if self.flows[&job.flow].is_stream() => job.flow,
             // It is read ahead for the stream, or would take the arm there as well.
-            Choice::Background if self.meter.goes_on(&job) => match self.stay {
+            Choice::Background if self.meter.goes_on(job) => match self.stay {
                 Some(stay) if now < stay.until => stay.flow,
                 Some(_) | None => return false,
             },
@@ -141,7 +140,7 @@ impl Fair {
         if self.meter.bytes() >= IN_HAND_BYTES
             && let Some(until) = shared_until
         {
-            self.look_at(until);
+            self.ask_again_at(until);
             return true;
         }
         // What is read in sequence before the sweep has its turn at the end of the stay, or is
@@ -152,7 +151,7 @@ impl Fair {
         let counts = |reader| reader != flow && !(is_there && is_stream(reader));
         let until = self.meter.keeps_of_until(now, counts);
         if let Some(until) = until {
-            self.look_at(until);
+            self.ask_again_at(until);
         }
         until.is_some()
     }
@@ -160,11 +159,12 @@ impl Fair {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
+    use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind};
 
     use super::{FLOWS_MAX, IN_HAND_BYTES, PAUSE, RECENTLY};
     use crate::costs::Costs;
     use crate::fair::meter::KEPT_MAX;
+    use crate::fair::tests::device;
     use crate::fair::{Fair, FairSettings};
     use crate::job::{Class, Device, FlowLimits, Job};
 
@@ -187,11 +187,8 @@ mod tests {
         /// The first of two flows has read in sequence for a while, the second one at random.
         fn new(leg_count: u32, weight: u32) -> Self {
             let device = Device {
-                leg: LegId::new(0),
-                rotational: true,
-                caches_writes: false,
-                queue_depth: 32,
                 leg_count,
+                ..device(true)
             };
             let mut disk = Self {
                 fair: Fair::new(FairSettings::DEFAULT, device),
@@ -333,7 +330,7 @@ mod tests {
     fn what_waits_for_several_is_looked_at_when_the_first_is_over() {
         let mut disk = with_both(1, FlowLimits::WEIGHT_DEFAULT);
         for after in [KEPT_MAX, PAUSE, RECENTLY] {
-            disk.fair.look_at(disk.now + after);
+            disk.fair.ask_again_at(disk.now + after);
         }
         assert_eq!(disk.fair.next_deadline(), Some(disk.now + PAUSE));
     }

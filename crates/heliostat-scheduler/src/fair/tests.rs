@@ -10,7 +10,7 @@ use crate::spec::SchedulerSpec;
 
 mod sweep;
 
-fn device(rotational: bool) -> Device {
+pub(super) fn device(rotational: bool) -> Device {
     Device {
         leg: LegId::new(0),
         rotational,
