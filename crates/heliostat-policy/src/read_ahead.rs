@@ -24,6 +24,7 @@ mod keeping;
 mod pace;
 mod plan;
 mod stream;
+mod waited;
 mod worth;
 
 use std::cmp::Reverse;
@@ -42,6 +43,7 @@ use keeping::Keeping;
 use pace::Pace;
 use plan::{Plan, Tries};
 use stream::{Stream, Stretch, part_of};
+use waited::Waited;
 use worth::Worth;
 
 /// Streams that are known at a time: more than clients of a machine read at once.
@@ -157,12 +159,13 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 6] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 7] = [
     CONSTANTS,
     at_random::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
     keeping::CONSTANTS,
+    waited::CONSTANTS,
     worth::CONSTANTS,
 ];
 
@@ -209,6 +212,8 @@ pub(crate) struct ReadAhead {
     left: LegSet,
     /// Flash on which short writes wait for what streams read.
     held: Held,
+    /// Disks that writes wait for all the time.
+    waited: Waited,
     /// Why legs read nothing ahead, when a stream was read last.
     asides: [Option<Aside>; LEGS_MAX],
     /// Disks of a RAID10 that streams are read faster without.
@@ -238,6 +243,7 @@ impl ReadAhead {
             turning: LegSet::EMPTY,
             left: LegSet::EMPTY,
             held: Held::default(),
+            waited: Waited::default(),
             asides: [None; LEGS_MAX],
             hindering: LegSet::EMPTY,
             are_few: false,
@@ -263,6 +269,7 @@ impl ReadAhead {
         self.worth = Worth::new();
         self.keeping = Keeping::new();
         self.held.legs.remove(leg);
+        self.waited = Waited::default();
     }
 
     /// A leg was slow and is not any more: if it read a fraction of what it does at best, how fast
@@ -383,6 +390,7 @@ impl ReadAhead {
             (_, None) => {
                 helpers.leave_slow();
                 helpers.leave_held(count);
+                self.leave_waited_for(now, legs, &mut helpers);
                 self.share_out(&mut helpers, count);
                 if let Some(at) = only {
                     self.are_few = count < legs.len();
@@ -488,6 +496,11 @@ impl ReadAhead {
         let mut helpers = *helpers;
         helpers.leave(self.left);
         let are_apart = groups.iter().all(|group| group.is_apart);
+        if are_apart {
+            let all = groups.iter().map(|group| group.legs);
+            self.waited.note(now, legs, all, self.turning);
+            helpers.leave(self.waited.legs);
+        }
         self.hindering = if are_apart {
             LegSet::EMPTY
         } else {

@@ -218,6 +218,7 @@ impl ReadAhead {
             Aside::Random
         };
         helpers.leave_for(self.left, why);
+        helpers.leave_for(self.waited.legs, Aside::Writes);
         helpers.leave_for(self.hindering, Aside::Slow);
     }
 

@@ -2,6 +2,7 @@ mod beliefs;
 mod chunks;
 mod keeping;
 mod shares;
+mod waited;
 mod worth;
 
 use heliostat_types::{ClientId, Duration, Extent, Instant, LegId, OpKind, StreamId};

@@ -71,7 +71,7 @@ impl Layout for Far {
     }
 }
 
-fn near(turning: &[bool]) -> Rig {
+pub(super) fn near(turning: &[bool]) -> Rig {
     let mut rig = Rig::new(turning);
     rig.layout = Box::new(Near {
         legs: turning.len() as u64,
