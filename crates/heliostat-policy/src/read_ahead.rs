@@ -359,9 +359,7 @@ impl ReadAhead {
         room_bytes: u64,
         prefetch: &mut Vec<Prefetch>,
     ) {
-        let are_flash = legs.iter().all(|view| !self.turning.contains(view.leg));
-        self.at_random.update(now, are_flash, &mut self.paces);
-        self.note_held(now, legs, are_flash);
+        self.note_others(now, legs, layout);
         let mut only = None;
         if let Some(request) = request {
             only = self.note(now, request.extent);
@@ -390,8 +388,8 @@ impl ReadAhead {
             (_, None) => {
                 helpers.leave_slow();
                 helpers.leave_held(count);
-                self.leave_waited_for(now, legs, &mut helpers);
                 self.share_out(&mut helpers, count);
+                self.leave_waited_for(&mut helpers);
                 if let Some(at) = only {
                     self.are_few = count < legs.len();
                     let all = legs.iter().map(|view| view.leg).collect();
@@ -430,6 +428,14 @@ impl ReadAhead {
             }
             (free_bytes, helpers) = (plan.free_bytes, plan.helpers);
         }
+    }
+
+    /// What others do than those who read in sequence.
+    fn note_others(&mut self, now: Instant, legs: &[LegView], layout: &dyn Layout) {
+        let are_flash = legs.iter().all(|view| !self.turning.contains(view.leg));
+        self.at_random.update(now, are_flash, &mut self.paces);
+        self.note_held(now, legs, are_flash);
+        self.note_waited(now, legs, layout);
     }
 
     /// What is to be tried now, of so many streams, of one of which so many bytes more are read.
@@ -496,11 +502,7 @@ impl ReadAhead {
         let mut helpers = *helpers;
         helpers.leave(self.left);
         let are_apart = groups.iter().all(|group| group.is_apart);
-        if are_apart {
-            let all = groups.iter().map(|group| group.legs);
-            self.waited.note(now, legs, all, self.turning);
-            helpers.leave(self.waited.legs);
-        }
+        self.leave_waited_for(&mut helpers);
         self.hindering = if are_apart {
             LegSet::EMPTY
         } else {

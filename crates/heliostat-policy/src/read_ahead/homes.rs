@@ -218,7 +218,7 @@ impl ReadAhead {
             Aside::Random
         };
         helpers.leave_for(self.left, why);
-        helpers.leave_for(self.waited.legs, Aside::Writes);
+        self.leave_waited_for(helpers);
         helpers.leave_for(self.hindering, Aside::Slow);
     }
 
@@ -373,7 +373,12 @@ impl ReadAhead {
         }
         let size = disks_each(all, count);
         if size == all {
-            return LegSet::EMPTY;
+            let are_all = self.waited.legs.is_empty();
+            return if are_all {
+                LegSet::EMPTY
+            } else {
+                helpers.legs()
+            };
         }
         let mut homes = LegSet::EMPTY;
         let mut others = *helpers;

@@ -7,131 +7,165 @@
 
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet};
 
-use crate::api::LegView;
+use crate::api::{Layout, LegView};
 use crate::constants::constants;
 
 use super::ReadAhead;
 use super::beliefs::Aside;
 use super::helper::Helpers;
+use super::homes::Group;
 
 constants! { "waited":
     /// What is known of late is of so long,
     TIME: Duration = time(Duration::from_secs(16));
-    /// and of so long at least, in which streams are read without a pause of
+    /// and of so long at least, in which somebody reads without a pause of
     SEEN: Duration = time(Duration::from_secs(8));
     PAUSE: Duration = time(Duration::from_secs(1));
     /// There is something to write in so much of it,
     WRITTEN: f32 = number(0.5);
     /// and that waits for the disk in so much of that.
     ENOUGH: f32 = number(0.9);
-    /// It stays so until either is half of that, or writes wait for another one in half
-    LEFT: f32 = number(0.5);
+    /// It stays so until either is half as much,
+    STAYS: f32 = number(0.5);
+    /// or writes wait for another one in half
+    ELSEWHERE: f32 = number(0.5);
     /// of this time,
-    NOW: Duration = time(Duration::from_secs(1));
+    RECENT: Duration = time(Duration::from_secs(1));
     /// or for this one in so much of it, which takes some 4 s without any.
     GONE: f32 = number(1.0 / 64.0);
+    /// Legs are looked at so often.
+    STEP: Duration = time(Duration::from_ms(1));
 }
 
-/// In which part of the time of late
+/// In which part of the time
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
-    /// a leg had more left to write than another one with the same writes,
-    waited_for: f32,
-    /// the same of a shorter time,
-    now: f32,
-    /// or any of these had something to write.
+    /// writes have waited for a leg of late,
+    waited: f32,
+    /// and just now,
+    recent: f32,
+    /// or it or others with the same writes had any of late.
     written: f32,
 }
 
 /// Which disks writes wait for all the time, while others that have the same ones wait.
 #[derive(Debug, Default)]
 pub(super) struct Waited {
-    /// When legs were seen last, and for how long they have been.
-    at: Instant,
+    /// When legs were seen last, and for how long they have been without a pause.
+    at: Option<Instant>,
     seen: Duration,
     shares: [Share; LEGS_MAX],
     pub(super) legs: LegSet,
 }
 
+/// The weight of what was so for `time`, in a mean of `of`.
+fn weight(time: Duration, of: Duration) -> f32 {
+    1.0 - (-(time.as_ns() as f32) / of.as_ns().max(1) as f32).exp()
+}
+
 impl Waited {
-    /// Legs are seen, of which those in each of `groups` are handed the same writes.
+    /// Whether it is time to look at legs.
+    fn is_due(&self, now: Instant) -> bool {
+        self.at
+            .is_none_or(|at| now.saturating_since(at) >= STEP.get())
+    }
+
+    /// Legs are seen, of which those in each of `groups` are handed the same writes. Streams have
+    /// nothing of those in `left`.
     pub(super) fn note(
         &mut self,
         now: Instant,
         views: &[LegView],
-        groups: impl Iterator<Item = LegSet>,
-        turning: LegSet,
+        groups: &[LegSet],
+        left: LegSet,
     ) {
-        let since = now.saturating_since(self.at);
-        self.at = now;
-        if since >= PAUSE.get() {
+        let before = self.at.replace(now);
+        let since = before.map(|before| now.saturating_since(before));
+        let Some(since) = since.filter(|since| *since < PAUSE.get()) else {
             (self.seen, self.legs) = (Duration::ZERO, LegSet::EMPTY);
             return;
-        }
+        };
         self.seen += since;
-        let part_of = |time: Duration| (since.as_ns() as f32 / time.as_ns().max(1) as f32).min(1.0);
-        let (late, now) = (part_of(self.seen.min(TIME.get())), part_of(NOW.get()));
-        let mut legs = LegSet::EMPTY;
+        // All that was seen counts alike in the beginning.
+        let part = since.as_ns() as f32 / self.seen.as_ns() as f32;
+        let of_late = weight(since, TIME.get()).max(part);
+        let of_recent = weight(since, RECENT.get());
+        let was = std::mem::replace(&mut self.legs, LegSet::EMPTY);
         for group in groups {
             let those = || views.iter().filter(|view| group.contains(view.leg));
             let writes = || those().map(|view| view.writes_in_flight);
             let (least, most) = (writes().min().unwrap_or(0), writes().max().unwrap_or(0));
             for view in those() {
                 let share = &mut self.shares[view.leg.index()];
-                let is_waited_for = f32::from(u8::from(view.writes_in_flight > least));
+                let behind = view.writes_in_flight - least;
+                let is_waited_for = f32::from(u8::from(behind > 0 && 2 * behind >= most - least));
                 let is_written = f32::from(u8::from(most > 0));
-                share.waited_for += late * (is_waited_for - share.waited_for);
-                share.now += now * (is_waited_for - share.now);
-                share.written += late * (is_written - share.written);
+                share.waited += of_late * (is_waited_for - share.waited);
+                share.recent += of_recent * (is_waited_for - share.recent);
+                share.written += of_late * (is_written - share.written);
             }
-            legs = legs.union(self.waited_for(group));
+            let legs = self.of_group(*group, was.intersection(*group), left);
+            self.legs = self.legs.union(legs);
         }
-        self.legs = if self.seen < SEEN.get() {
-            LegSet::EMPTY
-        } else {
-            legs.intersection(turning)
-        };
     }
 
-    /// Which of these legs writes wait for. There are at least as many others, or streams would be
-    /// crowded there.
-    fn waited_for(&self, group: LegSet) -> LegSet {
+    /// Which of these legs writes wait for, where they did for those in `was`. There are at least
+    /// as many others, or streams would be crowded there.
+    fn of_group(&mut self, group: LegSet, was: LegSet, left: LegSet) -> LegSet {
+        if self.seen < SEEN.get() {
+            return LegSet::EMPTY;
+        }
+        let share = |leg: LegId| &self.shares[leg.index()];
         let is_it = |leg: &LegId| {
-            let share = &self.shares[leg.index()];
-            let less = if self.legs.contains(*leg) {
-                LEFT.get()
-            } else {
-                1.0
-            };
+            let less = if was.contains(*leg) { STAYS.get() } else { 1.0 };
+            let share = share(*leg);
             let is_written = share.written >= WRITTEN.get() * less;
-            let is_waited_for = share.waited_for >= ENOUGH.get() * less * share.written;
-            is_written && is_waited_for && share.now >= GONE.get()
+            let is_waited_for = share.waited >= ENOUGH.get() * less * share.written;
+            is_written && is_waited_for && share.recent >= GONE.get()
         };
         let legs: LegSet = group.iter().filter(is_it).collect();
         let others = group.difference(legs);
-        let is_elsewhere = others
-            .iter()
-            .any(|leg| self.shares[leg.index()].now >= LEFT.get());
-        if is_elsewhere || others.iter().count() < legs.iter().count() {
-            LegSet::EMPTY
-        } else {
-            legs
+        let are_others = others.iter().count() >= legs.iter().count();
+        if !are_others || others.difference(left).is_empty() {
+            return LegSet::EMPTY;
         }
+        let is_elsewhere = |leg: LegId| share(leg).recent >= ELSEWHERE.get();
+        if others.iter().any(is_elsewhere) {
+            // Streams are not to go to and fro.
+            for leg in was {
+                self.shares[leg.index()].waited = 0.0;
+            }
+            return LegSet::EMPTY;
+        }
+        legs
     }
 }
 
 impl ReadAhead {
-    /// Streams do without disks that writes wait for all the time, where all legs hold the same,
-    /// unless no others help them.
-    pub(super) fn leave_waited_for(
-        &mut self,
-        now: Instant,
-        legs: &[LegView],
-        helpers: &mut Helpers,
-    ) {
-        let all = legs.iter().map(|view| view.leg).collect();
-        self.waited
-            .note(now, legs, std::iter::once(all), self.turning);
+    /// Notes for which disks writes wait. Legs that are in several groups are not told apart.
+    pub(super) fn note_waited(&mut self, now: Instant, legs: &[LegView], layout: &dyn Layout) {
+        if self.turning.is_empty() || !self.waited.is_due(now) {
+            return;
+        }
+        let groups: Vec<LegSet> = if layout.chunk_bytes().is_none() {
+            vec![legs.iter().map(|view| view.leg).collect()]
+        } else {
+            let groups = Group::all(legs, layout, 0);
+            let apart = groups.iter().filter(|group| group.is_apart);
+            apart.map(|group| group.legs).collect()
+        };
+        let was = self.waited.legs;
+        self.waited.note(now, legs, &groups, self.left);
+        self.waited.legs = self.waited.legs.intersection(self.turning);
+        if self.waited.legs != was {
+            for stream in &mut self.streams {
+                stream.housed = None;
+            }
+        }
+    }
+
+    /// Streams do without disks that writes wait for all the time, unless no others help them.
+    pub(super) fn leave_waited_for(&self, helpers: &mut Helpers) {
         let those = helpers.legs().intersection(self.waited.legs);
         if those != helpers.legs() {
             helpers.leave_for(those, Aside::Writes);
