@@ -4,7 +4,7 @@ use super::judge::{Judged, Row};
 use super::targets::{Limit, Looked, Target};
 use crate::report::format;
 
-/// How wide the columns are.
+/// How wide the columns are; a name that is longer moves those behind it.
 const CELL: usize = 30;
 const POLICY: usize = 20;
 const NUMBER: usize = 10;
@@ -28,7 +28,7 @@ pub fn cell_line(judged: &Judged) -> String {
     let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |r| format!("{r:.3}"));
     format!(
         "{:CELL$}{:>NUMBER$}  {:POLICY$}{:>NUMBER$}{:>8}{:>9}{:>9}{:>8}",
-        judged.cell.name(),
+        judged.cell.name() + " ",
         figure(mine),
         best.map_or("-", |best| best.policy.as_str()),
         best.map_or_else(|| "-".to_owned(), figure),
@@ -75,7 +75,8 @@ pub fn target_lines(target: &Target) -> String {
         target.title
     );
     for looked in missed.iter().take(MISSED_MAX) {
-        text += &format!("           {:34}{}\n", looked.place, beside_limit(looked));
+        let place = looked.place.clone() + " ";
+        text += &format!("           {place:34}{}\n", beside_limit(looked));
     }
     if missed.len() > MISSED_MAX {
         text += &format!("           and {} more\n", missed.len() - MISSED_MAX);
