@@ -106,7 +106,7 @@ impl Helpers {
     }
 
     /// Without disks that all wait for who write, as they are busy with a write for far longer than
-    /// others. As many streams as legs need them all.
+    /// others. As many streams as legs need them all, but for those of `waited`.
     pub(super) fn leave_held(&mut self, streams: usize) {
         if streams >= self.count() || self.iter().any(|helper| !helper.turns) {
             return;

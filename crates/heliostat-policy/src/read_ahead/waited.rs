@@ -144,18 +144,18 @@ impl Waited {
 impl ReadAhead {
     /// Notes for which disks writes wait. Legs that are in several groups are not told apart.
     pub(super) fn note_waited(&mut self, now: Instant, legs: &[LegView], layout: &dyn Layout) {
-        if self.turning.is_empty() || !self.waited.is_due(now) {
-            return;
-        }
-        let groups: Vec<LegSet> = if layout.chunk_bytes().is_none() {
-            vec![legs.iter().map(|view| view.leg).collect()]
-        } else {
-            let groups = Group::all(legs, layout, 0);
-            let apart = groups.iter().filter(|group| group.is_apart);
-            apart.map(|group| group.legs).collect()
-        };
         let was = self.waited.legs;
-        self.waited.note(now, legs, &groups, self.left);
+        if !self.turning.is_empty() && self.waited.is_due(now) {
+            let groups: Vec<LegSet> = if layout.chunk_bytes().is_none() {
+                vec![legs.iter().map(|view| view.leg).collect()]
+            } else {
+                let groups = Group::all(legs, layout, 0);
+                let apart = groups.iter().filter(|group| group.is_apart);
+                apart.map(|group| group.legs).collect()
+            };
+            self.waited.note(now, legs, &groups, self.left);
+        }
+        // Flash may have been taken for a disk.
         self.waited.legs = self.waited.legs.intersection(self.turning);
         if self.waited.legs != was {
             for stream in &mut self.streams {

@@ -191,6 +191,16 @@ fn another_disk_in_its_place_is_not_known_to_be_waited_for() {
 }
 
 #[test]
+fn flash_that_was_taken_for_a_disk_is_not_left_for_ever() {
+    let mut beside = Beside::new(Rig::new(&[true, false]), 4);
+    beside.pass(20, &[0]);
+    assert!(!beside.rig.ahead.waited.legs.is_empty());
+    beside.rig.legs[0].rotational = false;
+    beside.pass(1, &[0]);
+    assert!(beside.rig.ahead.waited.legs.is_empty());
+}
+
+#[test]
 fn in_a_raid10_a_disk_is_left_that_its_own_writes_wait_for() {
     for each in [50, 400].map(Duration::from_ms) {
         for (writes, left) in [([0, 8, 8, 0], [0, 3]), ([8, 0, 0, 8], [1, 2])] {
