@@ -241,6 +241,15 @@ impl Curve {
         }
     }
 
+    /// What was learned of loads is void, besides what an idle leg takes: deeper is as fast until
+    /// it is seen.
+    pub(super) fn keep_idle_only(&mut self) {
+        self.mean = [self.mean[0]; KNOTS];
+        self.count[1..].fill(0.0);
+        self.seen = Seen::of(&self.count);
+        self.grown = 1.0;
+    }
+
     /// All of it takes `times` as long from now on, about.
     pub(super) fn stretch(&mut self, times: f32) {
         self.stretch_from(0.0, times);

@@ -262,11 +262,16 @@ impl Leg {
     /// A leg that says nothing, or the wrong thing, is known by its answers: one that takes
     /// milliseconds, and longer the further apart they are, has an arm.
     fn infer_turning(&mut self) {
-        self.turns = match self.arm.mean() {
+        let turns = match self.arm.mean() {
             Some(mean) if mean < TURNING_NS_MIN.get() => false,
             Some(_) if self.arm.tells() == Some(true) => true,
             _ => self.jumps.tell().unwrap_or(self.says_turning),
         };
+        if std::mem::replace(&mut self.turns, turns) != turns {
+            // Loads are measured in another way from now on.
+            self.curves.iter_mut().for_each(Curve::keep_idle_only);
+            self.followed.fill(Followed::default());
+        }
     }
 
     /// Something else than a read has ended.

@@ -101,6 +101,18 @@ impl Rig {
         }
     }
 
+    /// A leg does 8 reads at a time, one after the other, in so many microseconds each.
+    fn teach_deep(&mut self, leg: usize, us: u64) {
+        for round in 0..20 {
+            for number in 0..8 {
+                self.send(leg, (round * 8 + number) * 999 * MIB);
+            }
+            for _ in 0..8 {
+                self.answer(leg, us);
+            }
+        }
+    }
+
     /// So many reads are planned, all for `leg`, and take no time.
     fn pass_over(&mut self, count: u64, leg: usize) {
         for number in 0..count {

@@ -1,6 +1,6 @@
-//! What is kept of a leg over a restart, as numbers: what reads took by load, size and kind, the
-//! way of its arm, and how late reads are. What it is just now (slow, silent, written) is not kept:
-//! it may be otherwise by then.
+//! What is kept of a leg over a restart, as numbers: whether it has an arm, what reads took by
+//! load, size and kind, the way of its arm, and how late reads are. What it is just now (slow,
+//! silent, written) is not kept: it may be otherwise by then.
 
 use super::super::arm::Arm;
 use super::super::curve::Curve;
@@ -8,7 +8,7 @@ use super::super::late::Late;
 use super::Leg;
 
 /// The first of the numbers. Whoever changes what follows, or what it means, counts on.
-const LAYOUT: f32 = 3.0;
+const LAYOUT: f32 = 4.0;
 
 /// No number is larger: sums of times of a thousand reads, in ns, are far below.
 const MOST: f32 = 1e15;
@@ -37,7 +37,9 @@ impl Numbers<'_> {
 impl Leg {
     /// What is kept; nothing where the leg was never read.
     pub(in super::super) fn learned(&self) -> Vec<f32> {
+        let classes = [self.says_turning, self.turns].map(|is| f32::from(u8::from(is)));
         let mut numbers = vec![LAYOUT];
+        numbers.extend(classes);
         if !self.curves.iter().any(Curve::is_known) {
             numbers.clear();
             return numbers;
@@ -66,13 +68,14 @@ impl Leg {
             return None;
         }
         let mut leg = Self::default();
+        // Loads are measured by what it is taken for.
+        [leg.says_turning, leg.turns] = numbers.array()?.map(|is: f32| is > 0.0);
         for curve in &mut leg.curves {
             *curve = Curve::recalled(&mut numbers)?;
         }
         leg.arm = Arm::recalled(&mut numbers)?;
         leg.late = Late::recalled(&mut numbers)?;
         leg.find_like();
-        leg.infer_turning();
         numbers.0.is_empty().then_some(leg)
     }
 }

@@ -3,7 +3,7 @@
 use heliostat_types::{Duration, Extent, Instant, Prng, RandomStream};
 
 use super::super::jumps::Jumps;
-use super::{KIB, MIB};
+use super::{KIB, MIB, Rig};
 
 /// A leg that always has something to read.
 struct Busy {
@@ -99,6 +99,29 @@ fn flash_that_is_slow_or_written_has_no_arm() {
         shared.read_stretches(40, 6_000, 1_000, 0);
     }
     assert_ne!(shared.jumps.tell(), Some(true));
+}
+
+/// 128 KiB in flight are as much as 16 reads for flash, and as an eighth of one for a disk.
+#[test]
+fn what_a_leg_is_taken_for_says_what_its_loads_were() {
+    let cost_behind = |is_disk_now, count| {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.bench.legs[0].rotational = true;
+        rig.bench.pick(0);
+        rig.teach_deep(0, 1_200);
+        rig.teach(8, &[600, 600]);
+        rig.bench.legs[0].rotational = is_disk_now;
+        for number in 0..count {
+            rig.send_of(0, number * MIB, 128 * KIB);
+        }
+        rig.bench.pick(0);
+        rig.bench.policy.belief(0).unwrap().cost.as_us()
+    };
+    let idle_us = cost_behind(true, 0);
+    let behind_us = cost_behind(true, 7);
+    assert!(behind_us > 3 * idle_us, "{idle_us} {behind_us}");
+    assert_eq!(cost_behind(false, 0), idle_us);
+    assert_eq!(cost_behind(false, 1), idle_us, "that was never seen");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use heliostat_types::LegId;
 
-use super::Rig;
+use super::{MIB, Rig};
 
 /// A policy that has been told what `before` has learned of each leg.
 fn restarted(before: &Rig) -> Rig {
@@ -55,6 +55,28 @@ fn an_arm_is_still_known_where_the_device_says_nothing_of_it() {
 }
 
 #[test]
+fn what_was_learned_of_loads_is_still_known() {
+    for rotational in [false, true] {
+        let mut rig = Rig::new("adaptive", 2);
+        rig.bench.legs[0].rotational = rotational;
+        rig.bench.pick(0);
+        rig.teach(8, &[10_000, 10_000]);
+        rig.teach_deep(0, 10_000);
+        let mut costs = Vec::new();
+        for _ in 0..2 {
+            for number in 0..8 {
+                rig.send(0, number * MIB);
+            }
+            rig.bench.pick(0);
+            costs.push(rig.bench.policy.belief(0).unwrap().cost);
+            rig = restarted(&rig);
+        }
+        assert!(costs[0].as_us() > 25_000, "{costs:?}");
+        assert_eq!(costs[0], costs[1]);
+    }
+}
+
+#[test]
 fn how_late_reads_are_is_still_known() {
     let mut rig = Rig::new("adaptive", 1);
     rig.teach(100, &[100]);
@@ -97,7 +119,7 @@ fn what_makes_no_sense_is_not_believed() {
         }
     }
     // Another layout, and a curve that knows one load and not the others.
-    for (at, number) in [(0, kept[0] + 1.0), (1, 0.0), (3, 0.0)] {
+    for (at, number) in [(0, kept[0] + 1.0), (3, 0.0), (5, 0.0)] {
         let mut numbers = kept.clone();
         numbers[at] = number;
         refuses(&numbers);
