@@ -416,6 +416,24 @@ fn what_still_waits_in_the_end_is_told() {
     assert!((4e9..6e9).contains(&mean_ns), "{mean_ns}");
 }
 
+/// A bad moment right when the figures begin: hedges were saved up for that.
+#[test]
+fn what_was_saved_before_the_figures_begin_may_be_spent() {
+    let job = Job {
+        iodepth: 64,
+        ..Job::default()
+    };
+    let mut scenario = scenario(&["nvme-gen3"; 2], 1, job);
+    scenario.warmup_seconds = Duration::from_ms(500);
+    scenario.seconds = Duration::from_ms(1);
+    let slow = Fault::new(0, Effect::Slow(500_000));
+    let during = slow.between(Duration::ZERO, Duration::from_ms(8));
+    scenario.faults.push(during);
+    let result = play(&scenario, "adaptive");
+    let extra = result.legs.iter().map(|leg| leg.hedge_reads).sum::<u64>();
+    assert!(extra > result.read.ios * 3 / 100 + 16, "{extra}");
+}
+
 #[test]
 fn a_neighbour_slows_its_leg_and_counts_nowhere_else() {
     let mut alone = scenario(&["hdd-7200-2tb"; 2], 5, Job::default());
