@@ -481,6 +481,9 @@ impl Fair {
         if self.device.rotational && self.meter.bytes() >= bytes_max {
             return None;
         }
+        if self.round.is_empty() {
+            self.together.end(now);
+        }
         let may_be_background = has_background && !has_clients || self.background.is_owed();
         if may_be_background && !self.has_to_wait(now, Choice::Background) {
             return Some(Choice::Background);
@@ -616,6 +619,9 @@ impl Fair {
         else {
             return;
         };
+        if self.round.is_empty() && self.meter.in_device() == 0 {
+            self.together.end(now);
+        }
         self.has_done(now, job.flow);
         self.learn(now, job, asked.work, ns, costs);
         if asked.ns > 0 {

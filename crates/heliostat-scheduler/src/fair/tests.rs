@@ -5,10 +5,9 @@ use heliostat_types::{Duration, Extent, FlowId, Instant, LegId, OpKind};
 use super::{Fair, FairSettings};
 use crate::costs::{Costs, Work};
 use crate::job::{Class, Device, FlowLimits, Job, Side};
-use crate::scheduler::Scheduler;
-use crate::spec::SchedulerSpec;
 
 mod sweep;
+mod together;
 
 pub(super) fn device(rotational: bool) -> Device {
     Device {
@@ -694,75 +693,6 @@ fn the_usual_weight_is_forgotten() {
     fair.set_weight(FlowId(3), 7);
     fair.set_weight(FlowId(3), FlowLimits::WEIGHT_DEFAULT);
     assert!(fair.weights.is_empty());
-}
-
-/// Two disks, of which the second has a write in hand, and what they know of each other.
-fn beside_one_that_stalls() -> ([Scheduler; 2], Costs) {
-    beside_one_with(write(1, 0, 9))
-}
-
-fn beside_one_with(job: Job) -> ([Scheduler; 2], Costs) {
-    let mut costs = Costs::new();
-    let spec = SchedulerSpec::Fair(FairSettings::DEFAULT);
-    let mut disks = [0, 1].map(|leg| {
-        let leg = LegId::new(leg);
-        let disk = Device {
-            leg,
-            ..device(true)
-        };
-        Scheduler::new(&spec, disk)
-    });
-    for disk in &mut disks {
-        disk.insert(Instant::ZERO, job, &mut costs);
-        assert!(disk.take(Instant::ZERO, &mut costs).is_some());
-    }
-    (disks, costs)
-}
-
-const fn after(ms: u64) -> Instant {
-    Instant::from_ns(ms * 1_000_000)
-}
-
-#[test]
-fn a_disk_waits_for_others_by_what_its_round_took_and_for_a_second() {
-    for (next_ms, wait_ms) in [(40, 10), (30_000, 1_000)] {
-        let ([mut disk, _], mut costs) = beside_one_that_stalls();
-        disk.completed(after(10), &write(1, 0, 9), &mut costs);
-        disk.insert(after(next_ms), write(2, 0, 9), &mut costs);
-        assert!(disk.take(after(next_ms), &mut costs).is_none());
-        assert!(
-            disk.take(after(next_ms + wait_ms - 1), &mut costs)
-                .is_none()
-        );
-        assert!(disk.take(after(next_ms + wait_ms), &mut costs).is_some());
-    }
-}
-
-#[test]
-fn nobody_waits_for_others_after_a_round_of_reads() {
-    let fua = Job {
-        class: Class::Urgent,
-        ..write(1, 0, 9)
-    };
-    for (job, waits) in [(read(1, 0, 9), false), (fua, true)] {
-        let ([mut disk, _], mut costs) = beside_one_with(job);
-        disk.completed(after(10), &job, &mut costs);
-        disk.insert(after(40), Job { op: 2, ..job }, &mut costs);
-        assert_eq!(disk.take(after(40), &mut costs).is_none(), waits);
-    }
-}
-
-#[test]
-fn nobody_waits_for_a_disk_that_is_lost() {
-    let ([mut disk, mut lost], mut costs) = beside_one_that_stalls();
-    lost.lose_device(after(5), &mut costs);
-    disk.completed(after(10), &write(1, 0, 9), &mut costs);
-    disk.insert(after(11), write(2, 0, 9), &mut costs);
-    assert!(disk.take(after(11), &mut costs).is_some());
-    // What it ends yet is nobody's.
-    lost.completed(after(12), &write(1, 0, 9), &mut costs);
-    disk.completed(after(20), &write(2, 0, 9), &mut costs);
-    assert!(costs.is_idle());
 }
 
 #[test]

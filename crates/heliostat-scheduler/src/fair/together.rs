@@ -25,8 +25,10 @@ const ALONE_MAX: u32 = 63;
 pub(super) struct Together {
     /// When its round began.
     begun_at: Instant,
-    /// When it ended that, once it has been seen to.
-    ended_at: Option<Instant>,
+    /// How long that took, once it has been seen to have ended.
+    round: Option<Duration>,
+    /// Since when it waits for the others.
+    waits_since: Option<Instant>,
     /// When to look again whether the others have.
     look_at: Option<Instant>,
     /// For so many rounds it goes on alone.
@@ -48,14 +50,23 @@ impl Together {
 
     /// A round begins.
     pub(super) const fn begin(&mut self, now: Instant) {
-        self.ended_at = None;
+        (self.round, self.waits_since) = (None, None);
         self.begun_at = now;
         self.alone = self.alone.saturating_sub(1);
+    }
+
+    /// The own round has ended, now or before: who does something else meanwhile has not waited for
+    /// the others, and has had no longer round.
+    pub(super) fn end(&mut self, now: Instant) {
+        let begun_at = self.begun_at;
+        self.round
+            .get_or_insert_with(|| now.saturating_since(begun_at));
     }
 
     /// Whether to wait for others, where the own round has ended.
     pub(super) fn waits(&mut self, now: Instant, is_behind: bool) -> bool {
         self.look();
+        self.end(now);
         if !is_behind {
             self.alone_last = 0;
             return false;
@@ -63,10 +74,10 @@ impl Together {
         if self.alone > 0 {
             return false;
         }
-        let ended_at = *self.ended_at.get_or_insert(now);
-        let round = ended_at.saturating_since(self.begun_at);
+        let since = *self.waits_since.get_or_insert(now);
+        let round = self.round.unwrap_or_default();
         let wait_max = std::cmp::min(round / WAIT_PART, WAIT_MAX);
-        if now >= ended_at + wait_max {
+        if now >= since + wait_max {
             self.alone_last = std::cmp::min(self.alone_last * 2 + 1, ALONE_MAX);
             self.alone = self.alone_last;
             return false;
