@@ -23,6 +23,9 @@ use crate::legs::{Op, OpOwner};
 const OPS_MAX: usize = 128;
 /// The most bytes. A disk streams with less; and what comes next waits for all of it.
 const BYTES_MAX: u64 = 1 << 20;
+/// Of what is read ahead: more is asked for when the first of it is there, and is to be in front of
+/// the disk while that still has the rest. One that has nothing in hand goes elsewhere, or writes.
+const AHEAD_BYTES_MAX: u64 = 512 << 10;
 
 /// How an operation was sent to its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +88,14 @@ impl Engine {
     /// Takes from the queue what is to be done as one with `chosen`, which stands in the row.
     fn take_row(&mut self, leg_id: LegId, chosen: &Job, row: &mut VecDeque<u32>) {
         let leg = &mut self.legs.legs[leg_id.index()];
+        let most = if matches!(self.ops[chosen.op].owner, OpOwner::Prefetch(_)) {
+            AHEAD_BYTES_MAX
+        } else {
+            BYTES_MAX
+        };
         let bytes_max = match leg.config.optimal_io_bytes {
-            0 => BYTES_MAX,
-            optimal => optimal.min(BYTES_MAX),
+            0 => most,
+            optimal => optimal.min(most),
         };
         let memory = self.ops[chosen.op].memory;
         let mut held_bytes = leg.in_device_bytes + self.buffers.bytes_to_hold(memory, leg_id);

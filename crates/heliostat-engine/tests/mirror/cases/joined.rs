@@ -6,7 +6,7 @@ use heliostat_types::{ErrorKind, Extent, LegId, OpKind};
 
 use super::{DONE, answer, at_leg, block, blocks, deliver_all, end};
 use crate::meta::Meta;
-use crate::policies::First;
+use crate::policies::{First, Prefetching};
 use crate::world::{LEG, Outcome, Setup, World};
 
 const IO: Outcome = Outcome::Bad(ErrorKind::Io);
@@ -284,6 +284,31 @@ fn a_long_row_is_cut_where_the_most_is_done_as_one() {
         .map(|extent| extent.len())
         .sum();
     assert!(lens <= 1 << 20, "{lens} bytes");
+    world.pump();
+    world.settle();
+}
+
+#[test]
+fn of_what_is_read_ahead_some_is_left_for_when_the_first_of_it_is_there() {
+    let setup = Setup {
+        size_bytes: 8 << 20,
+        memory_bytes: 256 << 20,
+        ..setup(1)
+    };
+    let policy = Prefetching {
+        runs: 4,
+        run_bytes: 256 << 10,
+    };
+    let mut world = World::new(setup, Box::new(policy));
+    world.pump();
+    world.read(blocks(0, 8));
+    world.set_policy(Box::new(First));
+    for _ in 0..2 {
+        end(&mut world, 0, OpKind::Read, Outcome::Good);
+        let lens = extents(&world, 0, OpKind::Read);
+        let lens: Vec<u64> = lens.iter().map(|extent| extent.len()).collect();
+        assert_eq!(lens, [256 << 10; 2]);
+    }
     world.pump();
     world.settle();
 }
