@@ -619,7 +619,7 @@ impl Fair {
         else {
             return;
         };
-        if self.round.is_empty() && self.meter.in_device() == 0 {
+        if self.round.is_empty() && self.meter.jobs().all(|asked| asked.ns == 0) {
             self.together.end(now);
         }
         self.has_done(now, job.flow);

@@ -55,8 +55,7 @@ impl Together {
         self.alone = self.alone.saturating_sub(1);
     }
 
-    /// The own round has ended, now or before: who does something else meanwhile has not waited for
-    /// the others, and has had no longer round.
+    /// All of the own round has gone, now or before: what is done behind it makes it no longer.
     pub(super) fn end(&mut self, now: Instant) {
         let begun_at = self.begun_at;
         self.round

@@ -52,7 +52,7 @@ fn a_disk_waits_for_others_by_what_its_round_took_and_for_a_second() {
             let ([mut disk, _], mut costs) = beside_one_that_stalls();
             disk.completed(after(took_ms), &write(1, 0, 9), &mut costs);
             if did_else {
-                let scrub = background(3, took_ms);
+                let scrub = background(3, 50);
                 disk.insert(after(took_ms), scrub, &mut costs);
                 assert!(disk.take(after(took_ms), &mut costs).is_some());
                 disk.completed(after(next_ms), &scrub, &mut costs);
@@ -66,7 +66,7 @@ fn a_disk_waits_for_others_by_what_its_round_took_and_for_a_second() {
     }
 }
 
-/// A disk has read in the background while it had some of its round in hand.
+/// A disk has read in the background while all of its round had gone, or since before that.
 #[test]
 fn what_is_read_in_the_background_makes_no_round_longer() {
     let ([mut disk, _], mut costs) = beside_one_that_stalls();
@@ -81,8 +81,25 @@ fn what_is_read_in_the_background_makes_no_round_longer() {
         disk.completed(after(30_000), &job, &mut costs);
     }
     disk.insert(after(30_000), write(2, 0, 9), &mut costs);
-    assert!(disk.take(after(30_000), &mut costs).is_none());
-    assert!(disk.take(after(30_010), &mut costs).is_some());
+    for ms in [30_000, 30_004] {
+        assert!(disk.take(after(ms), &mut costs).is_none());
+    }
+    assert!(disk.take(after(30_005), &mut costs).is_some());
+
+    let ([mut disk, _], mut costs) = beside_one_that_stalls();
+    disk.completed(after(4), &write(1, 0, 9), &mut costs);
+    disk.insert(after(4), first, &mut costs);
+    assert!(disk.take(after(4), &mut costs).is_some());
+    disk.insert(after(5), write(2, 0, 9), &mut costs);
+    assert!(disk.take(after(5), &mut costs).is_none());
+    assert!(disk.take(after(10), &mut costs).is_some(), "in vain");
+    disk.completed(after(50), &write(2, 0, 9), &mut costs);
+    disk.completed(after(8_000), &first, &mut costs);
+    disk.insert(after(8_000), write(5, 0, 9), &mut costs);
+    for ms in [8_000, 8_009] {
+        assert!(disk.take(after(ms), &mut costs).is_none());
+    }
+    assert!(disk.take(after(8_010), &mut costs).is_some());
 }
 
 #[test]
