@@ -241,10 +241,10 @@ impl Curve {
         }
     }
 
-    /// What was learned of loads is void, besides what an idle leg takes: deeper is as fast until
-    /// it is seen.
+    /// What was learned of loads is void, besides what an idle leg takes, or else at the least load
+    /// that was met: deeper is as fast until it is seen.
     pub(super) fn keep_idle_only(&mut self) {
-        self.mean = [self.mean[0]; KNOTS];
+        self.mean = [self.least(); KNOTS];
         self.count[1..].fill(0.0);
         self.seen = Seen::of(&self.count);
         self.grown = 1.0;

@@ -13,6 +13,8 @@ constants! { "jumps":
     SHORT_BYTES: u64 = bytes(64 << 10);
     /// or about as long as those that go on: by no more than this.
     ALIKE: u64 = count(2);
+    /// Of fewer nothing can be told that was not before a restart.
+    TOLD_JUMPS: u32 = count(64);
     /// Reads that go on are averaged over about so many.
     NEAR_WEIGHT: f32 = number(1.0 / 8.0);
     /// Jumps are averaged over about so many; half of them are enough.
@@ -146,6 +148,11 @@ impl Jumps {
         self.is_fast = self.bytes as f32 > NO_ARM_RATE.get() * self.ns;
         (self.bytes, self.ns) = (0, 0.0);
         self.is_fast
+    }
+
+    /// Whether there were too few yet to tell anything.
+    pub(super) fn are_few(&self) -> bool {
+        self.own.count < TOLD_JUMPS.get()
     }
 
     /// Whether the leg has an arm; `None` where that cannot be told.

@@ -2,6 +2,7 @@
 
 mod at_work;
 mod beliefs;
+mod class;
 mod followed;
 mod forecast;
 mod judged;
@@ -160,6 +161,8 @@ pub(super) struct Leg {
     /// How many times as long as predicted reads take of blocks that were read just before.
     repeat_times: f32,
     says_turning: bool,
+    /// What answers told before a restart.
+    told_turning: Option<bool>,
     pub(super) turns: bool,
     in_flight: u32,
     bytes_in_flight: u64,
@@ -198,6 +201,7 @@ impl Default for Leg {
             jumps: Jumps::default(),
             repeat_times: 1.0,
             says_turning: false,
+            told_turning: None,
             turns: false,
             in_flight: 0,
             bytes_in_flight: 0,
@@ -243,47 +247,10 @@ impl Leg {
         self.turns(view);
     }
 
-    /// Whether it has an arm, whatever it says.
-    #[inline]
-    pub(super) fn turns(&mut self, view: &LegView) -> bool {
-        if self.says_turning != view.rotational {
-            self.says_turning = view.rotational;
-            self.infer_turning();
-        }
-        self.turns
-    }
-
     /// A read is planned that may come here.
     pub(super) fn pass_over(&mut self) {
         self.passed_over = self.passed_over.saturating_add(1);
         self.tries.pass_over();
-    }
-
-    /// A leg that says nothing, or the wrong thing, is known by its answers: one that takes
-    /// milliseconds, and longer the further apart they are, has an arm.
-    fn infer_turning(&mut self) {
-        let turns = match self.arm.mean() {
-            Some(mean) if mean < TURNING_NS_MIN.get() => false,
-            Some(_) if self.arm.tells() == Some(true) => true,
-            _ => self.jumps.tell().unwrap_or(self.says_turning),
-        };
-        if std::mem::replace(&mut self.turns, turns) != turns {
-            // Loads are measured in another way from now on.
-            self.curves.iter_mut().for_each(Curve::keep_idle_only);
-            self.followed.fill(Followed::default());
-        }
-    }
-
-    /// Something else than a read has ended.
-    pub(super) fn note_write(&mut self, extent: Extent) {
-        self.jumps.written(extent.len());
-    }
-
-    /// A read was done.
-    pub(super) fn note_jump(&mut self, now: Instant, extent: Extent, service_time: Duration) {
-        if self.jumps.answered(now, extent, service_time) {
-            self.infer_turning();
-        }
     }
 
     /// How many times as long a read takes here of a block that was read here just before.

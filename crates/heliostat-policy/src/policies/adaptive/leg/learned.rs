@@ -37,13 +37,11 @@ impl Numbers<'_> {
 impl Leg {
     /// What is kept; nothing where the leg was never read.
     pub(in super::super) fn learned(&self) -> Vec<f32> {
-        let classes = [self.says_turning, self.turns].map(|is| f32::from(u8::from(is)));
-        let mut numbers = vec![LAYOUT];
-        numbers.extend(classes);
         if !self.curves.iter().any(Curve::is_known) {
-            numbers.clear();
-            return numbers;
+            return Vec::new();
         }
+        let mut numbers = vec![LAYOUT];
+        numbers.extend([self.says_turning, self.turns].map(|is| f32::from(u8::from(is))));
         for curve in &self.curves {
             curve.keep(&mut numbers);
         }
@@ -70,6 +68,7 @@ impl Leg {
         let mut leg = Self::default();
         // Loads are measured by what it is taken for.
         [leg.says_turning, leg.turns] = numbers.array()?.map(|is: f32| is > 0.0);
+        leg.told_turning = Some(leg.turns);
         for curve in &mut leg.curves {
             *curve = Curve::recalled(&mut numbers)?;
         }

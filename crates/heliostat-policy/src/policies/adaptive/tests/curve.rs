@@ -164,3 +164,22 @@ fn what_was_not_met_of_late_may_become_shorter_without_what_was() {
     curve.learn(8.0, before + 64.0);
     assert!(curve.at(8.0) > before + 4.0, "{}", curve.at(8.0));
 }
+
+#[test]
+fn without_its_loads_a_curve_is_what_was_seen_at_the_least_of_them() {
+    for (loads, kept) in [([1.0, 8.0], 400.0), ([4.0, 8.0], 1_600.0)] {
+        let mut curve = Curve::default();
+        for load in loads {
+            for _ in 0..300 {
+                curve.learn(load, load * 400.0);
+            }
+        }
+        curve.keep_idle_only();
+        for load in [1.0, 2.0, 100.0] {
+            assert!((curve.at(load) - kept).abs() < 1.0, "{load} {curve:?}");
+        }
+        assert!(curve.is_beyond(1.5), "none was seen");
+        curve.learn(8.0, 9_000.0);
+        assert!(curve.at(8.0) > 2_000.0, "the next ones count");
+    }
+}

@@ -54,6 +54,42 @@ fn an_arm_is_still_known_where_the_device_says_nothing_of_it() {
     assert!(rig.bench.policy.belief(0).unwrap().turns);
 }
 
+/// A leg that says that it has no arm, and is never idle, so that only its jumps tell.
+fn busy_disk(mut rig: Rig, reads: u64) -> Rig {
+    let mut end = 0;
+    let place = |number: u64| number * number * 37 % 101 * 10_000 * MIB;
+    rig.serve(1, 0, 100);
+    rig.send(0, place(0));
+    for number in 1..=reads {
+        rig.send(0, place(number));
+        let offset = place(number - 1);
+        let way_permille = offset.abs_diff(end).isqrt() / 1_000;
+        end = offset + 4096;
+        rig.answer(0, 2_000 + 12 * way_permille);
+    }
+    rig.answer(0, 5_000);
+    rig.bench.pick(0);
+    rig
+}
+
+#[test]
+fn what_jumps_have_told_is_still_known_until_they_tell_it_again() {
+    let turns = |rig: &Rig| rig.bench.policy.belief(0).unwrap().turns;
+    let rig = busy_disk(Rig::new("adaptive", 2), 200);
+    assert!(turns(&rig));
+    for reads in [1, 12, 30, 63, 100, 200] {
+        let again = busy_disk(restarted(&rig), reads);
+        assert!(turns(&again), "{reads}");
+    }
+    // Whatever it says counts where it says something else by then.
+    let mut again = restarted(&rig);
+    for rotational in [true, false] {
+        again.bench.legs[0].rotational = rotational;
+        again.bench.pick(0);
+        assert_eq!(turns(&again), rotational);
+    }
+}
+
 #[test]
 fn what_was_learned_of_loads_is_still_known() {
     for rotational in [false, true] {
