@@ -23,6 +23,7 @@ mod homes;
 mod keeping;
 mod pace;
 mod plan;
+mod stalls;
 mod stream;
 mod waited;
 mod worth;
@@ -42,6 +43,7 @@ use homes::{Group, hindering};
 use keeping::Keeping;
 use pace::Pace;
 use plan::{Plan, Tries};
+use stalls::Stalls;
 use stream::{Stream, Stretch, part_of};
 use waited::Waited;
 use worth::Worth;
@@ -159,12 +161,13 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 7] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 8] = [
     CONSTANTS,
     at_random::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
     keeping::CONSTANTS,
+    stalls::CONSTANTS,
     waited::CONSTANTS,
     worth::CONSTANTS,
 ];
@@ -214,6 +217,7 @@ pub(crate) struct ReadAhead {
     held: Held,
     /// Disks that writes wait for all the time.
     waited: Waited,
+    stalls: Stalls,
     /// Why legs read nothing ahead, when a stream was read last.
     asides: [Option<Aside>; LEGS_MAX],
     /// Disks of a RAID10 that streams are read faster without.
@@ -244,6 +248,7 @@ impl ReadAhead {
             left: LegSet::EMPTY,
             held: Held::default(),
             waited: Waited::default(),
+            stalls: Stalls::default(),
             asides: [None; LEGS_MAX],
             hindering: LegSet::EMPTY,
             are_few: false,
@@ -270,6 +275,7 @@ impl ReadAhead {
         self.keeping = Keeping::new();
         self.held.legs.remove(leg);
         self.waited = Waited::default();
+        self.stalls = Stalls::default();
     }
 
     /// A leg was slow and is not any more: if it read a fraction of what it does at best, how fast
@@ -300,6 +306,9 @@ impl ReadAhead {
         }
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_dispatch(now, op.extent);
+        }
+        if way != Some(StreamWay::None) {
+            self.stalls.note_read(op.leg, op.extent.len());
         }
     }
 

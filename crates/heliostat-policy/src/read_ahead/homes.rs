@@ -373,7 +373,7 @@ impl ReadAhead {
         }
         let size = disks_each(all, count);
         if size == all {
-            let are_all = self.waited.legs.is_empty();
+            let are_all = self.left_to_writes().is_empty();
             return if are_all {
                 LegSet::EMPTY
             } else {

@@ -2,6 +2,7 @@ mod beliefs;
 mod chunks;
 mod keeping;
 mod shares;
+mod stalls;
 mod waited;
 mod worth;
 

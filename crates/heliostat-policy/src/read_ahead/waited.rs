@@ -14,6 +14,7 @@ use super::ReadAhead;
 use super::beliefs::Aside;
 use super::helper::Helpers;
 use super::homes::Group;
+use super::stalls::Stalls;
 
 constants! { "waited":
     /// What is known of late is of so long,
@@ -59,7 +60,7 @@ pub(super) struct Waited {
 }
 
 /// The weight of what was so for `time`, in a mean of `of`.
-fn weight(time: Duration, of: Duration) -> f32 {
+pub(super) fn weight(time: Duration, of: Duration) -> f32 {
     1.0 - (-(time.as_ns() as f32) / of.as_ns().max(1) as f32).exp()
 }
 
@@ -71,19 +72,19 @@ impl Waited {
     }
 
     /// Legs are seen, of which those in each of `groups` are handed the same writes. Streams have
-    /// nothing of those in `left`.
+    /// nothing of those in `left`. How long after they were seen last; none after a pause.
     pub(super) fn note(
         &mut self,
         now: Instant,
         views: &[LegView],
         groups: &[LegSet],
         left: LegSet,
-    ) {
+    ) -> Option<Duration> {
         let before = self.at.replace(now);
         let since = before.map(|before| now.saturating_since(before));
         let Some(since) = since.filter(|since| *since < PAUSE.get()) else {
             (self.seen, self.legs) = (Duration::ZERO, LegSet::EMPTY);
-            return;
+            return None;
         };
         self.seen += since;
         // All that was seen counts alike in the beginning.
@@ -107,6 +108,7 @@ impl Waited {
             let legs = self.of_group(*group, was.intersection(*group), left);
             self.legs = self.legs.union(legs);
         }
+        Some(since)
     }
 
     /// Which of these legs writes wait for, where they did for those in `was`. There are at least
@@ -144,7 +146,7 @@ impl Waited {
 impl ReadAhead {
     /// Notes for which disks writes wait. Legs that are in several groups are not told apart.
     pub(super) fn note_waited(&mut self, now: Instant, legs: &[LegView], layout: &dyn Layout) {
-        let was = self.waited.legs;
+        let was = self.left_to_writes();
         if !self.turning.is_empty() && self.waited.is_due(now) {
             let groups: Vec<LegSet> = if layout.chunk_bytes().is_none() {
                 vec![legs.iter().map(|view| view.leg).collect()]
@@ -153,20 +155,31 @@ impl ReadAhead {
                 let apart = groups.iter().filter(|group| group.is_apart);
                 apart.map(|group| group.legs).collect()
             };
-            self.waited.note(now, legs, &groups, self.left);
+            let since = self.waited.note(now, legs, &groups, self.left);
+            if let Some(since) = since {
+                let those = (self.turning, self.left);
+                self.stalls.note((now, since), legs, &groups, those);
+            } else {
+                self.stalls = Stalls::default();
+            }
         }
         // Flash may have been taken for a disk.
         self.waited.legs = self.waited.legs.intersection(self.turning);
-        if self.waited.legs != was {
+        if self.left_to_writes() != was {
             for stream in &mut self.streams {
                 stream.housed = None;
             }
         }
     }
 
-    /// Streams do without disks that writes wait for all the time, unless no others help them.
+    /// Disks that streams do without for those who write.
+    pub(super) fn left_to_writes(&self) -> LegSet {
+        self.waited.legs.union(self.stalls.legs)
+    }
+
+    /// Streams do without these, unless no others help them.
     pub(super) fn leave_waited_for(&self, helpers: &mut Helpers) {
-        let those = helpers.legs().intersection(self.waited.legs);
+        let those = helpers.legs().intersection(self.left_to_writes());
         if those != helpers.legs() {
             helpers.leave_for(those, Aside::Writes);
         }
