@@ -307,9 +307,22 @@ impl ReadAhead {
         if op.extent.len() >= SEQUENTIAL_BYTES.get() {
             pace.on_dispatch(now, op.extent);
         }
-        if way != Some(StreamWay::None) {
+        let is_of_stream = || match way {
+            Some(way) => way != StreamWay::None,
+            // It may be read ahead, or for the array itself.
+            None => self.is_planned(op.array_offset),
+        };
+        if !self.turning.is_empty() && is_of_stream() {
             self.stalls.note_read(op.leg, op.extent.len());
         }
+    }
+
+    /// Whether a stream is read there, or is about to be.
+    fn is_planned(&self, offset: u64) -> bool {
+        self.streams.iter().any(|stream| {
+            let from = stream.next.saturating_sub(TOLERANCE_BYTES.get());
+            (from..stream.planned).contains(&offset)
+        })
     }
 
     /// Who writes where he is about to read needs no help: what was read ahead would be void, and

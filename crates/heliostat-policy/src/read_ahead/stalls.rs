@@ -14,19 +14,19 @@ use crate::constants::constants;
 use super::waited::weight;
 
 constants! { "stalls":
-    /// What is known of a disk is of so long, and of so long at least; in half of that it is known
-    /// what comes of leaving it, and in an eighth whether that is to be done again.
+    /// What is known of disks is of so long, and of so long at least; in half of that it is known
+    /// what comes of leaving one, and in an eighth whether that is to be done again.
     TIME: Duration = time(Duration::from_secs(8));
-    /// It is left where the part of the time in which only it has something to write is so many
-    /// times its share of what is read in sequence. That was in vain where the rest of the time
-    /// becomes longer by fewer times than streams have less.
+    /// One is left where the part of the time in which only it has something to write is so many
+    /// times its share of what is read in sequence. That was in vain where the time in which it is
+    /// not one alone becomes longer by fewer times than streams have less.
     TIMES: f32 = times(3.0);
-    /// That is so much at least, or it costs nobody anything,
+    /// That share is so much at least, or it costs nobody anything,
     SHARE: f32 = number(1.0 / 64.0);
     /// and no other one is the only one in so much of that time: equal disks stall in turns.
     OTHERS: f32 = number(0.25);
-    /// It is back after so long, or not left again, and after four times as long each time, up to
-    /// so long: what is lost by that is less than one part of 100 in the end.
+    /// It is back after so long, or where it was in vain not left again, and after four times as
+    /// long each time, up to so long: what is lost by that is less than one part of 100 in the end.
     WAIT: Duration = time(Duration::from_secs(32));
     WAIT_TIMES: u64 = count(4);
     WAIT_MAX: Duration = time(Duration::from_secs(512));
@@ -34,36 +34,53 @@ constants! { "stalls":
     PAUSE: Duration = time(Duration::from_secs(1));
 }
 
+/// A time that becomes longer each time.
+#[derive(Clone, Copy, Debug)]
+struct Wait(Duration);
+
+impl Wait {
+    fn next(&mut self) -> Duration {
+        let longer = self.0.as_ns().saturating_mul(WAIT_TIMES.get());
+        let longer = Duration::from_ns(longer).min(WAIT_MAX.get());
+        std::mem::replace(&mut self.0, longer)
+    }
+}
+
 /// What is known of one disk.
 #[derive(Clone, Copy, Debug)]
 struct Stalling {
-    /// For how long it has been seen since it was left, or was back.
+    /// For how long those that have the same writes were seen since one was left, or was back.
     seen: Duration,
-    /// In which part of the time of late only it has had something to write,
+    /// In which part of that time of late only it has had something to write,
     alone: f32,
-    /// and what it was when it was left, and its share of what was read.
-    before: Option<(f32, f32)>,
-    /// How much streams have read there of late, and how much since that was looked at.
+    /// and how much streams have read there, and have since that was looked at.
     read_bytes: f32,
     new_bytes: u64,
+    /// Where it is left: in which part of the time none was alone before, and its share of what was
+    /// read.
+    before: Option<(f32, f32)>,
+    /// Whether that is known to be worth it, or was the last time.
+    is_worth: bool,
     /// Until when it stays as it is.
     until: Instant,
-    wait: Duration,
-    /// Whether it was left, and that was worth it.
-    was_worth: bool,
+    /// For how long it is left the next time, and not left.
+    left_for: Wait,
+    kept_for: Wait,
 }
 
 impl Stalling {
     fn new() -> Self {
+        let wait = Wait(WAIT.get());
         Self {
             seen: Duration::ZERO,
             alone: 0.0,
-            before: None,
             read_bytes: 0.0,
             new_bytes: 0,
+            before: None,
+            is_worth: false,
             until: Instant::ZERO,
-            wait: WAIT.get(),
-            was_worth: false,
+            left_for: wait,
+            kept_for: wait,
         }
     }
 
@@ -78,40 +95,45 @@ impl Stalling {
         self.read_bytes = self.read_bytes * (1.0 - part) + new_bytes as f32;
     }
 
-    /// It is left, or back.
-    fn turn(&mut self, now: Instant, before: Option<(f32, f32)>) {
-        (self.before, self.alone) = (before, 0.0);
-        self.seen = Duration::ZERO;
-        self.until = now + self.wait;
+    /// What was seen is of another time.
+    const fn see_anew(&mut self) {
+        (self.seen, self.alone, self.read_bytes) = (Duration::ZERO, 0.0, 0.0);
     }
 
-    /// It was left, and nothing has become better by that.
-    fn is_in_vain(&self, (alone, share): (f32, f32)) -> bool {
-        let [rest, rest_before] = [self.alone, alone].map(|alone| 1.0 - alone);
-        self.seen >= TIME.get() / 2 && rest * (1.0 - share) < rest_before
+    fn leave(&mut self, now: Instant, before: (f32, f32)) {
+        (self.before, self.is_worth) = (Some(before), false);
+        self.until = now + self.left_for.0;
     }
 
-    /// Whether a disk that is left is back: it may be another time.
-    fn comes_back(&mut self, now: Instant, before: (f32, f32)) -> bool {
-        let is_in_vain = self.is_in_vain(before);
-        if now < self.until && !is_in_vain {
-            return false;
+    /// Whether a disk that is left is back: in vain, or as it may be another time. `rest`: in which
+    /// part of the time none was alone since then.
+    fn comes_back(&mut self, now: Instant, rest: f32) -> bool {
+        let Some((before, share)) = self.before else {
+            return true;
+        };
+        if !self.is_worth && self.seen >= TIME.get() / 2 {
+            self.is_worth = rest * (1.0 - share) > before;
+            if self.is_worth {
+                self.left_for.next();
+            } else {
+                self.until = now + self.kept_for.next();
+                return true;
+            }
         }
-        self.turn(now, None);
-        let longer = self.wait.as_ns().saturating_mul(WAIT_TIMES.get());
-        self.wait = Duration::from_ns(longer).min(WAIT_MAX.get());
-        self.was_worth = !is_in_vain;
-        if self.was_worth {
-            self.until = now;
-        }
-        true
+        now >= self.until
     }
 
-    /// What it costs who writes, and its share of what is read of all legs, where that is far less.
-    /// Others cost `others` at most.
-    fn costs_much(&self, now: Instant, all_bytes: f32, others: f32) -> Option<(f32, f32)> {
+    /// What it is left for, as it costs who writes far more than it gives streams, which have read
+    /// so much of all legs: in which part of the time none was alone, and its share. `others`: in
+    /// which part another one was, at most.
+    fn costs_much(
+        &self,
+        now: Instant,
+        all_bytes: f32,
+        (others, rest): (f32, f32),
+    ) -> Option<(f32, f32)> {
         let share = self.read_bytes / all_bytes.max(1.0);
-        let enough = if self.was_worth {
+        let enough = if self.is_worth {
             TIME.get() / 8
         } else {
             TIME.get()
@@ -119,7 +141,7 @@ impl Stalling {
         let is_known = self.seen >= enough && now >= self.until;
         let is_much = self.alone >= TIMES.get() * share;
         let is_it = share >= SHARE.get() && others <= OTHERS.get() * self.alone;
-        (is_known && is_much && is_it).then_some((self.alone, share))
+        (is_known && is_much && is_it).then_some((rest, share))
     }
 }
 
@@ -148,6 +170,11 @@ impl Stalls {
         *new_bytes = new_bytes.saturating_add(bytes);
     }
 
+    /// Nobody has read for a while: what is known is of before that.
+    pub(super) fn pause(&mut self) {
+        self.disks.iter_mut().for_each(Stalling::see_anew);
+    }
+
     /// Legs are seen again after `since`, of which those in each of `groups` are handed the same
     /// writes, and `turning` are disks. Streams have nothing of those in `left`.
     pub(super) fn note(
@@ -174,41 +201,45 @@ impl Stalls {
                 let is_alone = is_one && writing.contains(view.leg);
                 self.disks[view.leg.index()].note(since, is_alone);
             }
-            self.decide(now, *group, (turning, left));
+            if self.decide(now, *group, (turning, left)) {
+                for leg in *group {
+                    self.disks[leg.index()].see_anew();
+                }
+            }
         }
     }
 
-    /// Whether one of these is left, or back.
-    fn decide(&mut self, now: Instant, group: LegSet, (turning, left): (LegSet, LegSet)) {
-        for leg in group.intersection(self.legs) {
+    /// Whether one of these is left now, or back.
+    fn decide(&mut self, now: Instant, group: LegSet, (turning, left): (LegSet, LegSet)) -> bool {
+        let alone = |leg: LegId| self.disks[leg.index()].alone;
+        let rest = 1.0 - group.iter().map(alone).sum::<f32>();
+        let others_of = |leg: LegId| group.iter().filter(move |other| *other != leg);
+        let may_leave = |leg: LegId| {
+            let others: LegSet = others_of(leg).collect();
+            turning.contains(leg) && !others.difference(left).is_empty()
+        };
+        if let Some(leg) = group.intersection(self.legs).lowest() {
             let disk = &mut self.disks[leg.index()];
-            let is_back = disk
-                .before
-                .is_none_or(|before| disk.comes_back(now, before));
-            if is_back || !turning.contains(leg) {
+            let is_back = !may_leave(leg) || disk.comes_back(now, rest);
+            if is_back {
                 disk.before = None;
                 self.legs.remove(leg);
             }
+            return is_back;
         }
-        if !group.intersection(self.legs).is_empty() {
-            return;
-        }
+        let by_cost = |one: &LegId, other: &LegId| alone(*one).total_cmp(&alone(*other));
+        let Some(leg) = group.iter().max_by(by_cost).filter(|leg| may_leave(*leg)) else {
+            return false;
+        };
+        let others = others_of(leg).map(alone).fold(0.0, f32::max);
         let read_bytes = |leg: LegId| self.disks[leg.index()].read_bytes;
         let all_bytes = group.iter().map(read_bytes).sum();
-        let alone = |leg: LegId| self.disks[leg.index()].alone;
-        let by_cost = |one: &LegId, other: &LegId| alone(*one).total_cmp(&alone(*other));
-        let Some(leg) = group.iter().max_by(by_cost) else {
-            return;
-        };
-        let others: LegSet = group.iter().filter(|other| *other != leg).collect();
-        let others_cost = others.iter().map(alone).fold(0.0, f32::max);
-        if !turning.contains(leg) || others.difference(left).is_empty() {
-            return;
-        }
         let disk = &mut self.disks[leg.index()];
-        if let Some(before) = disk.costs_much(now, all_bytes, others_cost) {
-            disk.turn(now, Some(before));
+        let before = disk.costs_much(now, all_bytes, (others, rest));
+        if let Some(before) = before {
+            disk.leave(now, before);
             self.legs.insert(leg);
         }
+        before.is_some()
     }
 }

@@ -14,7 +14,6 @@ use super::ReadAhead;
 use super::beliefs::Aside;
 use super::helper::Helpers;
 use super::homes::Group;
-use super::stalls::Stalls;
 
 constants! { "waited":
     /// What is known of late is of so long,
@@ -157,14 +156,15 @@ impl ReadAhead {
             };
             let since = self.waited.note(now, legs, &groups, self.left);
             if let Some(since) = since {
-                let those = (self.turning, self.left);
+                let those = (self.turning, self.left.union(self.waited.legs));
                 self.stalls.note((now, since), legs, &groups, those);
             } else {
-                self.stalls = Stalls::default();
+                self.stalls.pause();
             }
         }
         // Flash may have been taken for a disk.
         self.waited.legs = self.waited.legs.intersection(self.turning);
+        self.stalls.legs = self.stalls.legs.intersection(self.turning);
         if self.left_to_writes() != was {
             for stream in &mut self.streams {
                 stream.housed = None;
@@ -179,9 +179,11 @@ impl ReadAhead {
 
     /// Streams do without these, unless no others help them.
     pub(super) fn leave_waited_for(&self, helpers: &mut Helpers) {
-        let those = helpers.legs().intersection(self.left_to_writes());
-        if those != helpers.legs() {
-            helpers.leave_for(those, Aside::Writes);
+        for those in [self.waited.legs, self.stalls.legs] {
+            let those = helpers.legs().intersection(those);
+            if those != helpers.legs() {
+                helpers.leave_for(those, Aside::Writes);
+            }
         }
     }
 }

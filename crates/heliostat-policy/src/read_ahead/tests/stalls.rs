@@ -2,7 +2,8 @@
 
 use heliostat_types::{Duration, Instant, LegSet};
 
-use super::{MIB, Rig};
+use super::{KIB, MIB, Rig};
+use crate::read_ahead::StreamWay;
 use crate::read_ahead::stalls::Stalls;
 
 const STEP: Duration = Duration::from_ms(10);
@@ -107,6 +108,82 @@ fn disks_at_which_a_log_stalls_in_turns_stay() {
         log.pass(1, turn % 2, [60, 0]);
         assert!(log.stalls.legs.is_empty(), "{turn}");
     }
+}
+
+#[test]
+fn a_stall_that_goes_to_another_disk_is_no_gain() {
+    let mut log = Log::new([9, 2, 9]);
+    assert_eq!(log.pass(8, 1, [60, 0]), [8]);
+    log.pass(5, 0, [60, 60]);
+    assert!(log.stalls.legs.is_empty());
+}
+
+#[test]
+fn a_disk_that_stalls_no_more_is_not_left_again() {
+    let mut log = Log::new([9, 2, 9]);
+    assert_eq!(log.pass(39, 1, [60, 10]), [8]);
+    assert_eq!(log.pass(100, 1, [12, 10]), [40]);
+}
+
+#[test]
+fn it_is_back_where_nobody_else_is_left_to_streams() {
+    let mut log = Log::new([9, 2, 9]);
+    log.pass(9, 1, [60, 10]);
+    assert!(!log.stalls.legs.is_empty());
+    log.left = [0, 2]
+        .map(|leg: usize| log.rig.legs[leg].leg)
+        .into_iter()
+        .collect();
+    log.note();
+    assert!(log.stalls.legs.is_empty());
+}
+
+#[test]
+fn who_pauses_does_not_have_to_see_all_of_it_again() {
+    let mut log = Log::new([9, 2, 9]);
+    let mut turns = 0;
+    for _ in 0..40 {
+        turns += log.pass(15, 1, [60, 58]).len();
+        log.stalls.pause();
+    }
+    assert!((4..=8).contains(&turns), "{turns}");
+}
+
+/// Three disks beside a log: one stream, of which the second disk has little.
+#[test]
+fn streams_do_without_it_and_another_disk_in_its_place_has_them() {
+    let mut rig = Rig::new(&[true, true, true]);
+    let it = rig.legs[1].leg;
+    let mut at = 0;
+    let mut homes = |rig: &mut Rig, steps: u64, is_stalling: bool| {
+        for step in 0..steps {
+            let is_alone = is_stalling && step % 10 < 6;
+            for view in &mut rig.legs {
+                let is_written = view.leg == it || !is_alone;
+                view.writes_in_flight = u32::from(is_written);
+            }
+            rig.read(at, 128 * KIB);
+            rig.all_ends_at_once();
+            // It has little of what the first disk has read ahead.
+            rig.ahead.stalls.note_read(it, 10 * KIB);
+            rig.now += STEP;
+            at += 128 * KIB;
+        }
+        match rig.way(at) {
+            StreamWay::Homes(homes) => homes,
+            StreamWay::None | StreamWay::Any | StreamWay::Planned(_) | StreamWay::Aside => {
+                LegSet::EMPTY
+            }
+        }
+    };
+    homes(&mut rig, 900, true);
+    assert!(rig.ahead.stalls.legs.contains(it), "it gives little");
+    let without = homes(&mut rig, 100, true);
+    assert!(!without.is_empty() && !without.contains(it), "{without:?}");
+    rig.ahead.forget(it);
+    assert!(rig.ahead.stalls.legs.is_empty());
+    let again = homes(&mut rig, 100, false);
+    assert!(again.is_empty() || again.contains(it), "{again:?}");
 }
 
 #[test]
