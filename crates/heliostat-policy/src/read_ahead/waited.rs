@@ -18,8 +18,10 @@ use super::homes::Group;
 constants! { "waited":
     /// What is known of late is of so long,
     TIME: Duration = time(Duration::from_secs(16));
-    /// and of so long at least, in which somebody reads without a pause of
+    /// and of so long at least, or so long where all others are flash, in which somebody reads
+    /// without a pause of
     SEEN: Duration = time(Duration::from_secs(8));
+    SEEN_FLASH: Duration = time(Duration::from_secs(1));
     PAUSE: Duration = time(Duration::from_secs(1));
     /// There is something to write in so much of it,
     WRITTEN: f32 = number(0.5);
@@ -70,14 +72,15 @@ impl Waited {
             .is_none_or(|at| now.saturating_since(at) >= STEP.get())
     }
 
-    /// Legs are seen, of which those in each of `groups` are handed the same writes. Streams have
-    /// nothing of those in `left`. How long after they were seen last; none after a pause.
+    /// Legs are seen, of which those in each of `groups` are handed the same writes, and `turning`
+    /// are disks. Streams have nothing of those in `left`. How long after they were seen last; none
+    /// after a pause.
     pub(super) fn note(
         &mut self,
         now: Instant,
         views: &[LegView],
         groups: &[LegSet],
-        left: LegSet,
+        (turning, left): (LegSet, LegSet),
     ) -> Option<Duration> {
         let before = self.at.replace(now);
         let since = before.map(|before| now.saturating_since(before));
@@ -104,7 +107,7 @@ impl Waited {
                 share.recent += of_recent * (is_waited_for - share.recent);
                 share.written += of_late * (is_written - share.written);
             }
-            let legs = self.of_group(*group, was.intersection(*group), left);
+            let legs = self.of_group(*group, was.intersection(*group), (turning, left));
             self.legs = self.legs.union(legs);
         }
         Some(since)
@@ -112,8 +115,15 @@ impl Waited {
 
     /// Which of these legs writes wait for, where they did for those in `was`. There are at least
     /// as many others, or streams would be crowded there.
-    fn of_group(&mut self, group: LegSet, was: LegSet, left: LegSet) -> LegSet {
-        if self.seen < SEEN.get() {
+    fn of_group(
+        &mut self,
+        group: LegSet,
+        was: LegSet,
+        (turning, left): (LegSet, LegSet),
+    ) -> LegSet {
+        let is_one = group.intersection(turning).iter().count() == 1;
+        let enough = if is_one { SEEN_FLASH } else { SEEN };
+        if self.seen < enough.get() {
             return LegSet::EMPTY;
         }
         let share = |leg: LegId| &self.shares[leg.index()];
@@ -154,7 +164,9 @@ impl ReadAhead {
                 let apart = groups.iter().filter(|group| group.is_apart);
                 apart.map(|group| group.legs).collect()
             };
-            let since = self.waited.note(now, legs, &groups, self.left);
+            let since = self
+                .waited
+                .note(now, legs, &groups, (self.turning, self.left));
             if let Some(since) = since {
                 let those = (self.turning, self.left.union(self.waited.legs));
                 self.stalls.note((now, since), legs, &groups, those);

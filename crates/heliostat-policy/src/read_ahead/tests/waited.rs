@@ -91,6 +91,18 @@ fn streams_leave_a_disk_that_writes_wait_for_all_the_time() {
 }
 
 #[test]
+fn the_only_disk_among_flash_is_left_soon() {
+    for (turning, seconds) in [([true, false, false], 2), ([true, true, false], 9)] {
+        let mut beside = Beside::new(Rig::new(&turning), 4);
+        let is_left = |beside: &Beside| !beside.rig.ahead.waited.legs.is_empty();
+        beside.pass(seconds - 2, &[0]);
+        assert!(!is_left(&beside), "{turning:?}");
+        beside.pass(2, &[0]);
+        assert!(is_left(&beside), "{turning:?}");
+    }
+}
+
+#[test]
 fn they_are_back_as_soon_as_writes_wait_elsewhere() {
     let mut beside = Beside::new(Rig::new(&[true, true, true]), 4);
     beside.pass(20, &[1]);
@@ -175,7 +187,7 @@ fn what_is_left_to_random_reads_is_not_all_that_streams_have() {
         let mut waited = Waited::default();
         for step in 0..1000 {
             let now = rig.now + Duration::from_ms(20 * step);
-            waited.note(now, &views, &[all], left);
+            waited.note(now, &views, &[all], (all, left));
         }
         assert_eq!(!waited.legs.is_empty(), is_left);
     }
