@@ -217,6 +217,7 @@ pub(crate) struct ReadAhead {
     held: Held,
     /// Disks that writes wait for all the time.
     waited: Waited,
+    /// Disks at which a log stalls by what is read there.
     stalls: Stalls,
     /// Why legs read nothing ahead, when a stream was read last.
     asides: [Option<Aside>; LEGS_MAX],

@@ -84,12 +84,11 @@ impl Stalling {
         }
     }
 
-    /// In `since` only it had something to write, or not.
-    fn note(&mut self, since: Duration, is_alone: bool) {
+    /// In `since`, which is that `part` of what counts, only it had something to write, or not.
+    fn note(&mut self, (since, part): (Duration, f32), is_alone: bool) {
         self.seen += since;
         // All that was seen counts alike in the beginning.
         let all = since.as_ns() as f32 / self.seen.as_ns().max(1) as f32;
-        let part = weight(since, TIME.get());
         self.alone += part.max(all) * (f32::from(u8::from(is_alone)) - self.alone);
         let new_bytes = std::mem::take(&mut self.new_bytes);
         self.read_bytes = self.read_bytes * (1.0 - part) + new_bytes as f32;
@@ -145,7 +144,7 @@ impl Stalling {
     }
 }
 
-/// Which disks streams do without for that.
+/// Which disks streams do without for that, one of each group at most.
 #[derive(Debug)]
 pub(super) struct Stalls {
     disks: [Stalling; LEGS_MAX],
@@ -190,6 +189,7 @@ impl Stalls {
             *self = Self::default();
             return;
         }
+        let part = weight(since, TIME.get());
         for group in groups {
             let those = || views.iter().filter(|view| group.contains(view.leg));
             let writing: LegSet = those()
@@ -199,7 +199,7 @@ impl Stalls {
             let is_one = writing.iter().count() == 1;
             for view in those() {
                 let is_alone = is_one && writing.contains(view.leg);
-                self.disks[view.leg.index()].note(since, is_alone);
+                self.disks[view.leg.index()].note((since, part), is_alone);
             }
             if self.decide(now, *group, (turning, left)) {
                 for leg in *group {

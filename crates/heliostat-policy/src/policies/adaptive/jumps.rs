@@ -13,7 +13,7 @@ constants! { "jumps":
     SHORT_BYTES: u64 = bytes(64 << 10);
     /// or about as long as those that go on: by no more than this.
     ALIKE: u64 = count(2);
-    /// Of fewer nothing can be told that was not before a restart.
+    /// Where so few do not tell, what was told before a restart counts.
     TOLD_JUMPS: u32 = count(64);
     /// Reads that go on are averaged over about so many.
     NEAR_WEIGHT: f32 = number(1.0 / 8.0);
@@ -150,7 +150,7 @@ impl Jumps {
         self.is_fast
     }
 
-    /// Whether there were too few yet to tell anything.
+    /// Whether there were so few yet that it says little where they do not tell.
     pub(super) fn are_few(&self) -> bool {
         self.own.count < TOLD_JUMPS.get()
     }
