@@ -2,7 +2,7 @@
 
 use heliostat_types::{Extent, Instant, LegId, LegSet, SECTOR_BYTES};
 
-use crate::leg::SimLeg;
+use crate::result::LegResult;
 use crate::simulation::{Simulation, UNANSWERED};
 
 /// What hedges and probes may cost, of the reads that clients need,
@@ -72,25 +72,21 @@ impl Simulation {
 
     /// Reads that legs were asked for only to be faster, or to learn, stay within their budget.
     fn check_extra_reads(&mut self) -> Result<(), String> {
-        let sum = |count: fn(&SimLeg) -> u64| self.legs.iter().map(count).sum::<u64>();
-        let ever = (sum(|leg| leg.reads_ever), sum(|leg| leg.hedge_reads_ever));
-        let measured = (
-            sum(|leg| leg.result.reads),
-            sum(|leg| leg.result.hedge_reads + leg.result.probe_reads),
-        );
+        let sum = |count: fn(&LegResult) -> u64| -> u64 {
+            self.legs.iter().map(|leg| count(&leg.result)).sum()
+        };
+        let extra = sum(|leg| leg.hedge_reads + leg.probe_reads);
+        let needed = sum(|leg| leg.reads).saturating_sub(extra);
         let saved = if self.measured.begins_at > Instant::ZERO {
             EXTRA_READS_SAVED
         } else {
             0
         };
-        for ((reads, extra), saved) in [(ever, 0), (measured, saved)] {
-            let needed = reads.saturating_sub(extra);
-            let budget = EXTRA_READS_ALWAYS + saved + needed * EXTRA_READS_PERCENT / 100;
-            if extra > budget {
-                return Err(format!(
-                    "{extra} reads beyond what clients needed ({needed})"
-                ));
-            }
+        let budget = EXTRA_READS_ALWAYS + saved + needed * EXTRA_READS_PERCENT / 100;
+        if extra > budget {
+            return Err(format!(
+                "{extra} reads beyond what clients needed ({needed})"
+            ));
         }
         Ok(())
     }

@@ -38,9 +38,6 @@ pub(crate) struct SimLeg {
     /// Whether reads need the stamps of sampled sectors only: nothing is ever written.
     pub(crate) samples: bool,
     pub(crate) result: LegResult,
-    /// Reads, and hedges among them, that it has answered since the run began.
-    pub(crate) reads_ever: u64,
-    pub(crate) hedge_reads_ever: u64,
     /// What is to be done as one and has not all come: the first of it, and how far it goes.
     joined: Option<(LegOpId, Extent)>,
     /// [`DeviceModel::next_event_at`], which is asked for far more often than it changes.
@@ -130,8 +127,6 @@ impl SimLeg {
             samples: false,
             joined: None,
             next_event_at: None,
-            reads_ever: 0,
-            hedge_reads_ever: 0,
             result: LegResult {
                 model: name.to_owned(),
                 reads: 0,
@@ -301,10 +296,6 @@ impl SimLeg {
             medium.end(&op, fate, result.is_ok() && !is_forgotten);
         }
         self.finish_unseen(now, measured);
-        if result.is_ok() && op.kind == OpKind::Read {
-            self.reads_ever += 1;
-            self.hedge_reads_ever += u64::from(op.is_hedge);
-        }
         if result.is_ok() && measured.contains(now) {
             let service_time = now - ended.dispatched_at;
             let counters = &mut self.result;
