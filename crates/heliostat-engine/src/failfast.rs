@@ -37,7 +37,7 @@ impl Legs {
 }
 
 impl Engine {
-    /// A leg has failed a read. Whether it is out for that, and nobody should try again.
+    /// A leg has failed a read. Whether it goes for that, and nobody should try again.
     pub(crate) fn fault_at_first_error(
         &mut self,
         turn: &Turn<'_>,
@@ -46,7 +46,7 @@ impl Engine {
     ) -> bool {
         let is_out = self.legs.fails_fast(leg, OpKind::Read);
         if is_out {
-            self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
+            self.fault_reader(turn, leg, FaultReason::ReadFailed(kind));
         }
         is_out
     }

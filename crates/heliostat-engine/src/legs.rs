@@ -503,7 +503,7 @@ impl Engine {
         }
         let has_too_many = self.legs.legs[leg.index()].has_too_many_read_errors(turn.now);
         if has_too_many && self.config.repairs {
-            self.fault_leg(turn, leg, FaultReason::ReadFailed(kind));
+            self.fault_reader(turn, leg, FaultReason::ReadFailed(kind));
         }
     }
 
@@ -544,6 +544,7 @@ impl Engine {
             self.policy.on_leg_state(leg, false);
         }
         self.rebuild_given_up(leg);
+        self.has_left(leg);
         self.outputs
             .push_back(Output::Event(Event::LegFaulted { leg, reason }));
         self.record_fault(leg);

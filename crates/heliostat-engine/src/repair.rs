@@ -158,9 +158,9 @@ impl Engine {
             }
             Err(ErrorKind::Io) if self.has_bad_log(leg) => self.part_not_repaired(index, kind),
             Err(error) if kind == OpKind::Write => {
-                self.fault_leg(turn, leg, FaultReason::WriteFailed(error));
+                self.fault_reader(turn, leg, FaultReason::WriteFailed(error));
             }
-            Err(error) => self.fault_leg(turn, leg, FaultReason::ReadFailed(error)),
+            Err(error) => self.fault_reader(turn, leg, FaultReason::ReadFailed(error)),
         }
         self.repair_on(turn, index);
     }
@@ -190,7 +190,7 @@ impl Engine {
         for part in bad {
             let on_leg = self.config.map.on_leg(leg, part);
             if self.legs.in_sync.contains(leg) && !self.note_written(leg, on_leg, &[on_leg]) {
-                self.fault_leg(turn, leg, FaultReason::WriteFailed(ErrorKind::Io));
+                self.fault_reader(turn, leg, FaultReason::WriteFailed(ErrorKind::Io));
             }
         }
         self.end_repair(turn, index);

@@ -17,15 +17,17 @@
 //! leg has failed; a write where the late leg is the one that reads must go to, or the only one.
 //!
 //! A flush waits until all that was answered before it has left here, and then flushes the legs.
-//! Where the leg that had a write is taken out before a late one has it, reads of it wait for the
-//! late one. Where that fails as well, and is the last leg, an answered write is lost: no flush is
+//! A leg that is to go because it fails reads stays while it alone has an answered write, and is no
+//! reason for others to be behind: it goes when the late legs have them all. One that is gone
+//! altogether, or that fails a write, goes at once, and reads of what it alone had wait for the
+//! late leg. Where that fails as well, and is the last leg, an answered write is lost: no flush is
 //! answered well from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heliostat_types::LegSet;
+use heliostat_types::{LegId, LegSet};
 
-use crate::api::Config;
+use crate::api::{Config, FaultReason};
 use crate::change::ChangeKind;
 use crate::divergence::DivergencePin;
 use crate::engine::{Engine, Turn};
@@ -75,6 +77,8 @@ pub(crate) struct Behind {
     wanted: BTreeMap<u64, u32>,
     /// The last number that was given out.
     last: u64,
+    /// Legs that are to go because of what they fail to read, but that alone have answered writes.
+    leaving: BTreeMap<LegId, FaultReason>,
 }
 
 impl Behind {
@@ -94,6 +98,7 @@ impl Behind {
             numbers: BTreeSet::new(),
             wanted: BTreeMap::new(),
             last: 0,
+            leaving: BTreeMap::new(),
         }
     }
 
@@ -180,6 +185,9 @@ impl Engine {
         let write = &self.writes[index];
         let here = self.legs.in_sync.intersection(write.targets);
         let mut leaders = here.difference(write.late.union(self.legs.write_mostly));
+        for leg in self.behind.leaving.keys() {
+            leaders.remove(*leg);
+        }
         if let Some(leg) = self.legs.in_between() {
             leaders.remove(leg);
         }
@@ -190,8 +198,7 @@ impl Engine {
     /// behind are out by now, nobody has it yet, or only those that may be behind: it waits for all
     /// legs after all.
     pub(crate) fn answer_or_wait(&mut self, turn: &mut Turn<'_>, index: u32) {
-        let is_behind = matches!(self.writes[index].lead, Lead::Behind { .. });
-        if !is_behind || self.is_on_a_leader(index) {
+        if !self.writes[index].is_behind() || self.is_on_a_leader(index) {
             return self.answer_write(turn, index);
         }
         // Readers still keep away from legs that do not have it.
@@ -258,7 +265,42 @@ impl Engine {
                 self.go_behind(turn, index);
             }
         }
+        self.fault_leaving(turn);
         self.begin_round(turn);
+    }
+
+    /// A leg is to go because of what it fails to read, and nothing else is wrong with it: at once,
+    /// or when others have what it alone has.
+    pub(crate) fn fault_reader(&mut self, turn: &Turn<'_>, leg: LegId, reason: FaultReason) {
+        if self.alone_has_answered(leg) {
+            self.behind.leaving.insert(leg, reason);
+        } else {
+            self.fault_leg(turn, leg, reason);
+        }
+    }
+
+    fn fault_leaving(&mut self, turn: &Turn<'_>) {
+        for (leg, reason) in std::mem::take(&mut self.behind.leaving) {
+            self.fault_reader(turn, leg, reason);
+        }
+    }
+
+    /// A leg is out, for whatever reason.
+    pub(crate) fn has_left(&mut self, leg: LegId) {
+        self.behind.leaving.remove(&leg);
+    }
+
+    /// Whether no other leg has ended some write that was answered.
+    fn alone_has_answered(&self, leg: LegId) -> bool {
+        let alone = LegSet::from_iter([leg]);
+        let in_sync = self.legs.in_sync;
+        let has_it = |write: &Write| {
+            let sent = in_sync.intersection(write.targets);
+            sent.difference(write.late.union(write.failed))
+        };
+        let is_on_it_alone = |write: &Write| write.is_behind() && has_it(write) == alone;
+        !self.behind.numbers.is_empty()
+            && self.writes.iter().any(|(_, write)| is_on_it_alone(write))
     }
 }
 
@@ -279,8 +321,12 @@ impl Write {
         )
     }
 
+    const fn is_behind(&self) -> bool {
+        matches!(self.lead, Lead::Behind { .. })
+    }
+
     /// Legs that have not ended it, where it is at them as one operation each.
-    pub(crate) fn leg_has_ended(&mut self, leg: heliostat_types::LegId) {
+    pub(crate) fn leg_has_ended(&mut self, leg: LegId) {
         self.late.remove(leg);
     }
 
