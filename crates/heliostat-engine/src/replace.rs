@@ -98,6 +98,7 @@ impl Engine {
     /// It is on record that a leg has the role of this one, which is out.
     fn leave_to(&mut self, turn: &Turn<'_>, leg: LegId, by: LegId) {
         self.legs.take_out(&self.config.map, leg);
+        self.has_left(leg);
         self.policy.on_leg_state(leg, false);
         self.outputs
             .push_back(Output::Event(Event::LegReplaced { leg, by }));

@@ -425,6 +425,7 @@ impl Engine {
             self.judge_write(turn, index);
         } else {
             self.answer_early(turn, index);
+            self.fault_leaving(turn);
         }
     }
 
@@ -440,6 +441,7 @@ impl Engine {
 
     /// All legs have answered: those that failed are out, as far as they can be.
     fn judge_write(&mut self, turn: &mut Turn<'_>, index: u32) {
+        self.keep_leaving(index);
         self.log_bad_blocks(index);
         let write = &self.writes[index];
         let aligned = write.aligned;

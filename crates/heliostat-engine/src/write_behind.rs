@@ -18,14 +18,14 @@
 //!
 //! A flush waits until all that was answered before it has left here, and then flushes the legs.
 //! A leg that is to go because it fails reads stays while it alone has an answered write, and is no
-//! reason for others to be behind: it goes when the late legs have them all. One that is gone
+//! reason for others to be behind: it goes when another leg has them all. One that is gone
 //! altogether, or that fails a write, goes at once, and reads of what it alone had wait for the
 //! late leg. Where that fails as well, and is the last leg, an answered write is lost: no flush is
 //! answered well from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heliostat_types::{LegId, LegSet};
+use heliostat_types::{ErrorKind, LegId, LegSet};
 
 use crate::api::{Config, FaultReason};
 use crate::change::ChangeKind;
@@ -272,16 +272,35 @@ impl Engine {
     /// A leg is to go because of what it fails to read, and nothing else is wrong with it: at once,
     /// or when others have what it alone has.
     pub(crate) fn fault_reader(&mut self, turn: &Turn<'_>, leg: LegId, reason: FaultReason) {
-        if self.alone_has_answered(leg) {
+        if self.legs.is_dispensable(leg) && self.alone_has_answered(leg) {
             self.behind.leaving.insert(leg, reason);
         } else {
             self.fault_leg(turn, leg, reason);
         }
     }
 
-    fn fault_leaving(&mut self, turn: &Turn<'_>) {
+    /// Others may have by now what legs that are to go alone had.
+    pub(crate) fn fault_leaving(&mut self, turn: &Turn<'_>) {
         for (leg, reason) in std::mem::take(&mut self.behind.leaving) {
             self.fault_reader(turn, leg, reason);
+        }
+    }
+
+    /// Legs that could log what they have failed of an answered write have failed all of it where
+    /// whoever has it is to go.
+    pub(crate) fn keep_leaving(&mut self, index: u32) {
+        let write = &self.writes[index];
+        if self.behind.leaving.is_empty() || !write.is_behind() {
+            return;
+        }
+        let leaving: LegSet = self.behind.leaving.keys().copied().collect();
+        let has_it = self.legs.in_sync.intersection(write.ended_well());
+        if has_it.intersection(leaving).is_empty() || !has_it.difference(leaving).is_empty() {
+            return;
+        }
+        let bad: LegSet = write.bad.iter().map(|(leg, _)| *leg).collect();
+        for leg in bad {
+            self.note_failure(index, leg, FaultReason::WriteFailed(ErrorKind::Io));
         }
     }
 
@@ -293,11 +312,7 @@ impl Engine {
     /// Whether no other leg has ended some write that was answered.
     fn alone_has_answered(&self, leg: LegId) -> bool {
         let alone = LegSet::from_iter([leg]);
-        let in_sync = self.legs.in_sync;
-        let has_it = |write: &Write| {
-            let sent = in_sync.intersection(write.targets);
-            sent.difference(write.late.union(write.failed))
-        };
+        let has_it = |write: &Write| self.legs.in_sync.intersection(write.ended_well());
         let is_on_it_alone = |write: &Write| write.is_behind() && has_it(write) == alone;
         !self.behind.numbers.is_empty()
             && self.writes.iter().any(|(_, write)| is_on_it_alone(write))
@@ -323,6 +338,13 @@ impl Write {
 
     const fn is_behind(&self) -> bool {
         matches!(self.lead, Lead::Behind { .. })
+    }
+
+    /// The legs that have all of it.
+    fn ended_well(&self) -> LegSet {
+        let bad: LegSet = self.bad.iter().map(|(leg, _)| *leg).collect();
+        self.targets
+            .difference(self.late.union(self.failed).union(bad))
     }
 
     /// Legs that have not ended it, where it is at them as one operation each.

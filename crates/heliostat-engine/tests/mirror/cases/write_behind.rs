@@ -1,6 +1,8 @@
 //! Writes that are answered before write-mostly legs have them, step by step. Leg 0 is fast, and
 //! the last ones are slow.
 
+mod leaving;
+
 use heliostat_engine::{Event, FaultReason, LegConfig};
 use heliostat_types::{Duration, ErrorKind, Extent, LegId, OpKind};
 
@@ -358,81 +360,5 @@ fn an_answer_that_waits_for_a_record_is_not_given_when_its_legs_are_lost_meanwhi
     world.pump();
     assert_eq!(answer(&world, flush), DONE);
     assert!(matches!(answer(&world, read), Some(Ok(_))));
-    world.settle();
-}
-
-/// Leg 0 fails reads of these blocks, and all else is ended well but for the slow leg's writes.
-fn fail_reads(world: &mut World, numbers: std::ops::Range<u64>) {
-    for number in numbers {
-        world.read(block(number));
-        loop {
-            deliver_all(world);
-            let is_held = |leg: usize, kind| leg == 1 && kind == OpKind::Write;
-            let others = world.find(|op| !is_held(op.op.leg.index(), op.op.kind));
-            let Some(&at) = others.first() else {
-                break;
-            };
-            let op = world.pending[at].op;
-            let fails = op.leg.index() == 0 && op.kind == OpKind::Read;
-            world.complete(at, if fails { IO } else { Outcome::Good });
-        }
-    }
-}
-
-/// Two legs, of which the first is to go because it fails reads, and alone has an answered write.
-fn world_to_leave(setup: impl FnOnce(&mut LegConfig)) -> World {
-    let mut first = LEG;
-    setup(&mut first);
-    let mut world = world_of(&[first, SLOW], 8);
-    answered(&mut world, block(0));
-    fail_reads(&mut world, 1..30);
-    assert_eq!(world.in_sync(), [0, 1]);
-    world
-}
-
-#[test]
-fn a_leg_that_fails_reads_stays_until_others_have_what_was_answered() {
-    for failfast in [false, true] {
-        let mut world = world_to_leave(|leg| leg.failfast = failfast);
-        let write = world.write(block(40));
-        end(&mut world, 0, OpKind::Write, Outcome::Good);
-        assert_eq!(answer(&world, write), None, "nothing more goes behind");
-        let flush = world.flush();
-        end(&mut world, 1, OpKind::Write, Outcome::Good);
-        assert!(out(&world, 0), "nothing is on it alone");
-        let gone = Event::LegFaulted {
-            leg: LegId::new(0),
-            reason: FaultReason::ReadFailed(ErrorKind::Io),
-        };
-        assert!(world.events.contains(&gone));
-        world.pump();
-        assert_eq!((answer(&world, write), answer(&world, flush)), (DONE, DONE));
-        world.settle();
-    }
-}
-
-#[test]
-fn what_was_answered_is_kept_by_a_leg_that_fails_reads_where_the_slow_one_fails_it() {
-    let mut world = world_to_leave(|_| {});
-    end(&mut world, 1, OpKind::Write, IO);
-    assert_eq!(world.in_sync(), [0]);
-    let flush = world.flush();
-    world.pump();
-    assert_eq!(answer(&world, flush), DONE);
-    let read = world.read(block(0));
-    world.pump();
-    assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
-    world.settle();
-}
-
-#[test]
-fn a_leg_that_fails_reads_goes_at_once_where_another_has_what_was_answered() {
-    let mut world = world_of(&[LEG, SLOW, LEG], 8);
-    let write = world.write(block(0));
-    end(&mut world, 0, OpKind::Write, Outcome::Good);
-    end(&mut world, 2, OpKind::Write, Outcome::Good);
-    assert_eq!(answer(&world, write), DONE);
-    fail_reads(&mut world, 1..30);
-    assert_eq!(world.in_sync(), [1, 2]);
     world.settle();
 }

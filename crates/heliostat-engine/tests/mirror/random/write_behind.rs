@@ -85,3 +85,19 @@ fn legs_are_told_that_they_may_be_behind_and_that_they_may_not() {
     let kind = "legs_are_told_that_they_may_be_behind_and_that_they_may_not";
     attack(kind, 60, odds, FULL);
 }
+
+#[test]
+fn reads_fail_while_legs_are_replaced() {
+    let odds = Odds {
+        metadata: true,
+        read_error: 150,
+        comes_back: 700,
+        background: 300,
+        replace: 200,
+        flags: 100,
+        hedges: true,
+        prefetches: true,
+        ..BEHIND
+    };
+    attack("reads_fail_while_legs_are_replaced", 100, odds, FULL);
+}
