@@ -293,6 +293,7 @@ impl ReadAhead {
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
         if op.kind.is_mutating() {
+            self.stalls.note_write(op.leg);
             self.note_write(now, op.leg, Extent::new(op.array_offset, op.extent.len()));
         }
         if op.kind != OpKind::Read {

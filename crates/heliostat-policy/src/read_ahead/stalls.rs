@@ -3,8 +3,8 @@
 //! Who writes a log waits for each write. Disks take most of them into a cache, and one of a
 //! thousand waits until an arm has read and come back. An old disk does that for long, and has
 //! little of what is read in sequence: streams do without a disk that costs who writes far more of
-//! the time than it gives them. It may stall by itself. So what it is worth is seen when it is
-//! left, and it is back from time to time.
+//! the time than it gives them. It may stall by itself, or who writes may be slow for another
+//! reason. So what it is worth is seen when it is left, and it is back from time to time.
 
 use heliostat_types::{Duration, Instant, LEGS_MAX, LegId, LegSet};
 
@@ -19,8 +19,10 @@ constants! { "stalls":
     TIME: Duration = time(Duration::from_secs(8));
     /// One is left where the part of the time in which only it has something to write is so many
     /// times its share of what is read in sequence. That was in vain where the time in which it is
-    /// not one alone becomes longer by fewer times than streams have less.
+    /// not one alone becomes longer by fewer times than streams have less,
     TIMES: f32 = times(3.0);
+    /// or writes are so much fewer: they wait for each other, or for what a scheduler does.
+    FEWER: f32 = number(0.75);
     /// That share is so much at least, or it costs nobody anything,
     SHARE: f32 = number(1.0 / 64.0);
     /// and no other one is the only one in so much of that time: equal disks stall in turns.
@@ -46,6 +48,17 @@ impl Wait {
     }
 }
 
+/// What was, before a disk was left.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// In which part of the time none was alone,
+    rest: f32,
+    /// how many writes a second it was handed,
+    writes: f32,
+    /// and its share of what was read in sequence.
+    share: f32,
+}
+
 /// What is known of one disk.
 #[derive(Clone, Copy, Debug)]
 struct Stalling {
@@ -53,12 +66,14 @@ struct Stalling {
     seen: Duration,
     /// In which part of that time of late only it has had something to write,
     alone: f32,
-    /// and how much streams have read there, and have since that was looked at.
+    /// how many writes a second it was handed, and how much streams have read there,
+    writes: f32,
     read_bytes: f32,
+    /// and both since that was looked at.
+    new_writes: u32,
     new_bytes: u64,
-    /// Where it is left: in which part of the time none was alone before, and its share of what was
-    /// read.
-    before: Option<(f32, f32)>,
+    /// What was before it was left.
+    before: Option<Before>,
     /// Whether that is known to be worth it, or was the last time.
     is_worth: bool,
     /// Until when it stays as it is.
@@ -74,7 +89,9 @@ impl Stalling {
         Self {
             seen: Duration::ZERO,
             alone: 0.0,
+            writes: 0.0,
             read_bytes: 0.0,
+            new_writes: 0,
             new_bytes: 0,
             before: None,
             is_worth: false,
@@ -89,17 +106,23 @@ impl Stalling {
         self.seen += since;
         // All that was seen counts alike in the beginning.
         let all = since.as_ns() as f32 / self.seen.as_ns().max(1) as f32;
-        self.alone += part.max(all) * (f32::from(u8::from(is_alone)) - self.alone);
+        let of_late = part.max(all);
+        self.alone += of_late * (f32::from(u8::from(is_alone)) - self.alone);
+        let new_writes = std::mem::take(&mut self.new_writes);
+        let writes = new_writes as f32 * 1e9 / since.as_ns().max(1) as f32;
+        self.writes += of_late * (writes - self.writes);
         let new_bytes = std::mem::take(&mut self.new_bytes);
         self.read_bytes = self.read_bytes * (1.0 - part) + new_bytes as f32;
     }
 
     /// What was seen is of another time.
     const fn see_anew(&mut self) {
-        (self.seen, self.alone, self.read_bytes) = (Duration::ZERO, 0.0, 0.0);
+        self.seen = Duration::ZERO;
+        (self.alone, self.writes, self.read_bytes) = (0.0, 0.0, 0.0);
+        (self.new_writes, self.new_bytes) = (0, 0);
     }
 
-    fn leave(&mut self, now: Instant, before: (f32, f32)) {
+    fn leave(&mut self, now: Instant, before: Before) {
         (self.before, self.is_worth) = (Some(before), false);
         self.until = now + self.left_for.0;
     }
@@ -107,11 +130,12 @@ impl Stalling {
     /// Whether a disk that is left is back: in vain, or as it may be another time. `rest`: in which
     /// part of the time none was alone since then.
     fn comes_back(&mut self, now: Instant, rest: f32) -> bool {
-        let Some((before, share)) = self.before else {
+        let Some(before) = self.before else {
             return true;
         };
         if !self.is_worth && self.seen >= TIME.get() / 2 {
-            self.is_worth = rest * (1.0 - share) > before;
+            let is_gain = rest * (1.0 - before.share) > before.rest;
+            self.is_worth = is_gain && self.writes >= FEWER.get() * before.writes;
             if self.is_worth {
                 self.left_for.next();
             } else {
@@ -123,14 +147,14 @@ impl Stalling {
     }
 
     /// What it is left for, as it costs who writes far more than it gives streams, which have read
-    /// so much of all legs: in which part of the time none was alone, and its share. `others`: in
-    /// which part another one was, at most.
+    /// so much of all legs: what was before. `others`: in which part of the time another one was
+    /// alone, at most, and `rest` none.
     fn costs_much(
         &self,
         now: Instant,
         all_bytes: f32,
         (others, rest): (f32, f32),
-    ) -> Option<(f32, f32)> {
+    ) -> Option<Before> {
         let share = self.read_bytes / all_bytes.max(1.0);
         let enough = if self.is_worth {
             TIME.get() / 8
@@ -140,7 +164,12 @@ impl Stalling {
         let is_known = self.seen >= enough && now >= self.until;
         let is_much = self.alone >= TIMES.get() * share;
         let is_it = share >= SHARE.get() && others <= OTHERS.get() * self.alone;
-        (is_known && is_much && is_it).then_some((rest, share))
+        let before = Before {
+            rest,
+            writes: self.writes,
+            share,
+        };
+        (is_known && is_much && is_it).then_some(before)
     }
 }
 
@@ -167,6 +196,12 @@ impl Stalls {
     pub(super) fn note_read(&mut self, leg: LegId, bytes: u64) {
         let new_bytes = &mut self.disks[leg.index()].new_bytes;
         *new_bytes = new_bytes.saturating_add(bytes);
+    }
+
+    /// A leg is handed a write.
+    pub(super) const fn note_write(&mut self, leg: LegId) {
+        let new_writes = &mut self.disks[leg.index()].new_writes;
+        *new_writes = new_writes.saturating_add(1);
     }
 
     /// Nobody has read for a while: what is known is of before that.

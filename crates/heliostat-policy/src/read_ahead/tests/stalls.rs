@@ -16,6 +16,9 @@ struct Log {
     turning: LegSet,
     left: LegSet,
     steps: u64,
+    /// How many writes there are in each step in which they wait for none alone, while one leg is
+    /// left and while none is.
+    writes: [u32; 2],
 }
 
 impl Log {
@@ -29,6 +32,7 @@ impl Log {
             turning,
             left: LegSet::EMPTY,
             steps: 0,
+            writes: [8, 8],
         }
     }
 
@@ -51,7 +55,15 @@ impl Log {
                 let count = u32::from(is_written && !is_alone);
                 self.rig.legs[*other].writes_in_flight = count;
             }
+            let writes = if is_alone {
+                0
+            } else {
+                self.writes[usize::from(!is_left)]
+            };
             for (view, bytes) in self.rig.legs.iter().zip(self.read_bytes) {
+                for _ in 0..writes {
+                    self.stalls.note_write(view.leg);
+                }
                 if !self.stalls.legs.contains(view.leg) {
                     self.stalls.note_read(view.leg, bytes);
                 }
@@ -221,4 +233,38 @@ fn flash_is_not_left_and_random_reads_do_not_have_all_others() {
     log.turning = LegSet::EMPTY;
     log.note();
     assert!(log.stalls.legs.is_empty());
+}
+
+#[test]
+fn a_disk_that_writes_wait_for_is_back_where_they_become_fewer() {
+    let mut log = Log::new([9, 2, 9]);
+    // They wait for none alone far more often, but each of them takes longer.
+    log.writes = [6, 20];
+    assert_eq!(log.pass(30, 1, [60, 10]), [8, 12]);
+    log.writes = [9, 20];
+    assert_eq!(log.pass(30, 1, [60, 10]), [44]);
+}
+
+#[test]
+fn what_is_written_while_nobody_reads_says_nothing_of_a_disk() {
+    let mut log = Log::new([9, 2, 9]);
+    for view in &log.rig.legs {
+        for _ in 0..1_000_000 {
+            log.stalls.note_write(view.leg);
+        }
+    }
+    log.stalls.pause();
+    assert_eq!(log.pass(30, 1, [60, 10]), [8]);
+}
+
+#[test]
+fn a_disk_is_back_in_the_end_though_readers_pause_all_the_time() {
+    let mut log = Log::new([9, 2, 9]);
+    assert_eq!(log.pass(9, 1, [60, 10]), [8]);
+    let mut turns = Vec::new();
+    for _ in 0..12 {
+        log.stalls.pause();
+        turns.append(&mut log.pass(3, 1, [60, 10]));
+    }
+    assert_eq!(turns, [40]);
 }
