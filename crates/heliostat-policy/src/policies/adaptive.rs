@@ -168,8 +168,9 @@ struct Planned {
     stream_way: StreamWay,
     /// How long it takes tells nothing of other reads.
     is_repeat: bool,
-    /// What the best leg was predicted to take, where this one is tried.
-    rival_ns: f32,
+    /// What the best leg was predicted to take, where this one is tried, and the best of the others
+    /// where it is slow.
+    rivals_ns: [f32; 2],
 }
 
 /// What is known of the way that an arm has to a read.
@@ -297,7 +298,7 @@ impl ReadPolicy for Adaptive {
         };
         let place = place.unwrap_or_else(|| choice.place());
         self.reason = choice.reason(place);
-        let rival_ns = choice.rival_ns();
+        let rivals_ns = [choice.rival_ns(), choice.others_ns(place)];
         let view = &legs[place];
         let mut plan = ReadPlan::Leg(view.leg);
         self.cut = None;
@@ -328,7 +329,7 @@ impl ReadPolicy for Adaptive {
             way: Way::of(stream, view.leg, view.address),
             stream_way,
             is_repeat: is_known && self.cut.is_none() && leg::Size::of(len_bytes).is_small(),
-            rival_ns,
+            rivals_ns,
         });
         if stream.is_some() {
             self.streams.go_on(now, extent, view.leg, view.address);
@@ -431,8 +432,9 @@ impl ReadPolicy for Adaptive {
         let way = planned.map_or(Way::Any, |planned| leg.way(planned.address, planned.way));
         if op.kind == OpKind::Read {
             let is_part = self.cut.is_some_and(|cut| is_part(op, cut));
-            let told = planned.map(|planned| (planned.is_repeat, planned.rival_ns));
-            leg.read_dispatched(now, op.extent, way, is_part, told.unwrap_or_default());
+            let told = planned.map(|planned| (planned.is_repeat, planned.rivals_ns));
+            let told = told.unwrap_or((false, [0.0, f32::INFINITY]));
+            leg.read_dispatched(now, op.extent, way, is_part, told);
         }
         leg.dispatched(now, op.extent, op.kind == OpKind::Read);
     }

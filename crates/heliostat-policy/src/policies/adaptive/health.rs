@@ -27,6 +27,12 @@ constants! { "health":
     PATIENCE_NS: u64 = ns(250_000_000);
     PATIENCE_MAX_TIMES: u64 = count(8);
     PATIENCE_MAX_NS: u64 = ns(2_000_000_000);
+    /// What a slow leg does that is read all the same counts by so much where it takes longer than
+    /// it was seen to take at least, and than others would have: it is not read for what it did
+    /// once.
+    RISE: f32 = number(0.125);
+    /// But for no more than so many times as much: it may have met a pause as well.
+    RISE_TIMES: f32 = times(4.0);
     /// A leg that was slow for half a minute, by so many answers and not one in time, is as it is
     /// now: what was known of it was of another time, or wrong. Neighbours and cleaning are over by
     /// then.
@@ -40,7 +46,8 @@ pub(super) struct Health {
     rounds: u32,
     /// From so many on the leg is slow.
     enough: u32,
-    /// The least of how many times as long as predicted their answers took, from the second on.
+    /// How many times as long as predicted their answers took, from the second on: the least of
+    /// late.
     factor: f32,
     /// Reads from before that do not count.
     round_from: Instant,
@@ -121,9 +128,17 @@ impl Health {
     }
 
     /// An answer of a slow leg that was neither slow nor in time.
-    pub(super) fn note_between(&mut self, ratio: f32) {
-        self.factor = self.factor.min(ratio);
+    pub(super) fn note_between(&mut self, ratio: f32, was_wrong: bool) {
+        self.note_ratio(ratio, was_wrong);
         self.answers = self.answers.saturating_add(1);
+    }
+
+    /// A slow leg has taken so many times as long as it is known for, perhaps longer than others
+    /// were predicted to take: then it was wrong to read it.
+    fn note_ratio(&mut self, ratio: f32, was_wrong: bool) {
+        let most = ratio.min(RISE_TIMES.get() * self.factor);
+        let longer = if was_wrong { most - self.factor } else { 0.0 };
+        self.factor = self.factor.min(ratio) + RISE.get() * longer.max(0.0);
     }
 
     /// An answer came in time. Says how many times as long as predicted the one took that was
@@ -138,13 +153,13 @@ impl Health {
     }
 
     /// An answer to what began at `began` took `ratio` times as long as predicted, which some do
-    /// that wait for what flash writes.
+    /// that wait for what flash writes, and perhaps longer than others were predicted to take.
     pub(super) fn note_slow(
         &mut self,
         now: Instant,
         began: Instant,
         ratio: f32,
-        is_written_flash: bool,
+        (is_written_flash, was_wrong): (bool, bool),
     ) {
         if began < self.round_from {
             return;
@@ -161,11 +176,11 @@ impl Health {
         self.answers = self.answers.saturating_add(1);
         self.rounds = self.rounds.saturating_add(1);
         // The leg may have turned slow in the midst of the first round, or that was an accident.
-        self.factor = if self.rounds <= 2 {
-            ratio
+        if self.rounds <= 2 {
+            self.factor = ratio;
         } else {
-            self.factor.min(ratio)
-        };
+            self.note_ratio(ratio, was_wrong);
+        }
         self.round_from = now;
         self.sent = 0;
         let limit = PATIENCE_MAX_TIMES.get().saturating_mul(time_ns);

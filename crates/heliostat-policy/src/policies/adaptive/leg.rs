@@ -563,7 +563,7 @@ impl Leg {
         extent: Extent,
         way: Way,
         is_part: bool,
-        (is_repeat, rival_ns): (bool, f32),
+        (is_repeat, [rival_ns, others_ns]): (bool, [f32; 2]),
     ) {
         let index = if is_part {
             self.part_at = now;
@@ -594,6 +594,7 @@ impl Leg {
             is_stale: self.passed_over > STALE_READS.get(),
             is_deeper: self.in_flight > 0 && rival_ns > 0.0,
             rival_ns,
+            others_ns,
             is_repeat: is_repeat && !self.turns,
             is_twice: !self.turns && before.is_used && is_same,
             // What a stream's first reads take on a disk is a seek, or none: it teaches nothing.
@@ -694,7 +695,8 @@ impl Leg {
         }
         if !ok {
             let ratio = FAILED_RATIO.get();
-            self.health.note_slow(now, followed.began, ratio, false);
+            self.health
+                .note_slow(now, followed.began, ratio, (false, false));
             return false;
         }
         let mut time_ns = ns(now.saturating_since(followed.began));

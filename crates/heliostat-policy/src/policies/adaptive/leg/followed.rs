@@ -20,6 +20,8 @@ pub(super) struct Followed {
     pub(super) is_deeper: bool,
     /// What another leg was predicted to take, where this one was tried.
     pub(super) rival_ns: f32,
+    /// And where this one is slow; infinitely long where it is not.
+    pub(super) others_ns: f32,
     /// It may be answered from a cache, and tells nothing of others.
     pub(super) is_repeat: bool,
     /// Another one of the same address is in flight: whose answer it is nobody knows.

@@ -71,13 +71,15 @@ impl Leg {
                 SLOW_FLASH.get(),
             )
         };
+        let was_wrong = time_ns > followed.others_ns;
         if ratio >= slow {
             let is_written_flash = self.is_written() && !self.turns;
-            self.health.note_slow(now, began, ratio, is_written_flash);
+            self.health
+                .note_slow(now, began, ratio, (is_written_flash, was_wrong));
             return;
         }
         if !self.health.is_well() && ratio > WELL.get() {
-            self.health.note_between(ratio);
+            self.health.note_between(ratio, was_wrong);
             return;
         }
         let stall = self.health.note_in_time();

@@ -1,7 +1,8 @@
 //! Legs that have more to do than ever before.
 
-use heliostat_types::Duration;
+use heliostat_types::{Duration, Instant};
 
+use super::super::health::Health;
 use super::{KIB, MIB, Rig};
 
 /// While nothing is learned of a slow leg, what it does behind more than it ever had is not hoped
@@ -55,6 +56,44 @@ fn how_slow_a_leg_is_the_second_round_says_and_those_after_it() {
     rig.bench.pick(0);
     let cost = rig.bench.policy.belief(0).unwrap().cost;
     assert!(cost > Duration::from_us(2_900), "{cost}");
+}
+
+/// One answer that was neither slow nor in time, and the leg would be read for ever as if it did
+/// that each time: nothing else is learned of it meanwhile.
+#[test]
+fn a_slow_leg_is_not_read_for_what_it_did_once() {
+    let mut rig = Rig::new("adaptive", 2);
+    rig.teach(200, &[100, 400]);
+    for (at, us) in (1..).zip([3_000, 3_000, 160]) {
+        rig.serve(0, at * MIB, us);
+    }
+    for answers in 4.. {
+        if rig.bench.pick(answers * MIB) == 1 {
+            break;
+        }
+        assert!(answers < 16, "leg 0 takes a millisecond each time");
+        rig.serve(0, answers * MIB, 1_000);
+    }
+    // And what it did at least, as soon as it does that again.
+    rig.serve(0, 100 * MIB, 160);
+    assert_eq!(rig.bench.pick(0), 0);
+}
+
+/// A pause in the midst of that is not what it does from then on.
+#[test]
+fn how_slow_a_leg_is_grows_by_and_by_where_it_was_wrong_to_read_it() {
+    let mut health = Health::default();
+    let mut now = Instant::ZERO;
+    let mut slow = |ratio: f32, was_wrong| {
+        let began = now;
+        now += Duration::from_ms(1);
+        health.note_slow(now, began, ratio, (false, was_wrong));
+        health.factor()
+    };
+    assert_eq!([slow(3.0, true), slow(2.0, true)], [1.0, 2.0]);
+    assert_eq!(slow(8.0, false), 2.0);
+    assert_eq!(slow(2_500.0, true), 2.75);
+    assert_eq!(slow(2.0, true), 2.0);
 }
 
 /// A leg that has turned slow, or only pauses, has more to do than ever before: what that takes now
