@@ -101,3 +101,18 @@ fn reads_fail_while_legs_are_replaced() {
     };
     attack("reads_fail_while_legs_are_replaced", 100, odds, FULL);
 }
+
+/// Who is to go for that has what others lack, and is the one that a start believes.
+#[test]
+fn power_fails_while_legs_that_fail_reads_are_to_leave() {
+    let odds = Odds {
+        metadata: true,
+        power_cuts: 6,
+        read_error: 150,
+        comes_back: 700,
+        background: 100,
+        ..BEHIND
+    };
+    let kind = "power_fails_while_legs_that_fail_reads_are_to_leave";
+    attack(kind, 60, odds, FULL);
+}
