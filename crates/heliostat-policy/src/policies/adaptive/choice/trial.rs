@@ -74,6 +74,7 @@ impl Choice<'_> {
             0.0
         }
     }
+
     /// What the best flash of all others that have nothing to do is predicted to take, where the
     /// one at `place` is slow; else infinitely long. Of those that have, others would wait.
     pub(in super::super) fn others_ns(&self, place: usize) -> f32 {
@@ -81,11 +82,9 @@ impl Choice<'_> {
         if forecast.is_well || forecast.turns {
             return f32::INFINITY;
         }
-        let others = self.places().filter(|at| *at != place).filter(|at| {
-            let view = &self.views[*at];
-            !self.forecasts[*at].turns && view.reads_in_flight + view.writes_in_flight == 0
-        });
-        let costs = others.map(|at| self.forecasts[at].cost);
-        costs.fold(f32::INFINITY, f32::min)
+        let others = self.places().filter(|at| *at != place);
+        let others = others.map(|at| &self.forecasts[at]);
+        let idle = others.filter(|other| !other.turns && other.in_flight == 0);
+        idle.map(|other| other.cost).fold(f32::INFINITY, f32::min)
     }
 }
