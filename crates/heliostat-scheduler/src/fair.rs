@@ -489,7 +489,8 @@ impl Fair {
             return Some(Choice::Background);
         }
         let is_held = self.round.is_empty() && self.waits_for_shares(now, costs);
-        if self.round.is_empty() && !is_held && !self.waits(now, costs) && !self.stays(now, None) {
+        let may_open = self.round.is_empty() && !is_held && !self.has_to_read_first(now);
+        if may_open && !self.waits(now, costs) && !self.stays(now, None) {
             self.open_round(now, costs);
             // What is for this round may have to wait for what its flow is to have of others.
             while self.round.is_empty() && self.flows.values().any(|flow| !flow.later.is_empty()) {
@@ -498,10 +499,11 @@ impl Fair {
         }
         let next = self.round.next();
         if let Some(key) = self.sparse.first() {
-            let flow = &self.flows[&self.sparse.get(key).flow];
-            let lead = flow.scaled(self.quantum_max() / LEAD_PART);
-            if next.is_none() && !is_held {
-                // It goes alone: the scale goes on with it.
+            let first = self.sparse.get(key);
+            let is_alone = next.is_none() && !is_held && !self.is_beside_reads(now, &first);
+            let lead = self.flows[&first.flow].scaled(self.quantum_max() / LEAD_PART);
+            if is_alone {
+                // The scale goes on with it.
                 self.share_ns = self.share_ns.max(key.0);
             }
             let has_had = next.is_some() && self.sparse_ns >= self.quantum_max();
@@ -642,11 +644,10 @@ impl Fair {
             }
             let flushes = job.kind == OpKind::Flush;
             costs.learn_together((!flushes).then_some(work), ns);
-            if costs.hides_work() {
-                return;
+            if !costs.hides_work() && !is_arrays(job) {
+                costs.learn_beside_log(work, ns);
             }
-        }
-        if !is_arrays(job) {
+        } else if !is_arrays(job) {
             costs.learn(self.device.rotational, work, ns);
         }
     }

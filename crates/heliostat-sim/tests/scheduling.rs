@@ -507,6 +507,45 @@ mod tests {
         }
     }
 
+    /// A disk with a log does three thousand small writes a second, and keeps what it is to read
+    /// for as long as it has some in its cache.
+    #[test]
+    fn who_writes_to_a_log_leaves_streams_their_part() {
+        for (legs, policy) in [(3, "adaptive"), (2, "md")] {
+            let disks = vec!["hdd-7200-2tb"; legs];
+            let mut scenario = Scenario::new("log", &disks, 200 * GIB).expect("they exist");
+            scenario.seconds = Duration::from_secs(10);
+            scenario.warmup_seconds = Duration::from_secs(15);
+            scenario.fidelity = Fidelity::Stamps;
+            let streams = Job {
+                rw: Rw::Read,
+                bs_bytes: 128 << 10,
+                direct: false,
+                readahead_bytes: 128 << 10,
+                numjobs: 4,
+                offset_increment_bytes: 20 * GIB,
+                ..Job::default()
+            };
+            let writes = Job {
+                rw: Rw::RandWrite,
+                iodepth: 8,
+                ..Job::default()
+            };
+            for seed in [2, 3] {
+                scenario.seed = seed;
+                scenario.jobs = vec![streams.clone()];
+                let alone = play_under(policy, &scenario, "fair").read.ios as f64;
+                scenario.jobs.push(writes.clone());
+                let both = play_under(policy, &scenario, "fair");
+                let part = both.read.ios as f64 / alone;
+                let per_s = both.write.ios as f64 / 10.0;
+                let told = format!("{policy}, {legs} disks, seed {seed}: {part:.2}, {per_s}/s");
+                println!("{told}");
+                assert!(part > 0.8 && per_s > 100.0, "{told}");
+            }
+        }
+    }
+
     /// A disk has what goes on where its arm is before all else, as long as there is some.
     #[test]
     fn a_disk_keeps_no_read_for_as_long_as_there_is_a_stream() {

@@ -29,6 +29,44 @@ impl Fair {
         until.is_some()
     }
 
+    /// Whether writes go to a disk that answers them from its cache.
+    const fn fills_cache(&self) -> bool {
+        self.device.has_hidden_work() && self.device.leg_count <= 1
+    }
+
+    /// Whether a job is a write that such a disk would do instead of what it is to read for others.
+    /// While it has that, nobody's writes are alone there.
+    pub(super) fn is_beside_reads(&mut self, now: Instant, job: &Job) -> bool {
+        if !self.fills_cache() || job.class != Class::Write {
+            return false;
+        }
+        let counts = |reader| reader != job.flow;
+        let until = self.meter.keeps_of_until(now, counts);
+        if let Some(until) = until {
+            self.ask_again_at(until);
+        }
+        until.is_some()
+    }
+
+    /// Whether the next round would be of writes alone, and such a disk has kept something for long
+    /// that it had to read for others when the last one ended.
+    pub(super) fn has_to_read_first(&mut self, now: Instant) -> bool {
+        let Some(ended_at) = self.together.ended_at().filter(|_| self.fills_cache()) else {
+            return false;
+        };
+        let mut later = self.flows.values().flat_map(|flow| &flow.later);
+        if !later.all(|later| later.job.class == Class::Write) {
+            return false;
+        }
+        let flows = &self.flows;
+        let counts = |reader| flows.get(&reader).is_none_or(|flow| flow.later.is_empty());
+        let until = self.meter.overdue_since(now, ended_at, counts);
+        if let Some(until) = until {
+            self.ask_again_at(until);
+        }
+        until.is_some()
+    }
+
     /// Whether a job that goes before the sweep is a read of a stream that has had its part of
     /// rounds of late. Nothing has to leave it room: it is what the sweep is made of, and where
     /// each of several streams had too little in the device the arm would leave it after each read.
@@ -42,7 +80,7 @@ impl Fair {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Extent, FlowId, Instant, OpKind};
+    use heliostat_types::{Duration, Extent, FlowId, Instant, OpKind};
 
     use super::super::meter::{KEPT, KEPT_MAX};
     use crate::costs::Costs;
@@ -134,5 +172,97 @@ mod tests {
         let (mut fair, mut costs, due) = with_two_streams(2);
         fair.insert(read(3, 2, 3), &mut costs);
         assert!(fair.take(due + KEPT, &mut costs).is_some());
+    }
+
+    fn write(op: u32, flow: u32) -> Job {
+        Job {
+            kind: OpKind::Write,
+            class: Class::Write,
+            ..read(op, flow, u64::from(op) * 1000)
+        }
+    }
+
+    /// A disk with a cache that has one read of the first flow, which it was given at the start,
+    /// after long rounds for the third one.
+    fn with_a_read(caches_writes: bool, leg_count: u32) -> (Fair, Costs, Instant) {
+        let disk = Device {
+            caches_writes,
+            leg_count,
+            ..device(true)
+        };
+        let (mut fair, mut costs) = (Fair::new(FairSettings::DEFAULT, disk), Costs::new());
+        for op in 0..100 {
+            fair.insert(write(op, 3), &mut costs);
+        }
+        let mut now = Instant::ZERO;
+        while let Some(job) = fair.take(now, &mut costs) {
+            now += Duration::from_ms(4);
+            fair.completed(now, &job, &mut costs);
+        }
+        fair.round.quantum = fair.quantum_max();
+        fair.insert(read(1000, 1, 0), &mut costs);
+        assert!(fair.take(now, &mut costs).is_some());
+        (fair, costs, now)
+    }
+
+    /// How many writes of one client go one after the other, of up to 100.
+    fn written((fair, costs, now): &mut (Fair, Costs, Instant)) -> u32 {
+        let now = *now;
+        let goes = |op: &u32| {
+            let job = write(*op, 2);
+            fair.insert(job, costs);
+            let goes = fair.take(now, costs) == Some(job);
+            if goes {
+                fair.completed(now, &job, costs);
+            } else {
+                fair.retain(&|other| other.op != job.op, costs);
+            }
+            goes
+        };
+        let ops = 2000..2100;
+        u32::try_from(ops.take_while(goes).count()).expect("it is small")
+    }
+
+    #[test]
+    fn a_cache_takes_no_writes_beyond_their_share_while_there_is_something_to_read() {
+        let mut disk = with_a_read(true, 1);
+        let at_once = written(&mut disk);
+        assert!((1..30).contains(&at_once), "{at_once}");
+        assert_eq!(written(&mut disk), 0);
+        // Not where the disk does not answer.
+        disk.2 += KEPT_MAX + KEPT_MAX;
+        assert_eq!(written(&mut disk), 100);
+        // Nor when it has.
+        let (mut fair, mut costs, now) = with_a_read(true, 1);
+        fair.completed(now, &read(1000, 1, 0), &mut costs);
+        assert_eq!(written(&mut (fair, costs, now)), 100);
+        assert_eq!(written(&mut with_a_read(false, 1)), 100, "no cache");
+        assert_eq!(written(&mut with_a_read(true, 2)), 100, "an array");
+    }
+
+    #[test]
+    fn a_round_of_writes_waits_for_what_a_disk_kept_when_the_last_one_ended() {
+        let (mut fair, mut costs, mut now) = with_a_read(true, 1);
+        let next_round = |fair: &mut Fair, costs: &mut Costs, now, ops: std::ops::Range<u32>| {
+            for op in ops {
+                fair.insert(write(op, 2), costs);
+            }
+            fair.take(now, costs)
+        };
+        let first = next_round(&mut fair, &mut costs, now, 2000..2040);
+        let mut last = first.expect("it has kept nothing for long");
+        let due = now + Duration::from_ms(100);
+        while let Some(job) = fair.take(now, &mut costs) {
+            fair.completed(now, &last, &mut costs);
+            last = job;
+        }
+        now = due + KEPT;
+        fair.completed(now, &last, &mut costs);
+        assert_eq!(next_round(&mut fair, &mut costs, now, 3000..3040), None);
+        assert!(fair.round.is_empty(), "it has not begun");
+        let until = fair.next_deadline().expect("it is asked again");
+        assert!(until < now + KEPT_MAX);
+        fair.on_deadline();
+        assert!(fair.take(until, &mut costs).is_some(), "not for ever");
     }
 }
