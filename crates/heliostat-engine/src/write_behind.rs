@@ -135,6 +135,13 @@ impl Engine {
         self.behind.figures
     }
 
+    /// Whether a leg has failed so much of what is read that it is to go, and stays because no
+    /// other one has all that it has.
+    #[must_use]
+    pub fn is_leaving(&self, leg: LegId) -> bool {
+        self.behind.leaving.contains_key(&leg)
+    }
+
     /// Some legs have ended a write and others have not: answers it, if it may be behind.
     #[inline]
     pub(crate) fn answer_early(&mut self, turn: &mut Turn<'_>, index: u32) {

@@ -91,6 +91,10 @@ pub struct LegStatus {
     /// Whether it is out at its first error.
     #[serde(default)]
     pub failfast: bool,
+    /// Whether it fails reads and is to be taken out, as soon as other legs are no longer behind
+    /// with what it alone has.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub leaving: bool,
     /// How many sectors of 512 bytes it is known not to hold.
     #[serde(default)]
     pub bad_sectors: u64,

@@ -285,6 +285,7 @@ fn leg_line(leg: &LegStatus) -> String {
     for (word, is_set) in [
         ("write-mostly", leg.write_mostly),
         ("failfast", leg.failfast),
+        ("to go when others have what it has", leg.leaving),
     ] {
         if is_set {
             line = line + ", " + word;

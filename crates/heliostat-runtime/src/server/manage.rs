@@ -272,6 +272,7 @@ impl Server {
             replaced_by: by.map(|(_, by)| names[by.index()].clone()),
             write_mostly: engine.is_write_mostly(leg),
             failfast: engine.is_failfast(leg),
+            leaving: engine.is_leaving(leg),
             bad_sectors: bad.map(|range| range.end - range.start).sum(),
             corrected_sectors: engine.corrected_reads(leg),
             recent_read_errors: engine.recent_read_errors(self.core.now(), leg),

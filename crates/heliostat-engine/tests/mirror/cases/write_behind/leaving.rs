@@ -94,7 +94,13 @@ fn leaving(first: LegConfig) -> World {
     answered(&mut world, block(0));
     fail_reads(&mut world, &[1]);
     assert_eq!(world.in_sync(), [0, 1]);
+    assert_eq!(is_leaving(&world), [true, false]);
     world
+}
+
+/// Whether each of two legs is to go.
+fn is_leaving(world: &World) -> [bool; 2] {
+    [0, 1].map(|leg| world.engine.is_leaving(LegId::new(leg)))
 }
 
 fn is_read(world: &mut World) -> bool {
@@ -114,6 +120,7 @@ fn it_goes_when_others_have_what_was_answered() {
         end(&mut world, 1, OpKind::Write, Outcome::Good);
         assert!(out(&world, 0), "nothing is on it alone");
         assert!(is_gone(&world));
+        assert_eq!(is_leaving(&world), [false; 2]);
         world.pump();
         assert_eq!((answer(&world, write), answer(&world, flush)), (DONE, DONE));
         world.settle();
