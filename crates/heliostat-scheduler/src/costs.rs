@@ -40,7 +40,9 @@ const BESIDE_PART: u64 = 16;
 /// What so many operations have taken is known.
 const KNOWN_OPS: u64 = 32;
 
-/// What reads have taken besides is for no write, where it is more than that.
+/// A read beside a log has waited for writes where it took so many times what it usually takes.
+const LATE_TIMES: f64 = 4.0;
+/// No more than so much of that is for the writes that come next.
 const LOG_NS_MAX: f64 = 1e9;
 
 /// No operation is expected to take less, or more.
@@ -137,7 +139,7 @@ struct Kind {
     caches_writes: bool,
     /// What those that do did together of late.
     window: Window,
-    /// What reads have taken besides that goes to the next write.
+    /// What reads have waited for writes, as far as no write was taken to take it.
     log_ns: f64,
     /// What the jobs of each flow are expected to take that wait in front of each leg or are in it,
     /// in ns.
@@ -284,16 +286,23 @@ impl Costs {
         cost.ns += (ns - cost.ns) * part;
     }
 
-    /// The same of a disk with a log, which does far more writes than a disk could: what it reads
-    /// waits for those. So a read took what it usually takes, and the rest was for the next write.
+    /// The same of a disk that does far more writes than a disk could, as it has a log for them. A
+    /// read that took many times what it usually takes has waited for those, and what it took
+    /// besides is for the next ones.
     pub(crate) fn learn_beside_log(&mut self, work: Work, ns: f64) {
         let kind = self.kind(true);
-        let ns = if matches!(work.use_, Use::Write) {
-            ns + std::mem::take(&mut kind.log_ns)
-        } else {
-            let own_ns = ns.min(kind.usual_of_disks_ns(work));
-            kind.log_ns = (kind.log_ns + ns - own_ns).min(LOG_NS_MAX);
-            own_ns
+        let usual_ns = kind.usual_of_disks_ns(work);
+        let ns = match work.use_ {
+            Use::Read if ns > usual_ns * LATE_TIMES => {
+                kind.log_ns = (kind.log_ns + ns - usual_ns).min(LOG_NS_MAX);
+                usual_ns
+            }
+            Use::Write => {
+                let waited_ns = kind.log_ns.min(usual_ns);
+                kind.log_ns -= waited_ns;
+                ns + waited_ns
+            }
+            Use::Read | Use::Background => ns,
         };
         self.learn(true, work, ns);
     }
@@ -511,6 +520,27 @@ mod tests {
         // A fifth of a millisecond of each read's 20 is for each of a hundred.
         let ns = expected(random);
         assert!((250_000..330_000).contains(&ns), "{ns}");
+    }
+
+    #[test]
+    fn no_write_pays_for_all_that_reads_have_waited_nor_for_what_is_no_log() {
+        let [random, stream] = [work(Class::Write, false), work(Class::Read, true)];
+        let usual = Costs::new().expected_ns(true, random);
+        let mut costs = Costs::new();
+        for _ in 0..100 {
+            costs.learn_beside_log(stream, 2e7);
+        }
+        costs.learn_beside_log(random, 1e5);
+        assert_eq!(costs.expected_ns(true, random), usual + 100_000);
+        // Reads that take somewhat longer than of usual disks, and what is not of clients.
+        let mut costs = Costs::new();
+        for _ in 0..1000 {
+            costs.learn_beside_log(stream, 1e5);
+            costs.learn_beside_log(work(Class::Background, false), 1e8);
+            costs.learn_beside_log(random, 1e5);
+        }
+        assert_eq!(costs.expected_ns(true, random), 100_000);
+        assert_eq!(costs.expected_ns(true, stream), 100_000);
     }
 
     #[test]

@@ -489,8 +489,7 @@ impl Fair {
             return Some(Choice::Background);
         }
         let is_held = self.round.is_empty() && self.waits_for_shares(now, costs);
-        let may_open = self.round.is_empty() && !is_held && !self.has_to_read_first(now);
-        if may_open && !self.waits(now, costs) && !self.stays(now, None) {
+        if self.round.is_empty() && !is_held && !self.waits(now, costs) && !self.stays(now, None) {
             self.open_round(now, costs);
             // What is for this round may have to wait for what its flow is to have of others.
             while self.round.is_empty() && self.flows.values().any(|flow| !flow.later.is_empty()) {
@@ -644,7 +643,10 @@ impl Fair {
             }
             let flushes = job.kind == OpKind::Flush;
             costs.learn_together((!flushes).then_some(work), ns);
-            if !costs.hides_work() && !is_arrays(job) {
+            if costs.hides_work() {
+                return;
+            }
+            if !is_arrays(job) && !flushes {
                 costs.learn_beside_log(work, ns);
             }
         } else if !is_arrays(job) {

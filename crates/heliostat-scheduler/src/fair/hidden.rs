@@ -3,7 +3,8 @@
 //! A disk that turns and answers writes from a cache is at work for what it has answered. While
 //! that is much, and more comes, it does what suits its arm, and a read that came alone stays until
 //! it is old. So while there are sparse jobs the sweep waits for a read that the disk has kept for
-//! long, and gives it no more than it does: what it has in its cache would keep the next read.
+//! long, and then gives it no more than twice what it is expected to do: what it has in its cache
+//! would keep the next read.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use heliostat_types::{Duration, Instant, OpKind};
 use super::meter::{KEPT, KEPT_MAX};
 use crate::job::Job;
 
-/// For so long after that it is given no more than it does.
+/// For so long after that it is given no more than that.
 const CAREFUL: Duration = Duration::from_secs(4);
 /// So much, in ns, may be in its cache then: what a disk has at once of what is large.
 const MAX_NS: f64 = 60e6;

@@ -29,38 +29,15 @@ impl Fair {
         until.is_some()
     }
 
-    /// Whether writes go to a disk that answers them from its cache.
-    const fn fills_cache(&self) -> bool {
-        self.device.has_hidden_work() && self.device.leg_count <= 1
-    }
-
-    /// Whether a job is a write that such a disk would do instead of what it is to read for others.
-    /// While it has that, nobody's writes are alone there.
+    /// Whether a job is a write that a disk would take into its cache, and do instead of what it is
+    /// late to read for others. While there is that, nobody's writes are alone there.
     pub(super) fn is_beside_reads(&mut self, now: Instant, job: &Job) -> bool {
-        if !self.fills_cache() || job.class != Class::Write {
+        let has_cache = self.device.has_hidden_work() && self.device.leg_count <= 1;
+        if !has_cache || job.class != Class::Write {
             return false;
         }
         let counts = |reader| reader != job.flow;
-        let until = self.meter.keeps_of_until(now, counts);
-        if let Some(until) = until {
-            self.ask_again_at(until);
-        }
-        until.is_some()
-    }
-
-    /// Whether the next round would be of writes alone, and such a disk has kept something for long
-    /// that it had to read for others when the last one ended.
-    pub(super) fn has_to_read_first(&mut self, now: Instant) -> bool {
-        let Some(ended_at) = self.together.ended_at().filter(|_| self.fills_cache()) else {
-            return false;
-        };
-        let mut later = self.flows.values().flat_map(|flow| &flow.later);
-        if !later.all(|later| later.job.class == Class::Write) {
-            return false;
-        }
-        let flows = &self.flows;
-        let counts = |reader| flows.get(&reader).is_none_or(|flow| flow.later.is_empty());
-        let until = self.meter.overdue_since(now, ended_at, counts);
+        let until = self.meter.late_until(now, counts);
         if let Some(until) = until {
             self.ask_again_at(until);
         }
@@ -205,11 +182,11 @@ mod tests {
         (fair, costs, now)
     }
 
-    /// How many writes of one client go one after the other, of up to 100.
-    fn written((fair, costs, now): &mut (Fair, Costs, Instant)) -> u32 {
+    /// How many writes of a flow go one after the other, of up to 100.
+    fn written((fair, costs, now): &mut (Fair, Costs, Instant), flow: u32) -> u32 {
         let now = *now;
         let goes = |op: &u32| {
-            let job = write(*op, 2);
+            let job = write(*op, flow);
             fair.insert(job, costs);
             let goes = fair.take(now, costs) == Some(job);
             if goes {
@@ -224,45 +201,33 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_takes_no_writes_beyond_their_share_while_there_is_something_to_read() {
-        let mut disk = with_a_read(true, 1);
-        let at_once = written(&mut disk);
-        assert!((1..30).contains(&at_once), "{at_once}");
-        assert_eq!(written(&mut disk), 0);
-        // Not where the disk does not answer.
-        disk.2 += KEPT_MAX + KEPT_MAX;
-        assert_eq!(written(&mut disk), 100);
-        // Nor when it has.
-        let (mut fair, mut costs, now) = with_a_read(true, 1);
-        fair.completed(now, &read(1000, 1, 0), &mut costs);
-        assert_eq!(written(&mut (fair, costs, now)), 100);
-        assert_eq!(written(&mut with_a_read(false, 1)), 100, "no cache");
-        assert_eq!(written(&mut with_a_read(true, 2)), 100, "an array");
-    }
-
-    #[test]
-    fn a_round_of_writes_waits_for_what_a_disk_kept_when_the_last_one_ended() {
-        let (mut fair, mut costs, mut now) = with_a_read(true, 1);
-        let next_round = |fair: &mut Fair, costs: &mut Costs, now, ops: std::ops::Range<u32>| {
-            for op in ops {
-                fair.insert(write(op, 2), costs);
-            }
-            fair.take(now, costs)
+    fn a_cache_takes_no_writes_beyond_their_share_while_the_disk_is_late_with_a_read() {
+        let late = || {
+            let mut disk = with_a_read(true, 1);
+            disk.2 += KEPT;
+            disk
         };
-        let first = next_round(&mut fair, &mut costs, now, 2000..2040);
-        let mut last = first.expect("it has kept nothing for long");
-        let due = now + Duration::from_ms(100);
-        while let Some(job) = fair.take(now, &mut costs) {
-            fair.completed(now, &last, &mut costs);
-            last = job;
+        assert_eq!(written(&mut with_a_read(true, 1), 2), 100, "it is not late");
+        let mut disk = late();
+        let at_once = written(&mut disk, 2);
+        assert!((1..30).contains(&at_once), "{at_once}");
+        assert_eq!(written(&mut disk, 2), 0);
+        // It is asked again when it has to wait no longer, although nothing else happens.
+        disk.0.insert(write(5000, 2), &mut disk.1);
+        assert_eq!(disk.0.take(disk.2, &mut disk.1), None);
+        let until = disk.0.next_deadline().expect("it waits");
+        assert!(until < disk.2 + KEPT_MAX);
+        disk.0.on_deadline();
+        assert!(disk.0.take(until, &mut disk.1).is_some());
+        // Nor does it where the disk has read, or nobody else waits for that.
+        let mut disk = late();
+        disk.0.completed(disk.2, &read(1000, 1, 0), &mut disk.1);
+        assert_eq!(written(&mut disk, 2), 100);
+        assert_eq!(written(&mut late(), 1), 100, "its own");
+        for (caches_writes, leg_count) in [(false, 1), (true, 2)] {
+            let mut disk = with_a_read(caches_writes, leg_count);
+            disk.2 += KEPT;
+            assert_eq!(written(&mut disk, 2), 100, "no cache, or an array");
         }
-        now = due + KEPT;
-        fair.completed(now, &last, &mut costs);
-        assert_eq!(next_round(&mut fair, &mut costs, now, 3000..3040), None);
-        assert!(fair.round.is_empty(), "it has not begun");
-        let until = fair.next_deadline().expect("it is asked again");
-        assert!(until < now + KEPT_MAX);
-        fair.on_deadline();
-        assert!(fair.take(until, &mut costs).is_some(), "not for ever");
     }
 }

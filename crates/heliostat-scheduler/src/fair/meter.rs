@@ -258,18 +258,17 @@ impl Meter {
         dues.filter(|until| now < *until).max()
     }
 
-    /// Whether it has kept reads for long that it had then already, for flows of which that is
-    /// said: until when others wait for them.
-    pub(super) fn overdue_since(
+    /// Whether it is late with reads for flows of which that is said: until when others wait for
+    /// them.
+    pub(super) fn late_until(
         &self,
         now: Instant,
-        then: Instant,
         counts: impl Fn(FlowId) -> bool,
     ) -> Option<Instant> {
-        let ops = self.ops.values().filter(|op| op.at <= then);
-        let counted = ops.filter(|op| op.reader.is_some_and(&counts));
-        let kept = counted.filter(|op| (KEPT..KEPT_MAX).contains(&now.saturating_since(op.due)));
-        kept.map(|op| op.due + KEPT_MAX).max()
+        let late = self.ops.values().filter(|op| op.due <= now);
+        let counted = late.filter(|op| op.reader.is_some_and(&counts));
+        let untils = counted.map(|op| op.due + KEPT_MAX);
+        untils.filter(|until| now < *until).max()
     }
 
     /// What it has.

@@ -62,11 +62,6 @@ impl Together {
             .get_or_insert_with(|| now.saturating_since(begun_at));
     }
 
-    /// When it ended, where it has.
-    pub(super) fn ended_at(&self) -> Option<Instant> {
-        self.round.map(|round| self.begun_at + round)
-    }
-
     /// Whether to wait for others, where the own round has ended.
     pub(super) fn waits(&mut self, now: Instant, is_behind: bool) -> bool {
         self.look();
