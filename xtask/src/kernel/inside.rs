@@ -100,8 +100,9 @@ fn file_system() -> Case {
              sleep 0.3
              kill -9 $server
              wait
-             umount /tmp/disk || umount -l /tmp/disk
+             # What the kernel was sending then may be lost, and nobody would end it.
              nbd-client -d /dev/nbd0
+             umount /tmp/disk || umount -l /tmp/disk
              examine before
              assemble $a $b
              settle
