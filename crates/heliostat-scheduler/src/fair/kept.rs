@@ -23,10 +23,7 @@ impl Fair {
             return false;
         }
         let until = self.meter.keeps_until(now, job);
-        if let Some(until) = until {
-            self.ask_again_at(until);
-        }
-        until.is_some()
+        self.waits_until(until)
     }
 
     /// Whether a job is a write that a disk would take into its cache, and do instead of what it is
@@ -38,10 +35,7 @@ impl Fair {
         }
         let counts = |reader| reader != job.flow;
         let until = self.meter.late_until(now, counts);
-        if let Some(until) = until {
-            self.ask_again_at(until);
-        }
-        until.is_some()
+        self.waits_until(until)
     }
 
     /// Whether a job that goes before the sweep is a read of a stream that has had its part of

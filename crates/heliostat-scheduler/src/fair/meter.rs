@@ -234,10 +234,8 @@ impl Meter {
         if !is_part_of_it || now.saturating_since(since) < KEPT {
             return None;
         }
-        let is_others = |op: &&Begun| op.reader.is_some_and(|reader| reader != turn);
-        let others = self.ops.values().filter(is_others);
-        let kept = others.filter(|op| (KEPT..KEPT_MAX).contains(&now.saturating_since(op.due)));
-        kept.map(|op| op.due + KEPT_MAX).max()
+        let is_others = |op: &Begun| op.reader.is_some_and(|reader| reader != turn);
+        self.awaited_until(now, |op| is_others(op) && op.due + KEPT <= now)
     }
 
     /// Whether it has reads for a flow that are not stalled.
@@ -252,21 +250,21 @@ impl Meter {
         now: Instant,
         counts: impl Fn(FlowId) -> bool,
     ) -> Option<Instant> {
-        let ops = self.ops.values();
-        let counted = ops.filter(|op| op.reader.is_some_and(&counts));
-        let dues = counted.map(|op| op.due + KEPT_MAX);
-        dues.filter(|until| now < *until).max()
+        self.awaited_until(now, |op| op.reader.is_some_and(&counts))
     }
 
-    /// Whether it is late with reads for flows of which that is said: until when others wait for
-    /// them.
+    /// The same of those that it is late with.
     pub(super) fn late_until(
         &self,
         now: Instant,
         counts: impl Fn(FlowId) -> bool,
     ) -> Option<Instant> {
-        let late = self.ops.values().filter(|op| op.due <= now);
-        let counted = late.filter(|op| op.reader.is_some_and(&counts));
+        self.awaited_until(now, |op| op.due <= now && op.reader.is_some_and(&counts))
+    }
+
+    /// Until when others wait for the operations of which that is said and that are not stalled.
+    fn awaited_until(&self, now: Instant, counts: impl Fn(&Begun) -> bool) -> Option<Instant> {
+        let counted = self.ops.values().filter(|op| counts(op));
         let untils = counted.map(|op| op.due + KEPT_MAX);
         untils.filter(|until| now < *until).max()
     }

@@ -101,9 +101,17 @@ impl Fair {
     }
 
     /// Something waits for what the disk does, and for no longer than that.
-    pub(super) fn ask_again_at(&mut self, until: Instant) {
+    fn ask_again_at(&mut self, until: Instant) {
         let before = self.kept_until;
         self.kept_until = Some(before.map_or(until, |before| before.min(until)));
+    }
+
+    /// Whether there is something to wait for, which is over at that time at the latest.
+    pub(super) fn waits_until(&mut self, until: Option<Instant>) -> bool {
+        if let Some(until) = until {
+            self.ask_again_at(until);
+        }
+        until.is_some()
     }
 
     /// Whether a job has to wait for what the disk does.
@@ -150,10 +158,7 @@ impl Fair {
         let is_stream = |reader| flows.get(&reader).is_some_and(Flow::is_stream);
         let counts = |reader| reader != flow && !(is_there && is_stream(reader));
         let until = self.meter.keeps_of_until(now, counts);
-        if let Some(until) = until {
-            self.ask_again_at(until);
-        }
-        until.is_some()
+        self.waits_until(until)
     }
 }
 
