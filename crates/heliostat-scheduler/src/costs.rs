@@ -315,6 +315,8 @@ impl Costs {
         if let Some((work, usual_ns)) = usual
             && kind.hides_work()
         {
+            // That was for a log, and this is what disks do.
+            kind.log_ns = 0.0;
             let cost = kind.cost_mut(work);
             cost.learned = cost.learned.saturating_add(1);
             if cost.learned == 1 {
@@ -532,6 +534,12 @@ mod tests {
         }
         costs.learn_beside_log(random, 1e5);
         assert_eq!(costs.expected_ns(true, random), usual + 100_000);
+        // Nor for what they have waited for before the disk did what disks do.
+        costs.kind(true).caches_writes = true;
+        costs.learn_together(Some(stream), 1e6);
+        let before = costs.expected_ns(true, random);
+        costs.learn_beside_log(random, 1e5);
+        assert!(costs.expected_ns(true, random) < before);
         // Reads that take somewhat longer than of usual disks, and what is not of clients.
         let mut costs = Costs::new();
         for _ in 0..1000 {
