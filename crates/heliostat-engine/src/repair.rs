@@ -4,8 +4,8 @@
 //! It is worth little and given up easily: where a write is at work in the range (that repairs it
 //! as well), where memory is short, or where several are on their way.
 //!
-//! What cannot be written or read back is narrowed down to blocks, and these are bad blocks of the
-//! leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
+//! What cannot be written, or read back in two tries, is narrowed down to blocks, and these are bad
+//! blocks of the leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
 
 use heliostat_types::{ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, SECTOR_BYTES};
 
@@ -32,6 +32,9 @@ pub(crate) struct Repair {
     /// one last.
     part: Extent,
     todo: Vec<(Extent, OpKind)>,
+    /// What cannot be read back is read once more, as it may have been the cable's fault; by the
+    /// first failure a leg without a log would be out.
+    is_read_again: bool,
     /// How many parts have failed,
     failures: u32,
     /// and which blocks could not be mended.
@@ -81,6 +84,7 @@ impl Engine {
             lock: 0,
             part: extent,
             todo: Vec::new(),
+            is_read_again: false,
             failures: 0,
             bad: Vec::new(),
         });
@@ -155,6 +159,10 @@ impl Engine {
                 self.legs.legs[leg.index()].corrected_sectors += extent.len() / SECTOR_BYTES;
                 self.outputs
                     .push_back(Output::Event(Event::ReadRepaired { leg, extent }));
+            }
+            Err(ErrorKind::Io) if kind == OpKind::Read && !self.repairs[index].is_read_again => {
+                self.repairs[index].is_read_again = true;
+                return self.send_repair(turn, index, OpKind::Read);
             }
             Err(ErrorKind::Io) if self.has_bad_log(leg) => self.part_not_repaired(index, kind),
             Err(error) if kind == OpKind::Write => {

@@ -27,6 +27,41 @@ fn a_failed_read_goes_to_the_next_leg_and_is_mended() {
     assert_eq!(world.events.iter().filter(mended).count(), 2);
 }
 
+/// A leg without a log of bad blocks is out for one that it has. So what it could not read back is
+/// read once more, and not a third time.
+#[test]
+fn what_was_written_over_has_two_tries_to_be_read_back() {
+    for [again, then] in [
+        [Outcome::Good, Outcome::Good],
+        [IO, Outcome::Good],
+        [IO, IO],
+    ] {
+        let mut world = world(2);
+        let read = world.read(block(0));
+        end(&mut world, 0, OpKind::Read, IO);
+        for _ in 0..2 {
+            end(&mut world, 1, OpKind::Read, Outcome::Good);
+        }
+        assert!(matches!(answer(&world, read), Some(Ok(Reply::Data(_)))));
+        deliver_all(&mut world);
+        end(&mut world, 0, OpKind::Write, Outcome::Good);
+        end(&mut world, 0, OpKind::Read, again);
+        assert_eq!(world.in_sync(), [0, 1]);
+        if again == IO {
+            end(&mut world, 0, OpKind::Read, then);
+        }
+        let is_mended = then == Outcome::Good;
+        let mended = |event: &Event| matches!(event, Event::ReadRepaired { .. });
+        assert_eq!(world.events.iter().any(mended), is_mended);
+        assert_eq!(
+            world.in_sync(),
+            if is_mended { vec![0, 1] } else { vec![1] }
+        );
+        assert_eq!(at_leg(&world, 0, OpKind::Read), []);
+        world.settle();
+    }
+}
+
 #[test]
 fn where_nothing_is_mended_a_leg_is_read_however_often_it_fails() {
     let mut setup = Setup::legs(2);
