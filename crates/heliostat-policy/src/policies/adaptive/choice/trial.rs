@@ -11,7 +11,6 @@ impl Choice<'_> {
     /// and is known by little else: an arm would lose two seeks by it, and where nobody writes
     /// streams have enough reads for all legs.
     pub(super) fn trial(&self, best: usize) -> Option<usize> {
-        let is_for = |forecast: &Forecast| self.stream.is_none() || forecast.is_written;
         if self.stream.is_some() && self.forecasts.iter().any(|forecast| forecast.turns) {
             return None;
         }
@@ -28,7 +27,7 @@ impl Choice<'_> {
         };
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {
-            let may = forecast.in_flight == 0 && at != best && is_for(forecast);
+            let may = forecast.in_flight == 0 && at != best;
             let is_beside_flash = !self.forecasts[best].turns;
             // A disk is not odd for what writes would lose by it.
             let cost = if is_beside_flash {
