@@ -216,9 +216,12 @@ impl Worth {
         let differs = usual / before.min(after);
         let is_steady = differs <= STEADY.get();
         let known = &mut self.known[0];
+        // While a leg is silent neither way is faster, and that says nothing of afterwards. If it
+        // stays like that the next try will say so.
+        let was_as_fast = before >= known.rate * SLOWER.get();
         let is_better = if !is_steady {
             other > usual * differs * GAIN.get()
-        } else if known.is_worth {
+        } else if known.is_worth && was_as_fast {
             other * GAIN.get() > usual
         } else {
             other > usual * GAIN.get()

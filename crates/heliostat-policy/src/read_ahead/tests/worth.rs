@@ -140,6 +140,22 @@ fn what_has_become_slower_is_tried_anew() {
     assert!(reader.read(1_000, (1_000, 2_000)) > 500);
 }
 
+/// One leg does what it can in either way.
+#[test]
+fn what_is_found_while_a_leg_is_silent_is_not_for_afterwards() {
+    for mib in (1_000..1_048).step_by(8) {
+        let mut reader = Reader::new(2, 2);
+        reader.read(600, (500, 700));
+        assert_eq!(reader.read(mib, (500, 700)), mib);
+        let ahead = reader.read(500, (1_000, 1_000));
+        assert!((430..470).contains(&ahead), "{ahead}");
+        assert_eq!(reader.read(1_000, (500, 700)), 1_000);
+        // Unless that is how it is from now on.
+        reader.read(40_000, (1_000, 1_000));
+        assert_eq!(reader.read(1_000, (1_000, 1_000)), 0);
+    }
+}
+
 /// A try begins anew after a pause, which says nothing of either way.
 #[test]
 fn pauses_do_not_count() {
