@@ -26,7 +26,7 @@ constants! { "tries":
     /// Flash that is read is tried with one read more than of late where another drive is busy and
     /// would take no less than half of the time: what it takes then may have been learned while a
     /// neighbour had it. Not where it does nearly as much as the other: more would only wait there.
-    DEEPER_TIMES: f32 = times(2.0);
+    pub(super) DEEPER_TIMES: f32 = times(2.0);
     pub(super) DEEPER_SHARE: f32 = number(0.75);
     /// So many reads lie between two tries, twice as many each time that it was no better, up to so
     /// many.
@@ -143,9 +143,10 @@ impl Tries {
     }
 }
 
-/// Whether flash is busy that takes `least_ns`, where some takes `idle_ns` by itself.
-pub(super) fn is_busy(least_ns: f32, idle_ns: f32) -> bool {
-    least_ns > BUSY.get() * idle_ns
+/// Whether flash takes so much longer than it or other flash would that it is for a reason: it is
+/// busy, or has been.
+pub(super) fn is_longer(cost_ns: f32, other_ns: f32) -> bool {
+    cost_ns > BUSY.get() * other_ns
 }
 
 /// Whether such legs do not take as long.

@@ -21,7 +21,7 @@ impl Choice<'_> {
             let flash = self.places().filter(|at| !self.forecasts[*at].turns);
             let idle = flash.map(|at| self.leg(at).least_cost(size));
             let idle = idle.fold(f32::INFINITY, f32::min);
-            let is_busy = !self.forecasts[best].turns && tries::is_busy(least, idle);
+            let is_busy = !self.forecasts[best].turns && tries::is_longer(least, idle);
             let others = u32::try_from(self.views.len() - 1).unwrap_or(u32::MAX);
             if is_busy { others } else { 0 }
         };
@@ -49,8 +49,8 @@ impl Choice<'_> {
     fn deeper(&self, best: usize, size: Size) -> Option<usize> {
         let forecast = &self.forecasts[best];
         let least = forecast.cost;
-        let is_busy = || tries::is_busy(least, self.leg(best).least_cost(size));
-        if self.places().len() == 1 || self.stream.is_some() || forecast.turns || !is_busy() {
+        let is_busy = || tries::is_longer(least, self.leg(best).least_cost(size));
+        if self.places().len() == 1 || forecast.turns || !is_busy() {
             return None;
         }
         // By Little's law, with this read.
@@ -58,10 +58,22 @@ impl Choice<'_> {
         let is_due = |at: &usize| {
             let other = &self.forecasts[*at];
             let does_less = rate(other) < tries::DEEPER_SHARE.get() * rate(forecast);
-            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well;
+            let is_for = self.stream.is_none() || self.is_unlike(best, *at, size);
+            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well && is_for;
             may && self.leg(*at).is_due_deeper(size, (other.cost, least))
         };
         self.places().find(is_due)
+    }
+
+    /// Whether flash that nobody writes is about as fast as the best by itself, and is predicted to
+    /// take longer than that would with as much to do. Of equal flash streams see what it does, and
+    /// of slower flash one read more is late.
+    fn is_unlike(&self, best: usize, at: usize, size: Size) -> bool {
+        let idle = |at: usize| self.leg(at).least_cost(size);
+        let is_alike = idle(at) < tries::DEEPER_TIMES.get() * idle(best);
+        let forecast = &self.forecasts[at];
+        let with_as_much = self.leg(best).cost_at(size, self.leg(at).load());
+        !forecast.is_written && is_alike && tries::is_longer(forecast.cost, with_as_much)
     }
 
     /// What the best leg is predicted to take, where another one is tried, with a whole read; else
