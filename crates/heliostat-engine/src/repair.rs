@@ -5,7 +5,8 @@
 //! as well), where memory is short, or where several are on their way.
 //!
 //! What cannot be written, or read back in two tries, is narrowed down to blocks, and these are bad
-//! blocks of the leg from then on. A leg that has no log of them is out: nothing else tells it from a good one.
+//! blocks of the leg from then on. A leg that has no log of them is out: nothing else tells it from
+//! a good one.
 
 use heliostat_types::{ErrorKind, Extent, FlowId, LegId, LegSet, OpKind, SECTOR_BYTES};
 
