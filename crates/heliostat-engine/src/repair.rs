@@ -161,7 +161,7 @@ impl Engine {
                 self.outputs
                     .push_back(Output::Event(Event::ReadRepaired { leg, extent }));
             }
-            Err(ErrorKind::Io) if kind == OpKind::Read && !self.repairs[index].is_read_again => {
+            Err(ErrorKind::Io) if kind == OpKind::Read && self.may_read_again(index) => {
                 self.repairs[index].is_read_again = true;
                 return self.send_repair(turn, index, OpKind::Read);
             }
@@ -172,6 +172,12 @@ impl Engine {
             Err(error) => self.fault_reader(turn, leg, FaultReason::ReadFailed(error)),
         }
         self.repair_on(turn, index);
+    }
+
+    /// Whether what could not be read back is read once more: not of a leg that is to fail fast.
+    fn may_read_again(&self, index: u32) -> bool {
+        let repair = &self.repairs[index];
+        !repair.is_read_again && !self.legs.fails_fast(repair.leg, OpKind::Read)
     }
 
     /// A part cannot be mended as a whole. What could be written and not read back is not written
@@ -193,6 +199,8 @@ impl Engine {
         let repair = &mut self.repairs[index];
         if let Some((part, kind)) = repair.todo.pop() {
             repair.part = part;
+            // What is only read was, with others.
+            repair.is_read_again = kind == OpKind::Read;
             return self.send_repair(turn, index, kind);
         }
         let (leg, bad) = (repair.leg, std::mem::take(&mut repair.bad));

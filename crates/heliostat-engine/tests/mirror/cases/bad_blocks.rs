@@ -473,6 +473,34 @@ fn what_was_not_read_back_is_not_written() {
     world.settle();
 }
 
+/// Either half was written by itself, and has two tries.
+#[test]
+fn each_part_that_is_written_over_has_two_tries_to_be_read_back() {
+    let mut world = world(2);
+    world.write(Extent::new(4096, 1024));
+    world.pump();
+    world.read(Extent::new(4096, 1024));
+    end(&mut world, 0, OpKind::Read, IO);
+    for _ in 0..2 {
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+    }
+    while let Some(&at) = world
+        .find(|p| p.op.leg.index() != 0 || p.op.kind == OpKind::Flush)
+        .first()
+    {
+        world.complete(at, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Write, IO);
+    for _ in 0..2 {
+        end(&mut world, 0, OpKind::Write, Outcome::Good);
+        end(&mut world, 0, OpKind::Read, IO);
+        end(&mut world, 0, OpKind::Read, Outcome::Good);
+    }
+    assert_eq!(bad(&world, 0), []);
+    assert_eq!(world.engine.corrected_reads(LegId::new(0)), 2);
+    world.settle();
+}
+
 #[test]
 fn a_log_that_a_failed_commit_may_have_written_is_written_again() {
     let mut setup = setup_of(4, 64 << 10);

@@ -233,6 +233,28 @@ fn who_is_believed_does_not_change_where_legs_may_differ() {
     world.settle();
 }
 
+/// What was written over its block is not read back a second time.
+#[test]
+fn a_leg_that_is_mended_fails_fast_once_it_is_told_to() {
+    let mut world = world(2);
+    world.read(chunk(0));
+    end(&mut world, 0, OpKind::Read, IO);
+    for _ in 0..2 {
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+    }
+    while at_leg(&world, 0, OpKind::Write).is_empty() || !world.issued.is_empty() {
+        world.deliver(0);
+    }
+    set(&mut world, 0, FAST);
+    while at_leg(&world, 0, OpKind::Read).is_empty() {
+        let at = world.find(|pending| pending.op.kind != OpKind::Read)[0];
+        world.complete(at, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Read, IO);
+    assert_eq!(world.in_sync(), [1]);
+    world.settle();
+}
+
 #[test]
 fn a_leg_fails_fast_from_the_moment_at_which_it_is_told_to() {
     let mut world = world(2);
