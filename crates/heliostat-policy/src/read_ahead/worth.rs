@@ -194,6 +194,10 @@ impl Worth {
         self.measured = None;
         match self.phase {
             Phase::Usual => {
+                if known.is_worth && known.rate > 0.0 && rate * SLOWER.get() > known.rate {
+                    // The leg that was silent is not any more.
+                    known.rate = rate;
+                }
                 let each = of_each(known.bytes);
                 let is_slower = each >= SLOWER_BYTES.get() && rate < known.rate * SLOWER.get();
                 if each >= known.wait_bytes || is_slower {
@@ -234,7 +238,12 @@ impl Worth {
             // What says nothing is tried again sooner.
             let least = if is_steady { WAIT_BYTES } else { FIRST_BYTES };
             let longer = known.wait_bytes.saturating_mul(WAIT_TIMES.get());
-            known.wait_bytes = longer.clamp(least.get(), WAIT_BYTES_MAX.get());
+            let longer = longer.clamp(least.get(), WAIT_BYTES_MAX.get());
+            known.wait_bytes = if was_as_fast {
+                longer
+            } else {
+                WAIT_BYTES.get()
+            };
         }
         known.rate = if is_better { other } else { after };
         self.begin(Phase::Usual);

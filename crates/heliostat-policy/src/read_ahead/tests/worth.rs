@@ -156,6 +156,31 @@ fn what_is_found_while_a_leg_is_silent_is_not_for_afterwards() {
     }
 }
 
+/// Each of them is seen as the first.
+#[test]
+fn silence_that_comes_again_is_not_for_afterwards_either() {
+    for mib in (3_000..9_000).step_by(500) {
+        let mut reader = Reader::new(2, 2);
+        reader.read(600, (500, 700));
+        for _ in 0..20 {
+            reader.read(mib, (500, 700));
+            reader.read(600, (1_000, 1_000));
+        }
+        let ahead = reader.read(1_000, (500, 700));
+        assert!(ahead > 800, "{mib}: {ahead}");
+    }
+}
+
+/// Who is slow himself comes after one who was not.
+#[test]
+fn a_slow_reader_is_seen_after_a_fast_one() {
+    let mut reader = Reader::new(1, 2);
+    reader.read(200_000, (500, 700));
+    reader.streams = (2, 1);
+    reader.read(10_000, (2_000, 2_000));
+    assert_eq!(reader.read(1_000, (2_000, 2_000)), 0);
+}
+
 /// A try begins anew after a pause, which says nothing of either way.
 #[test]
 fn pauses_do_not_count() {
