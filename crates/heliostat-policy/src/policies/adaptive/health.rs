@@ -38,6 +38,8 @@ constants! { "health":
     /// then.
     LASTS: Duration = time(Duration::from_secs(30));
     LASTS_ANSWERS: u32 = count(16);
+    /// For so long after a slow phase what is known of a leg may be of that time.
+    DOUBTED: Duration = time(Duration::from_secs(10));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +60,8 @@ pub(super) struct Health {
     answers: u32,
     /// Reads that the leg was handed since `round_from`.
     sent: u32,
+    /// When the last slow phase has ended, or nearly, if there was one.
+    slow_until: Option<Instant>,
 }
 
 impl Default for Health {
@@ -72,6 +76,7 @@ impl Default for Health {
             slow_since: Instant::ZERO,
             answers: 0,
             sent: 0,
+            slow_until: None,
         }
     }
 }
@@ -84,6 +89,12 @@ impl Health {
     /// Whether an answer was late, and none came in time since.
     pub(super) const fn was_late(&self) -> bool {
         self.rounds > 0
+    }
+
+    /// Whether the leg is slow, or was not long ago.
+    pub(super) fn was_slow(&self, now: Instant) -> bool {
+        let is_doubted = |until| now.saturating_since(until) < DOUBTED.get();
+        !self.is_well() || self.slow_until.is_some_and(is_doubted)
     }
 
     /// Reads from before that do not count any more.
@@ -145,8 +156,10 @@ impl Health {
     /// late just before, where it was a single one: a stall.
     pub(super) fn note_in_time(&mut self) -> Option<f32> {
         let stall = (self.rounds == 1).then_some(self.factor);
+        let slow_until = (!self.is_well()).then_some(self.round_from);
         *self = Self {
             round_from: self.round_from,
+            slow_until: slow_until.or(self.slow_until),
             ..Self::default()
         };
         stall

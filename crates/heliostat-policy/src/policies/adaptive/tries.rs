@@ -26,7 +26,7 @@ constants! { "tries":
     /// Flash that is read is tried with one read more than of late where another drive is busy and
     /// would take no less than half of the time: what it takes then may have been learned while a
     /// neighbour had it. Not where it does nearly as much as the other: more would only wait there.
-    pub(super) DEEPER_TIMES: f32 = times(2.0);
+    DEEPER_TIMES: f32 = times(2.0);
     pub(super) DEEPER_SHARE: f32 = number(0.75);
     /// So many reads lie between two tries, twice as many each time that it was no better, up to so
     /// many.

@@ -8,9 +8,12 @@ const DEEPER: &str = "deeper than of late";
 
 impl Choice<'_> {
     /// A leg that it is time to try. With a read of a stream that is only flash which is written,
-    /// and is known by little else: an arm would lose two seeks by it, and where nobody writes
-    /// streams have enough reads for all legs.
+    /// and is known by little else, or which was slow not long ago: an arm would lose two seeks by
+    /// it, and who reads in sequence waits for each read that slower flash is handed.
     pub(super) fn trial(&self, best: usize) -> Option<usize> {
+        let is_for = |at: usize, forecast: &Forecast| {
+            self.stream.is_none() || forecast.is_written || self.leg(at).was_slow(self.now)
+        };
         if self.stream.is_some() && self.forecasts.iter().any(|forecast| forecast.turns) {
             return None;
         }
@@ -27,7 +30,7 @@ impl Choice<'_> {
         };
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {
-            let may = forecast.in_flight == 0 && at != best;
+            let may = forecast.in_flight == 0 && at != best && is_for(at, forecast);
             let is_beside_flash = !self.forecasts[best].turns;
             // A disk is not odd for what writes would lose by it.
             let cost = if is_beside_flash {
@@ -58,22 +61,20 @@ impl Choice<'_> {
         let is_due = |at: &usize| {
             let other = &self.forecasts[*at];
             let does_less = rate(other) < tries::DEEPER_SHARE.get() * rate(forecast);
-            let is_for = self.stream.is_none() || self.is_unlike(best, *at, size);
-            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well && is_for;
-            may && self.leg(*at).is_due_deeper(size, (other.cost, least))
+            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well;
+            let is_due = may && self.leg(*at).is_due_deeper(size, (other.cost, least));
+            is_due && (self.stream.is_none() || self.is_doubted(best, *at, size))
         };
         self.places().find(is_due)
     }
 
-    /// Whether flash that nobody writes is about as fast as the best by itself, and is predicted to
-    /// take longer than that would with as much to do. Of equal flash streams see what it does, and
-    /// of slower flash one read more is late.
-    fn is_unlike(&self, best: usize, at: usize, size: Size) -> bool {
-        let idle = |at: usize| self.leg(at).least_cost(size);
-        let is_alike = idle(at) < tries::DEEPER_TIMES.get() * idle(best);
-        let forecast = &self.forecasts[at];
-        let with_as_much = self.leg(best).cost_at(size, self.leg(at).load());
-        !forecast.is_written && is_alike && tries::is_longer(forecast.cost, with_as_much)
+    /// Whether flash that nobody writes was slow not long ago, and is predicted to take longer than
+    /// the best would with as much to do.
+    fn is_doubted(&self, best: usize, at: usize, size: Size) -> bool {
+        let (forecast, leg) = (&self.forecasts[at], self.leg(at));
+        let with_as_much = self.leg(best).cost_at(size, leg.load());
+        let is_longer = tries::is_longer(forecast.cost, with_as_much);
+        !forecast.is_written && leg.was_slow(self.now) && is_longer
     }
 
     /// What the best leg is predicted to take, where another one is tried, with a whole read; else

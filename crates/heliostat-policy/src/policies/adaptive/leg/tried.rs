@@ -6,6 +6,11 @@ use super::super::tries::{self, Tried};
 use super::{Followed, Leg, STALE_READS, Size, ns};
 
 impl Leg {
+    /// Whether the leg is slow, or was not long ago.
+    pub(in super::super) fn was_slow(&self, now: Instant) -> bool {
+        self.health.was_slow(now)
+    }
+
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
     /// another one, flash or not, and beside so many if it is busy, is predicted to take `least`.
     pub(in super::super) fn is_due(
