@@ -64,6 +64,8 @@ struct Known {
     /// How much was read since the last try, and how much of each is to be before the next one.
     bytes: u64,
     wait_bytes: u64,
+    /// Whether they have been slower since the last try, where that found all slower than it was.
+    still_slower: Option<bool>,
 }
 
 /// What is found of the streams that there are.
@@ -145,6 +147,7 @@ impl Worth {
             rate: 0.0,
             bytes: 0,
             wait_bytes: FIRST_BYTES.get(),
+            still_slower: None,
         };
         self.known.insert(0, new);
     }
@@ -194,13 +197,14 @@ impl Worth {
         self.measured = None;
         match self.phase {
             Phase::Usual => {
-                if known.is_worth && known.rate > 0.0 && rate * SLOWER.get() > known.rate {
-                    // The leg that was silent is not any more.
-                    known.rate = rate;
-                }
                 let each = of_each(known.bytes);
-                let is_slower = each >= SLOWER_BYTES.get() && rate < known.rate * SLOWER.get();
-                if each >= known.wait_bytes || is_slower {
+                let is_slower = rate < known.rate * SLOWER.get();
+                known.still_slower = known.still_slower.map(|still| still && is_slower);
+                let is_due = match known.still_slower {
+                    None => is_slower && each >= SLOWER_BYTES.get(),
+                    Some(still) => still && each >= WAIT_BYTES.get(),
+                };
+                if each >= known.wait_bytes || is_due {
                     self.rates[0] = rate;
                     self.begin(Phase::Other);
                 }
@@ -220,12 +224,13 @@ impl Worth {
         let differs = usual / before.min(after);
         let is_steady = differs <= STEADY.get();
         let known = &mut self.known[0];
-        // While a leg is silent neither way is faster, and that says nothing of afterwards. If it
-        // stays like that the next try will say so.
+        // While a leg is silent neither way is faster, which says nothing of afterwards. Where all
+        // has stayed as slow until the next try it does.
         let was_as_fast = before >= known.rate * SLOWER.get();
+        let counts = was_as_fast || known.still_slower == Some(true);
         let is_better = if !is_steady {
             other > usual * differs * GAIN.get()
-        } else if known.is_worth && was_as_fast {
+        } else if known.is_worth && counts {
             other * GAIN.get() > usual
         } else {
             other > usual * GAIN.get()
@@ -238,14 +243,14 @@ impl Worth {
             // What says nothing is tried again sooner.
             let least = if is_steady { WAIT_BYTES } else { FIRST_BYTES };
             let longer = known.wait_bytes.saturating_mul(WAIT_TIMES.get());
-            let longer = longer.clamp(least.get(), WAIT_BYTES_MAX.get());
-            known.wait_bytes = if was_as_fast {
-                longer
-            } else {
-                WAIT_BYTES.get()
-            };
+            known.wait_bytes = longer.clamp(least.get(), WAIT_BYTES_MAX.get());
         }
-        known.rate = if is_better { other } else { after };
+        if is_better || counts {
+            known.rate = if is_better { other } else { after };
+            known.still_slower = None;
+        } else {
+            known.still_slower = Some(true);
+        }
         self.begin(Phase::Usual);
     }
 }
