@@ -1,6 +1,7 @@
 //! Read repair: what a leg could not read is read from another leg, written over it and read back.
 //!
-//! It runs under a lock of its own, with bytes read under that lock; no client waits for it.
+//! It runs under a lock of its own, with bytes read under that lock; no client waits for it but one
+//! who writes there.
 //! It is worth little and given up easily: where a write is at work in the range (that repairs it
 //! as well), where memory is short, or where several are on their way.
 //!

@@ -501,6 +501,30 @@ fn each_part_that_is_written_over_has_two_tries_to_be_read_back() {
     world.settle();
 }
 
+/// The leg has good bytes or bad ones then, and the bitmap says where.
+#[test]
+fn power_that_fails_while_it_is_read_back_again_costs_nothing() {
+    let mut world = world(2);
+    world.read(Extent::new(4096, 1024));
+    end(&mut world, 0, OpKind::Read, IO);
+    for _ in 0..2 {
+        end(&mut world, 1, OpKind::Read, Outcome::Good);
+    }
+    while at_leg(&world, 0, OpKind::Read).is_empty() {
+        let at = world.find(|p| p.op.kind != OpKind::Read)[0];
+        world.complete(at, Outcome::Good);
+    }
+    end(&mut world, 0, OpKind::Read, IO);
+    assert_eq!(at_leg(&world, 0, OpKind::Read).len(), 1, "the second try");
+    world.fail_power();
+    world.take_up_with(LegSet::first(2), 0, Box::new(First));
+    world.tell_deadline();
+    world.pump();
+    let figures = world.engine.bitmap_figures().unwrap();
+    assert_eq!(figures.needed, 1);
+    world.settle();
+}
+
 #[test]
 fn a_log_that_a_failed_commit_may_have_written_is_written_again() {
     let mut setup = setup_of(4, 64 << 10);
