@@ -68,6 +68,13 @@ struct Known {
     still_slower: Option<bool>,
 }
 
+impl Known {
+    /// Whether they are slower by a fifth than they were.
+    fn is_slower(&self, rate: f32) -> bool {
+        rate < self.rate * SLOWER.get()
+    }
+}
+
 /// What is found of the streams that there are.
 #[derive(Clone, Debug)]
 pub(super) struct Worth {
@@ -198,7 +205,7 @@ impl Worth {
         match self.phase {
             Phase::Usual => {
                 let each = of_each(known.bytes);
-                let is_slower = rate < known.rate * SLOWER.get();
+                let is_slower = known.is_slower(rate);
                 known.still_slower = known.still_slower.map(|still| still && is_slower);
                 let is_due = match known.still_slower {
                     None => is_slower && each >= SLOWER_BYTES.get(),
@@ -226,8 +233,7 @@ impl Worth {
         let known = &mut self.known[0];
         // While a leg is silent neither way is faster, which says nothing of afterwards. Where all
         // has stayed as slow until the next try it does.
-        let was_as_fast = before >= known.rate * SLOWER.get();
-        let counts = was_as_fast || known.still_slower == Some(true);
+        let counts = !known.is_slower(before) || known.still_slower == Some(true);
         let is_better = if !is_steady {
             other > usual * differs * GAIN.get()
         } else if known.is_worth && counts {
