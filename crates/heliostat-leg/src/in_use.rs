@@ -165,20 +165,24 @@ fn loop_use(host: &Host, what: Identity) -> Option<Use> {
 }
 
 /// A process that has it open for writing, as far as this user may see; this one counts too.
-pub(crate) fn writer_use(host: &Host, what: Identity) -> Option<Use> {
+pub(crate) fn writer(host: &Host, what: Identity) -> Option<i32> {
     let mut pids: Vec<i32> = sorted_names(&host.proc)
         .iter()
         .filter_map(|name| name.parse().ok())
         .collect();
     pids.sort_unstable();
-    let pid = pids.into_iter().find(|&pid| {
+    pids.into_iter().find(|&pid| {
         let dir = host.proc.join(pid.to_string());
         let descriptors = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
         descriptors
             .filter(|entry| Identity::of(&entry.path()) == Some(what))
             .any(|entry| is_writable(&dir.join("fdinfo").join(entry.file_name())))
-    })?;
-    Some(process_use(host, pid, "has it open for writing"))
+    })
+}
+
+/// What is said of such a process.
+pub(crate) fn writer_use(host: &Host, pid: i32) -> Use {
+    process_use(host, pid, "has it open for writing")
 }
 
 /// The process whose lock keeps us from locking a file.

@@ -16,13 +16,14 @@ use rustix::fs::{
     fcntl_setfl, flock, fstat, fstatfs, ioctl_blkpbszget, ioctl_blksszget, open, seek, statx,
 };
 use rustix::io::{Errno, pread};
+use rustix::process::getpid;
 use stdx::units::format_size;
 
 use crate::error::LegError;
 use crate::file::{Backing, LegFile, Medium, zero_flags};
 use crate::host::{DeviceNumber, Host, QueueFacts};
 use crate::identity;
-use crate::in_use::{Identity, Use, kernel_use, lock_use, writer_use};
+use crate::in_use::{Identity, Use, kernel_use, lock_use, writer, writer_use};
 use crate::leg::LegInfo;
 use crate::mapping::{Mapping, Pages};
 use crate::progress::Abilities;
@@ -45,6 +46,12 @@ pub(crate) const QUEUE_DEPTH_MAX: u32 = 128;
 /// was killed, but for a machine that has much else to do.
 const CLOSING_TRIES: u32 = 200;
 const CLOSING_PAUSE: Duration = Duration::from_millis(25);
+
+/// How often, with the same pause, a process that has a leg open for writing is looked for again
+/// before it is in the way: a second in all. A child that does not run its own program yet has all
+/// that its parent had when it was forked, a file that was being made too, and for no longer than
+/// that.
+const FORK_TRIES: u32 = 40;
 
 /// How transfers go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +185,7 @@ impl Subject {
     ) -> Result<(LegFile, LegInfo), LegError> {
         let what = Identity::Device(device);
         self.refuse(kernel_use(&self.host, what))?;
-        self.refuse(writer_use(&self.host, what))?;
+        self.refuse_process(what)?;
         let direct = match access {
             Access::Direct => OFlags::DIRECT,
             Access::Cached => OFlags::empty(),
@@ -328,12 +335,29 @@ impl Subject {
         if writers(&self.path) == Writers::None {
             return Ok(());
         }
-        self.refuse(what.and_then(|what| writer_use(&self.host, what)))?;
+        if let Some(what) = what {
+            self.refuse_process(what)?;
+        }
         patiently(|| match writers(&self.path) {
             Writers::Some => Err(Errno::AGAIN),
             Writers::None | Writers::Unknown => Ok(()),
         })
         .map_err(|_| self.in_use_unseen("somebody has it open for writing"))
+    }
+
+    /// An error where a process has it open for writing, and is not about to close it.
+    fn refuse_process(&self, what: Identity) -> Result<(), LegError> {
+        let this_process = getpid().as_raw_pid();
+        let mut found = writer(&self.host, what);
+        for _ in 0..FORK_TRIES {
+            match found {
+                None => return Ok(()),
+                Some(pid) if pid == this_process => break,
+                Some(_) => thread::sleep(CLOSING_PAUSE),
+            }
+            found = writer(&self.host, what);
+        }
+        self.refuse(found.map(|pid| writer_use(&self.host, pid)))
     }
 
     /// An error about a user of whom only the traces are seen.

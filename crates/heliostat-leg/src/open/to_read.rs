@@ -15,7 +15,7 @@ use crate::error::LegError;
 use crate::file::{LegFile, Medium};
 use crate::host::{DeviceNumber, Host};
 use crate::identity;
-use crate::in_use::{Identity, kernel_use, writer_use};
+use crate::in_use::{Identity, kernel_use, writer, writer_use};
 use crate::leg::LegInfo;
 use crate::progress::Abilities;
 
@@ -58,7 +58,8 @@ pub(crate) fn open_path_to_read(
         return Err(subject.unfit(&no_block(&found), wanted()));
     }
     let user = Identity::of(path).and_then(|what| {
-        kernel_use(&subject.host, what).or_else(|| writer_use(&subject.host, what))
+        kernel_use(&subject.host, what)
+            .or_else(|| writer(&subject.host, what).map(|pid| writer_use(&subject.host, pid)))
     });
     let (file, info) = subject.finish(found)?;
     Ok((file, info, user.map(|user| user.user)))

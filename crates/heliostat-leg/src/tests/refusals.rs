@@ -118,6 +118,21 @@ fn a_process_that_writes_is_named() {
     drop(open_path(&path));
 }
 
+/// As a child has its parent's files until it runs its own program, one that is being made too.
+#[test]
+fn a_process_that_has_it_for_a_moment_longer_is_waited_for() {
+    let scratch = Scratch::new();
+    let path = scratch.file("leg", 1 << 20);
+    let out = OpenOptions::new().append(true).open(&path).unwrap();
+    let mut child = Command::new("sleep")
+        .arg("0.1")
+        .stdout(out)
+        .spawn()
+        .unwrap();
+    drop(open_path(&path));
+    child.wait().unwrap();
+}
+
 #[test]
 fn readers_do_not_disturb() {
     let scratch = Scratch::new();
