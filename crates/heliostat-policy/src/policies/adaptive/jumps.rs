@@ -32,6 +32,8 @@ constants! { "jumps":
     /// writes; short ones many times, as a disk answers what it has in its cache.
     NO_ARM_NS: f32 = ns(5e5);
     NO_ARM_BYTE_NS: f32 = number(4.0);
+    /// Nearly all of its jumps are quick then: a disk behind a cache has a mean as short by times.
+    NO_ARM_QUICK_SHARE: f32 = number(0.95);
     NO_ARM_JUMPS: u32 = count(256);
     /// Nor where it reads more than a byte in a ns, over so many bytes: no disk does that.
     NO_ARM_RATE: f32 = number(1.0);
@@ -158,7 +160,8 @@ impl Jumps {
     /// Whether the leg has an arm; `None` where that cannot be told.
     pub(super) fn tell(&self) -> Option<bool> {
         let enough = JUMPS.get() / 2;
-        let is_short = self.own.value < NO_ARM_NS.get();
+        let are_quick = self.quick.count == 0 || self.quick.value > NO_ARM_QUICK_SHARE.get();
+        let is_short = self.own.value < NO_ARM_NS.get() && are_quick;
         if self.is_fast
             || is_short && (self.alike >= enough || self.own.count >= NO_ARM_JUMPS.get())
         {

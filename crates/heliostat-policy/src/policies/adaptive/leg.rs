@@ -723,14 +723,7 @@ impl Leg {
                 // Or it may be just turning slow.
                 return false;
             }
-            let mut longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
-            if !self.turns {
-                longest = longest.max(followed.longest_ns);
-            } else if usize::from(followed.curve) < SIZES {
-                // A seek, where others were answered from the drive's cache.
-                longest = longest.max(UNKNOWN_NS_TURNING.get());
-            }
-            time_ns = time_ns.min(longest);
+            time_ns = time_ns.min(self.learned_at_most(&followed));
             if followed.is_twice {
                 // It is shorter than either of them, so that it is slow where that seems slow.
                 return false;

@@ -5,9 +5,9 @@ use heliostat_types::Instant;
 use super::super::curve::Curve;
 use super::super::health::Health;
 use super::{
-    Followed, Leg, LegView, SIZES, SLOW_FLASH, SLOW_TURNING, STALL_NS, STALL_RATIO_MIN,
-    STALL_READS, STALL_SHARE_SEEN, STALLED_READS, STALLED_SHARE, TINY, UNKNOWN_NS_TURNING,
-    USUAL_SHARE, WELL, ns,
+    Followed, LEARNED_RATIO_MAX, Leg, LegView, SIZES, SLOW_FLASH, SLOW_TURNING, SORTED_TIMES,
+    STALL_NS, STALL_RATIO_MIN, STALL_READS, STALL_SHARE_SEEN, STALLED_READS, STALLED_SHARE, TINY,
+    UNKNOWN_NS_TURNING, USUAL_SHARE, WELL, ns,
 };
 
 impl Leg {
@@ -106,6 +106,25 @@ impl Leg {
             let stalled = self.stalled + (share - self.stalled) / STALLED_READS.get();
             self.stalled = if stalled < TINY { 0.0 } else { stalled };
         }
-        is_stall && self.stalled < STALLED_SHARE.get()
+        is_stall && !self.stalls_usually()
+    }
+
+    /// What an answer teaches at most.
+    pub(super) fn learned_at_most(&self, followed: &Followed) -> f32 {
+        let longest = LEARNED_RATIO_MAX.get() * followed.predicted_ns;
+        if !self.turns {
+            longest.max(followed.longest_ns)
+        } else if usize::from(followed.curve) < SIZES {
+            // A seek behind others, where many are answered from a cache.
+            let seeks = (followed.load / SORTED_TIMES.get()).max(1.0);
+            longest.max(UNKNOWN_NS_TURNING.get() * seeks)
+        } else {
+            longest
+        }
+    }
+
+    /// Whether so many answers of late came so late that this is what the leg does.
+    pub(super) fn stalls_usually(&self) -> bool {
+        self.stalled >= STALLED_SHARE.get()
     }
 }

@@ -146,3 +146,15 @@ fn a_disk_is_known_by_random_reads_that_take_longer_the_further_they_are() {
     drive.read_at_random(200, |_| 90.0);
     assert_eq!(drive.jumps.tell(), Some(false));
 }
+
+#[test]
+fn a_disk_behind_a_cache_is_not_taken_for_flash_while_that_answers() {
+    let mut disk = Busy::new();
+    let mut prng = RandomStream::new(7, "cache", 0);
+    for _ in 0..4_000 {
+        let is_cached = prng.below(5) > 0;
+        let own = Duration::from_us(if is_cached { 120 } else { 8_000 });
+        disk.read(prng.below(1_000_000) * MIB, 4 * KIB, own);
+        assert_ne!(disk.jumps.tell(), Some(false));
+    }
+}
