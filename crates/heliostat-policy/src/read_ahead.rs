@@ -17,6 +17,7 @@
 
 mod at_random;
 mod beliefs;
+mod firsts;
 mod held;
 mod helper;
 mod homes;
@@ -37,6 +38,7 @@ use crate::constants::{ConstantInfo, constants};
 use crate::stream_index::{INDEXED_MAX, StreamIndex, place_of};
 use at_random::AtRandom;
 use beliefs::Aside;
+use firsts::First;
 use held::Held;
 use helper::{Helper, Helpers};
 use homes::{Group, hindering};
@@ -161,9 +163,10 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 8] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 9] = [
     CONSTANTS,
     at_random::CONSTANTS,
+    firsts::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
     keeping::CONSTANTS,
@@ -233,6 +236,7 @@ pub(crate) struct ReadAhead {
     /// How much of what was read went on with nothing.
     at_random_bytes: u64,
     stretches_planned: u64,
+    firsts: [First; LEGS_MAX],
     worth: Worth,
     keeping: Keeping,
     paces: [Pace; LEGS_MAX],
@@ -258,6 +262,7 @@ impl ReadAhead {
             streams_seen: 0,
             at_random_bytes: 0,
             stretches_planned: 0,
+            firsts: [First::NONE; LEGS_MAX],
             worth: Worth::new(),
             keeping: Keeping::new(),
             paces: [Pace::default(); LEGS_MAX],
@@ -425,7 +430,7 @@ impl ReadAhead {
         self.asides = helpers.asides;
         let bytes = request.map_or(0, |request| request.extent.len());
         let tries = self.tries(now, only, (&helpers, layout), (count, bytes));
-        let oldest = self.oldest(now);
+        self.find_firsts(now, &helpers, layout);
         let crowded = self.crowded(now, &helpers, layout);
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
@@ -440,7 +445,8 @@ impl ReadAhead {
                 room_bytes: room_bytes.saturating_add(held_bytes) / count as u64,
                 free_bytes,
                 planned: &mut self.stretches_planned,
-                oldest,
+                firsts: &mut self.firsts,
+                now,
                 crowded,
                 helpers,
                 prefetch,
@@ -648,17 +654,6 @@ impl ReadAhead {
     /// How fast a leg has answered at best, in bytes per ns; 0: not known.
     pub(crate) const fn best_rate(&self, leg: LegId) -> f32 {
         self.paces[leg.index()].best_rate
-    }
-
-    /// The stretch that each leg is to begin first.
-    fn oldest(&self, now: Instant) -> [u64; LEGS_MAX] {
-        let mut oldest = [u64::MAX; LEGS_MAX];
-        let active = self.streams.iter().filter(|one| one.is_active(now));
-        for stretch in active.flat_map(|stream| &stream.stretches) {
-            let oldest = &mut oldest[stretch.leg.index()];
-            *oldest = stretch.number.min(*oldest);
-        }
-        oldest
     }
 }
 

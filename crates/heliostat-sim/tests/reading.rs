@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod tests {
+    use heliostat_engine::{CopyOrder, Layout, Raid10};
     use heliostat_sim::{Fidelity, Job, Rw, Scenario, SimPolicy, run};
     use heliostat_types::Duration;
     use heliostat_workload::Arrival;
@@ -73,5 +74,86 @@ mod tests {
         scenario.array.legs.truncate(1);
         let nvme = read_bytes_per_s(&scenario, "pid");
         assert!(all > 0.99 * nvme, "{all} {nvme}");
+    }
+
+    fn raid10(legs: &[&str], order: CopyOrder, jobs: Vec<Job>) -> Scenario {
+        let mut scenario = scenario(legs, jobs);
+        scenario.array.layout = Layout::Raid10(Raid10 {
+            copies: 2,
+            order,
+            chunk_bytes: 512 << 10,
+        });
+        scenario
+    }
+
+    /// In a RAID10 whose copies lie at different places, of unequal flash. Who reads the first
+    /// copies alone waits for the slow drive at each second chunk.
+    #[test]
+    fn a_stream_of_a_raid10_of_unequal_flash_waits_for_no_chunk_of_the_slow_drive() {
+        let legs = ["ssd-sata-256gb", "nvme-gen3"];
+        let deep = Job {
+            bs_bytes: 64 << 10,
+            direct: true,
+            iodepth: 16,
+            ..files(1)
+        };
+        let mut scenario = raid10(&legs, CopyOrder::Offset, vec![deep]);
+        scenario.warmup_seconds = Duration::from_ms(800);
+        scenario.seconds = Duration::from_ms(300);
+        let queue = read_bytes_per_s(&scenario, "queue");
+        let deep = read_bytes_per_s(&scenario, "adaptive");
+        assert!(deep > 0.97 * queue, "{deep} {queue}");
+        scenario.jobs = vec![files(1)];
+        let file = read_bytes_per_s(&scenario, "adaptive");
+        assert!(file > 0.9 * queue, "{file} {queue}");
+    }
+
+    /// As many files as legs, of a RAID10 of equal flash: each is read ahead where that is faster.
+    #[test]
+    fn files_of_a_raid10_of_flash_are_read_ahead_where_that_is_faster() {
+        let mut scenario = raid10(&["nvme-gen3"; 4], CopyOrder::Near, vec![files(4)]);
+        scenario.warmup_seconds = Duration::from_ms(800);
+        scenario.seconds = Duration::from_ms(200);
+        let pid = read_bytes_per_s(&scenario, "pid");
+        let adaptive = read_bytes_per_s(&scenario, "adaptive");
+        assert!(adaptive > 1.4 * pid, "{adaptive} {pid}");
+    }
+
+    /// Six readers of whole chunks, of two pairs of disks that are never idle.
+    #[test]
+    fn readers_of_whole_chunks_have_disks_read_on_for_them() {
+        let chunks = Job {
+            bs_bytes: 512 << 10,
+            direct: true,
+            ..files(6)
+        };
+        let mut scenario = raid10(&["hdd-7200-2tb"; 4], CopyOrder::Near, vec![chunks]);
+        scenario.warmup_seconds = Duration::from_secs(5);
+        scenario.seconds = Duration::from_secs(10);
+        let (mut adaptive, mut zfs) = (0.0, 0.0);
+        for seed in 1..=3 {
+            scenario.seed = seed;
+            adaptive += read_bytes_per_s(&scenario, "adaptive");
+            zfs += read_bytes_per_s(&scenario, "zfs");
+        }
+        assert!(adaptive > 1.7 * zfs, "{adaptive} {zfs}");
+    }
+
+    /// A disk whose cache answers four reads of five, beside one without: so many wait for the rest
+    /// that the other one is worth its time.
+    #[test]
+    fn a_disk_behind_a_cache_is_known_for_what_its_cache_does_not_have() {
+        let random = Job {
+            rw: Rw::RandRead,
+            iodepth: 16,
+            ..Job::default()
+        };
+        let mut scenario = scenario(&["hdd-7200-1tb"; 2], vec![random]);
+        scenario.array.legs[1].cache.hit_permille = 800;
+        scenario.warmup_seconds = Duration::from_secs(5);
+        scenario.seconds = Duration::from_secs(20);
+        let queue = read_bytes_per_s(&scenario, "queue");
+        let adaptive = read_bytes_per_s(&scenario, "adaptive");
+        assert!(adaptive > 1.02 * queue, "{adaptive} {queue}");
     }
 }

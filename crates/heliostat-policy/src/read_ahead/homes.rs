@@ -73,8 +73,9 @@ fn flash_of(helpers: &Helpers) -> LegSet {
 }
 
 /// How fast these legs of a RAID10 read a stream from `offset` on, in bytes per ns, if each chunk
-/// is read where its first copy is, by all that have it there; `None` where they do not hold all.
-/// Legs may be missing, so nobody can tell here after how many chunks it is the same ones' turn.
+/// is read where its first copy is, by all that have it there, or by all that hold it where these
+/// are flash; `None` where they do not hold all. Legs may be missing, so nobody can tell here after
+/// how many chunks it is the same ones' turn.
 fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> Option<f32> {
     let chunks = LEGS_MAX as u64;
     let chunk_bytes = layout.chunk_bytes().unwrap_or(0);
@@ -82,11 +83,16 @@ fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> Option<f32> {
     for chunk in 0..chunks {
         let offset = offset.saturating_add(chunk.saturating_mul(chunk_bytes));
         let address = |helper: &Helper| layout.address_on(helper.leg, offset);
-        let first = helpers.iter().filter_map(address).min()?;
+        let holders = helpers
+            .iter()
+            .filter_map(|helper| Some((helper, address(helper)?)));
+        let first = holders.clone().map(|holder| holder.1).min()?;
+        let are_flash = holders.clone().all(|(helper, _)| !helper.turns);
         let readers = || {
-            helpers
-                .iter()
-                .filter(|helper| address(helper) == Some(first))
+            let readers = holders
+                .clone()
+                .filter(|holder| are_flash || holder.1 == first);
+            readers.map(|holder| holder.0)
         };
         let rate: f32 = readers().map(|helper| helper.rate).sum();
         for helper in readers() {

@@ -5,6 +5,7 @@ use heliostat_types::{Extent, Instant, LEGS_MAX, LegId, LegSet};
 use crate::api::{Layout, LegView, Prefetch};
 
 use super::beliefs::Ahead;
+use super::firsts::First;
 use super::helper::{Helper, Helpers, best_of};
 use super::{
     ASKED_BYTES, FAR_FASTER, LONE_BYTES, LONE_RUNS, LONE_SHARE, LONE_WEIGHT, RUN_BYTES,
@@ -42,8 +43,9 @@ pub(super) struct Plan<'a> {
     pub(super) free_bytes: u64,
     /// How many stretches were planned, of all streams.
     pub(super) planned: &'a mut u64,
-    /// The stretch that each leg is to begin first.
-    pub(super) oldest: [u64; LEGS_MAX],
+    /// What each leg is to read first.
+    pub(super) firsts: &'a mut [First; LEGS_MAX],
+    pub(super) now: Instant,
     /// Disks that go on with the stream where its reader is.
     pub(super) crowded: LegSet,
     pub(super) helpers: Helpers,
@@ -190,8 +192,9 @@ impl Plan<'_> {
     ///
     /// With fewer streams than legs these share them. With more, mostly, there are enough reads for
     /// all, but disks of a RAID10 would have to leave each stream after every chunk: what one of
-    /// them has of it is read in long stretches. Where legs hold a chunk at different places it is
-    /// for who has it first: the first copies are one stripe over all legs.
+    /// them has of it is read in long stretches. Where legs hold a chunk at different places, and
+    /// one of them is a disk, it is for who has it first: the first copies are one stripe over all
+    /// legs.
     fn readers(&self, offset: u64) -> Option<Vec<(&Helper, u64)>> {
         let mut readers: Vec<(&Helper, u64)> = Vec::with_capacity(LEGS_MAX);
         readers.extend(self.helping().filter_map(|helper| {
@@ -215,7 +218,7 @@ impl Plan<'_> {
             });
         } else if !self.ahead().is_striped() {
             readers.clear();
-        } else if !is_group {
+        } else if !is_group && readers.iter().any(|(helper, _)| helper.turns) {
             readers.retain(|reader| reader.1 == first);
         }
         Some(readers)
@@ -246,7 +249,10 @@ impl Plan<'_> {
         let seen = sets.iter().filter(|set| set.1 > 0.0);
         let rates = seen.clone().map(|(_, count, rate)| rate * read / count);
         let legs = seen.fold(LegSet::EMPTY, |legs, set| legs.union(set.0));
-        Some((rates.reduce(f32::min)?, legs.iter().count()))
+        // Flash may be in several sets.
+        let helpers = self.helping().filter(|helper| legs.contains(helper.leg));
+        let all: f32 = helpers.map(|helper| helper.rate).sum();
+        Some((rates.reduce(f32::min)?.min(all), legs.iter().count()))
     }
 
     /// How far is read ahead at most, of what there would be.
@@ -462,7 +468,8 @@ impl Plan<'_> {
         let overtaken = self.overtaken();
         let (layout, all) = (self.layout, self.helpers);
         let (helpers, prefetch) = (&mut self.helpers, &mut self.prefetch);
-        let (free_bytes, oldest) = (&mut self.free_bytes, &self.oldest);
+        let (free_bytes, firsts) = (&mut self.free_bytes, &mut self.firsts);
+        let now = self.now;
         let operation_bytes = if all.are_quick() {
             RUN_BYTES_FLASH.get()
         } else {
@@ -486,8 +493,10 @@ impl Plan<'_> {
                 // It has left, or is slow now. Who wants the bytes reads them elsewhere.
                 return false;
             };
-            let is_first = stretch.number <= oldest[stretch.leg.index()];
-            let is_here = overtaken == Some((stretch.leg, stretch.number));
+            let first = &mut firsts[stretch.leg.index()];
+            let is_first = stretch.number <= first.number;
+            let is_here =
+                overtaken == Some((stretch.leg, stretch.number)) || is_first && first.is_overdue;
             let mut begins = stretch.begins;
             let mut address = stretch.address + (from - stretch.extent.offset());
             while from < end
@@ -503,6 +512,9 @@ impl Plan<'_> {
                     leg: stretch.leg,
                     extent: Extent::new(from, len),
                 });
+                if is_first {
+                    first.since = now;
+                }
                 helper.has_begun &= helper.sent == address;
                 from += len;
                 address += len;

@@ -273,12 +273,11 @@ impl ReadAhead {
         (count, bytes): (usize, u64),
     ) -> Option<bool> {
         let are_free = |helper: &Helper| !helper.turns && !helper.writes_wait;
-        let are_theirs = !self.is_beside_random() || !self.left.is_empty();
+        // In a RAID10 each chunk may be left to them by another leg.
+        let are_apart = !self.left.is_empty() && layout.chunk_bytes().is_none();
+        let are_theirs = !self.is_beside_random() || are_apart;
         let are_enough = (1..=helpers.count()).contains(&count);
-        if layout.chunk_bytes().is_some() || !are_enough || !are_theirs {
-            return None;
-        }
-        if !helpers.iter().all(are_free) {
+        if !are_enough || !are_theirs || !helpers.iter().all(are_free) {
             return None;
         }
         let (newest, ahead_bytes) = self.newest_and_ahead(now);
