@@ -4,9 +4,9 @@
 #[cfg(test)]
 mod tests {
     use heliostat_engine::{CopyOrder, Layout, Raid10};
-    use heliostat_sim::{Fidelity, Job, Rw, Scenario, SimPolicy, run};
+    use heliostat_sim::{Effect, Fault, Fidelity, Job, Rw, Scenario, SimPolicy, run};
     use heliostat_types::Duration;
-    use heliostat_workload::Arrival;
+    use heliostat_workload::{Arrival, FromMeasuring};
 
     /// Bytes per second that all clients read.
     fn read_bytes_per_s(scenario: &Scenario, policy: &str) -> f64 {
@@ -155,5 +155,55 @@ mod tests {
         let queue = read_bytes_per_s(&scenario, "queue");
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 1.02 * queue, "{adaptive} {queue}");
+    }
+    /// An NVMe drive that has paused is read again at once, however rarely it is read: what it did
+    /// meanwhile is not what it does.
+    #[test]
+    fn a_drive_that_has_paused_is_back_though_it_is_read_rarely() {
+        let random = Job {
+            rw: Rw::RandRead,
+            arrival: Arrival::Poisson { per_s: 50.0 },
+            ..Job::default()
+        };
+        let mut scenario = scenario(&["nvme-gen4", "ssd-sata-256gb"], vec![random]);
+        scenario.warmup_seconds = Duration::from_secs(5);
+        scenario.seconds = Duration::from_secs(20);
+        scenario.faults = vec![Fault {
+            leg: Some(0),
+            at_ns: -2_000_000_000,
+            until_ns: 0,
+            effect: Some(Effect::Pause(Duration::from_ms(20))),
+            every: Some(Duration::from_ms(200)),
+            jitter: Some(Duration::from_ms(20)),
+            ..Fault::default()
+        }];
+        let policy = SimPolicy::parse("adaptive").expect("it exists");
+        let result = run(&scenario, &policy, &mut |_| ()).expect("it is sound");
+        let [nvme, ssd] = [0, 1].map(|leg: usize| result.legs[leg].reads);
+        assert!(nvme > 19 * ssd, "{nvme} {ssd}");
+    }
+
+    /// Whether it is worth to read ahead in a RAID10 of flash is not tried beside random reads.
+    #[test]
+    fn a_stream_of_a_raid10_keeps_its_speed_when_random_reads_begin() {
+        let deep = Job {
+            bs_bytes: 64 << 10,
+            direct: true,
+            iodepth: 4,
+            ..files(1)
+        };
+        let random = Job {
+            rw: Rw::RandRead,
+            iodepth: 8,
+            start: Some(FromMeasuring(0)),
+            ..Job::default()
+        };
+        let legs = ["ssd-sata-256gb", "nvme-gen3", "nvme-gen4"];
+        let mut scenario = raid10(&legs, CopyOrder::Offset, vec![deep, random]);
+        scenario.warmup_seconds = Duration::from_ms(600);
+        scenario.seconds = Duration::from_ms(600);
+        let hst = read_bytes_per_s(&scenario, "hst");
+        let adaptive = read_bytes_per_s(&scenario, "adaptive");
+        assert!(adaptive > 1.05 * hst, "{adaptive} {hst}");
     }
 }

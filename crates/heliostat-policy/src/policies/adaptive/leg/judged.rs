@@ -106,7 +106,7 @@ impl Leg {
             let stalled = self.stalled + (share - self.stalled) / STALLED_READS.get();
             self.stalled = if stalled < TINY { 0.0 } else { stalled };
         }
-        is_stall && !self.stalls_usually()
+        is_stall && self.stalled < STALLED_SHARE.get()
     }
 
     /// What an answer teaches at most.
@@ -121,10 +121,5 @@ impl Leg {
         } else {
             longest
         }
-    }
-
-    /// Whether so many answers of late came so late that this is what the leg does.
-    pub(super) fn stalls_usually(&self) -> bool {
-        self.stalled >= STALLED_SHARE.get()
     }
 }
