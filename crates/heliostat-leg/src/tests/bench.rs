@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use heliostat_types::{Extent, Instant, LegId, LegOpId, OpKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::{Arena, ArenaRange, IoChoice, LegDone, LegHub, LegIo, LegOutcome, LegSpec, OpenedLeg};
+use crate::{
+    Arena, ArenaRange, IoChoice, LegDone, LegError, LegHub, LegIo, LegOutcome, LegSpec, OpenedLeg,
+};
 
 /// How long a test waits for the kernel before it gives up: only ever waited for in full when a
 /// test fails.
@@ -91,6 +94,13 @@ impl Drop for LoopDevice {
 
 pub(crate) fn open(text: &str) -> OpenedLeg {
     let spec = LegSpec::parse(text).unwrap();
+    // What this process had open before is closed by the threads that used it.
+    for _ in 0..50 {
+        match spec.open() {
+            Err(LegError::InUse { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            opened => return opened.unwrap(),
+        }
+    }
     spec.open().unwrap()
 }
 
