@@ -206,4 +206,15 @@ mod tests {
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 1.05 * hst, "{adaptive} {hst}");
     }
+    /// Four files on two disks whose copies are a chunk apart: each disk reads those of two.
+    #[test]
+    fn files_on_disks_with_copies_near_each_other_have_a_disk_each() {
+        let legs = ["hdd-7200-2tb"; 2];
+        let mut scenario = raid10(&legs, CopyOrder::Offset, vec![files(4)]);
+        scenario.warmup_seconds = Duration::from_secs(5);
+        scenario.seconds = Duration::from_secs(10);
+        let pid = read_bytes_per_s(&scenario, "pid");
+        let adaptive = read_bytes_per_s(&scenario, "adaptive");
+        assert!(adaptive > 0.9 * pid, "{adaptive} {pid}");
+    }
 }

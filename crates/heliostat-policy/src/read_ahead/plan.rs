@@ -194,7 +194,8 @@ impl Plan<'_> {
     /// all, but disks of a RAID10 would have to leave each stream after every chunk: what one of
     /// them has of it is read in long stretches. Where legs hold a chunk at different places, and
     /// one of them is a disk, it is for who has it first: the first copies are one stripe over all
-    /// legs.
+    /// legs. But an arm is at either where they are no further apart than a stretch is long, so
+    /// many streams keep to their homes there.
     fn readers(&self, offset: u64) -> Option<Vec<(&Helper, u64)>> {
         let mut readers: Vec<(&Helper, u64)> = Vec::with_capacity(LEGS_MAX);
         readers.extend(self.helping().filter_map(|helper| {
@@ -204,18 +205,19 @@ impl Plan<'_> {
         let best = best_of(readers.iter().map(|(helper, _)| *helper));
         readers.retain(|(helper, _)| !helper.is_too_slow(best));
         let first = readers.iter().map(|reader| reader.1).min()?;
+        let last = readers.iter().map(|reader| reader.1).max()?;
         let are_disks = readers.iter().all(|(helper, _)| helper.turns);
-        let is_group = readers.iter().all(|reader| reader.1 == first);
+        let (is_group, is_near) = (first == last, last - first < STRETCH_BYTES_MAX.get());
         let is_crowded = self.count >= readers.len();
         if are_disks && is_crowded && self.layout.chunk_bytes().is_some() {
             let homes = self.stream.homes;
-            readers.retain(|(helper, address)| {
-                if is_group {
-                    homes.contains(helper.leg)
-                } else {
-                    *address == first
-                }
-            });
+            if is_group {
+                readers.retain(|(helper, _)| homes.contains(helper.leg));
+            } else if is_near {
+                readers.clear();
+            } else {
+                readers.retain(|reader| reader.1 == first);
+            }
         } else if !self.ahead().is_striped() {
             readers.clear();
         } else if !is_group && readers.iter().any(|(helper, _)| helper.turns) {

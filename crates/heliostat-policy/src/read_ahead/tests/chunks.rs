@@ -152,6 +152,29 @@ fn the_first_copies_of_a_far_layout_are_read_as_one_stripe() {
 }
 
 #[test]
+fn many_streams_do_not_wait_for_first_copies_where_others_lie_near() {
+    // Of three legs each third chunk has its copies at different places.
+    let reads_ahead = |legs, layout: Box<dyn Layout>, streams| {
+        let mut rig = Rig::new(&vec![true; legs]);
+        rig.layout = layout;
+        play(&mut rig, (100, 512 * KIB), streams, 0);
+        // Until all of them are known there are fewer.
+        let asked = rig.asked.iter().map(|asked| asked.offset());
+        let mut asked = asked.filter(|offset| offset % (1000 * MIB) > 20 * MIB);
+        asked.any(|offset| offset / CHUNK % 3 == 1)
+    };
+    assert!(
+        reads_ahead(3, Box::new(Odd { legs: 3 }), 1),
+        "it has all disks"
+    );
+    assert!(!reads_ahead(3, Box::new(Odd { legs: 3 }), 4));
+    assert!(
+        reads_ahead(4, Box::new(Far), 4),
+        "an arm is at one copy only"
+    );
+}
+
+#[test]
 fn disks_of_a_raid10_read_long_stretches_of_many_streams_and_flash_what_is_asked() {
     // As fast as disks that answer 512 KiB of each round let them.
     for (turning, disks) in [(&[true, true, true, true, true, false], 4), (&[true; 6], 6)] {
