@@ -129,7 +129,9 @@ fn a_process_that_has_it_for_a_moment_longer_is_waited_for() {
         .stdout(out)
         .spawn()
         .unwrap();
-    drop(open_path(&path));
+    // Not with what is patient itself.
+    let spec = LegSpec::parse(path.to_str().unwrap()).unwrap();
+    drop(spec.open().unwrap());
     child.wait().unwrap();
 }
 
