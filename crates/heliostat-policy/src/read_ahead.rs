@@ -24,6 +24,7 @@ mod homes;
 mod keeping;
 mod pace;
 mod plan;
+mod spare;
 mod stalls;
 mod stream;
 mod waited;
@@ -163,13 +164,14 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 9] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 10] = [
     CONSTANTS,
     at_random::CONSTANTS,
     firsts::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
     keeping::CONSTANTS,
+    spare::CONSTANTS,
     stalls::CONSTANTS,
     waited::CONSTANTS,
     worth::CONSTANTS,
@@ -226,6 +228,8 @@ pub(crate) struct ReadAhead {
     asides: [Option<Aside>; LEGS_MAX],
     /// Disks of a RAID10 that streams are read faster without.
     hindering: LegSet,
+    /// Whether flash has the time to read what disks would.
+    has_spare: bool,
     /// Whether there are fewer streams than legs that hold what they read.
     are_few: bool,
     /// The write that was noted last, and the leg that was handed it first.
@@ -256,6 +260,7 @@ impl ReadAhead {
             stalls: Stalls::default(),
             asides: [None; LEGS_MAX],
             hindering: LegSet::EMPTY,
+            has_spare: false,
             are_few: false,
             noted: None,
             long_reads: 0.0,
@@ -297,6 +302,7 @@ impl ReadAhead {
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
+        pace.busy.handed(now);
         if op.kind.is_mutating() {
             self.stalls.note_write(op.leg);
             self.note_write(now, op.leg, Extent::new(op.array_offset, op.extent.len()));
@@ -356,6 +362,7 @@ impl ReadAhead {
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
+        self.paces[op.leg.index()].busy.answered(now);
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
             if self.turning.contains(op.leg) {
@@ -417,13 +424,11 @@ impl ReadAhead {
             (_, None) => {
                 helpers.leave_slow();
                 helpers.leave_held(count);
+                self.note_spare(now, legs, &helpers);
                 self.share_out(&mut helpers, count);
                 self.leave_waited_for(&mut helpers);
                 if let Some(at) = only {
-                    self.are_few = count < legs.len();
-                    let all = legs.iter().map(|view| view.leg).collect();
-                    let homes = self.homes_of(now, at, &helpers, false, count);
-                    self.give_homes(at, all, homes);
+                    self.house(now, at, (&helpers, legs), count);
                 }
             }
         }
@@ -432,6 +437,7 @@ impl ReadAhead {
         let tries = self.tries(now, only, (&helpers, layout), (count, bytes));
         self.find_firsts(now, &helpers, layout);
         let crowded = self.crowded(now, &helpers, layout);
+        let kept = only.map(|_| self.kept_flash(now, &helpers, layout));
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if only.is_some_and(|only| only != at) || !stream.is_active(now) {
@@ -448,6 +454,7 @@ impl ReadAhead {
                 firsts: &mut self.firsts,
                 now,
                 crowded,
+                kept_flash: kept.unwrap_or(LegSet::EMPTY),
                 helpers,
                 prefetch,
             };
@@ -507,6 +514,20 @@ impl ReadAhead {
         let (at, _, ahead) = quiet.min_by_key(|(_, last, _)| *last)?;
         self.streams[at].forget_plan();
         Some(ahead)
+    }
+
+    /// The stream at `at` gets its homes, of legs that all hold it.
+    fn house(
+        &mut self,
+        now: Instant,
+        at: usize,
+        (helpers, legs): (&Helpers, &[LegView]),
+        count: usize,
+    ) {
+        self.are_few = count < legs.len();
+        let all = legs.iter().map(|view| view.leg).collect();
+        let homes = self.homes_of(now, at, helpers, false, count);
+        self.give_homes(at, all, homes);
     }
 
     /// Legs of a RAID10 are shared out, and the stream at `at` gets its homes, each time that it

@@ -4,15 +4,18 @@
 #[cfg(test)]
 mod tests {
     use heliostat_engine::{CopyOrder, Layout, Raid10};
-    use heliostat_sim::{Effect, Fault, Fidelity, Job, Rw, Scenario, SimPolicy, run};
+    use heliostat_sim::{Effect, Fault, Fidelity, Job, RunResult, Rw, Scenario, SimPolicy, run};
     use heliostat_types::Duration;
     use heliostat_workload::{Arrival, FromMeasuring};
 
+    fn result(scenario: &Scenario, policy: &str) -> RunResult {
+        let policy = SimPolicy::parse(policy).expect("it exists");
+        run(scenario, &policy, &mut |_| ()).expect("it is sound")
+    }
+
     /// Bytes per second that all clients read.
     fn read_bytes_per_s(scenario: &Scenario, policy: &str) -> f64 {
-        let policy = SimPolicy::parse(policy).expect("it exists");
-        let result = run(scenario, &policy, &mut |_| ()).expect("it is sound");
-        result.read.bytes as f64 / scenario.seconds.as_secs_f64()
+        result(scenario, policy).read.bytes as f64 / scenario.seconds.as_secs_f64()
     }
 
     /// Programs that each read a file, 128 KiB ahead of them.
@@ -156,6 +159,7 @@ mod tests {
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 1.02 * queue, "{adaptive} {queue}");
     }
+
     /// An NVMe drive that has paused is read again at once, however rarely it is read: what it did
     /// meanwhile is not what it does.
     #[test]
@@ -177,8 +181,7 @@ mod tests {
             jitter: Some(Duration::from_ms(20)),
             ..Fault::default()
         }];
-        let policy = SimPolicy::parse("adaptive").expect("it exists");
-        let result = run(&scenario, &policy, &mut |_| ()).expect("it is sound");
+        let result = result(&scenario, "adaptive");
         let [nvme, ssd] = [0, 1].map(|leg: usize| result.legs[leg].reads);
         assert!(nvme > 19 * ssd, "{nvme} {ssd}");
     }
@@ -206,6 +209,7 @@ mod tests {
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 1.05 * hst, "{adaptive} {hst}");
     }
+
     /// Four files on two disks whose copies are a chunk apart: each disk reads those of two.
     #[test]
     fn files_on_disks_with_copies_near_each_other_have_a_disk_each() {
@@ -216,5 +220,46 @@ mod tests {
         let pid = read_bytes_per_s(&scenario, "pid");
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 0.9 * pid, "{adaptive} {pid}");
+    }
+    /// Streams whose reads come when they like, on a disk and an SSD that has time for all of them,
+    /// and some writes, each of which moves the arm away.
+    #[test]
+    fn reads_of_streams_that_flash_has_time_for_wait_for_no_disk() {
+        let slow = Job {
+            bs_bytes: 64 << 10,
+            direct: true,
+            arrival: Arrival::Poisson { per_s: 400.0 },
+            ..files(3)
+        };
+        let writes = Job {
+            rw: Rw::RandWrite,
+            arrival: Arrival::Poisson { per_s: 50.0 },
+            ..Job::default()
+        };
+        let mut scenario = scenario(&["hdd-7200-1tb", "ssd-sata-1tb"], vec![slow, writes]);
+        scenario.warmup_seconds = Duration::from_secs(2);
+        scenario.seconds = Duration::from_secs(10);
+        let [zfs, adaptive] = ["zfs", "adaptive"].map(|policy| {
+            let read = result(&scenario, policy).read;
+            let times = read.response_time_ns();
+            (times.mean(), times.quantile(9_990))
+        });
+        assert!(adaptive.0 < 1.05 * zfs.0, "{adaptive:?} {zfs:?}");
+        assert!(adaptive.1 <= zfs.1, "{adaptive:?} {zfs:?}");
+    }
+
+    /// Two readers with one read at a time, and a disk and an SSD: who has the SSD is read ahead.
+    #[test]
+    fn who_has_an_ssd_beside_a_disk_is_read_ahead() {
+        let direct = Job {
+            direct: true,
+            ..files(2)
+        };
+        let mut scenario = scenario(&["hdd-7200-1tb", "ssd-sata-256gb"], vec![direct]);
+        scenario.warmup_seconds = Duration::from_secs(2);
+        scenario.seconds = Duration::from_secs(4);
+        let zfs = read_bytes_per_s(&scenario, "zfs");
+        let adaptive = read_bytes_per_s(&scenario, "adaptive");
+        assert!(adaptive > 1.2 * zfs, "{adaptive} {zfs}");
     }
 }

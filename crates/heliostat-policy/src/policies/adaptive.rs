@@ -444,9 +444,9 @@ impl ReadPolicy for Adaptive {
             self.ahead.on_complete(now, op, service_time);
         }
         let leg = &mut self.legs[op.leg.index()];
-        if self.settings.streams && op.kind == OpKind::Read && ok && leg.turns {
+        if self.settings.streams && op.kind == OpKind::Read && ok {
             let end = op.array_offset.saturating_add(op.extent.len());
-            self.ahead.disk_has_read(now, end);
+            self.ahead.has_read(now, op.leg, end);
         }
         if op.kind == OpKind::Read && leg.read_completed(now, op.extent, ok) {
             self.ahead.doubt(op.leg);

@@ -13,7 +13,7 @@ pub(super) enum Ahead {
     Striped,
     /// Disks read stretches of several streams in turns.
     InTurns,
-    /// Its disk reads a little, and stays.
+    /// Its home reads a little, so that it has always something to do.
     Kept,
     /// What its reader asks for himself is as fast, for all that is known.
     AsFast,
@@ -36,6 +36,8 @@ pub(super) enum Aside {
     Writes,
     /// Others are so much faster that all would wait for it.
     Slow,
+    /// Flash is idle for so much of the time that it reads what this one would.
+    Unneeded,
 }
 
 impl Ahead {
@@ -48,7 +50,7 @@ impl Ahead {
         match self {
             Self::Striped => "each leg reads a stretch",
             Self::InTurns => "disks read stretches in turns",
-            Self::Kept => "its disk reads a little ahead, to stay",
+            Self::Kept => "its home reads a little ahead",
             Self::AsFast => "nothing: what it asks for itself is as fast",
             Self::Crowded => "nothing: there is a leg for each stream, or less",
             Self::Writes => "nothing: a disk is busy with writes",
@@ -64,6 +66,7 @@ impl Aside {
             Self::Random => "for random reads",
             Self::Writes => "writes wait for it",
             Self::Slow => "too slow",
+            Self::Unneeded => "flash has time for it",
         }
     }
 }

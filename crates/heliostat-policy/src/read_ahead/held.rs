@@ -115,6 +115,9 @@ impl ReadAhead {
         let unheld = self.unheld(legs);
         if !unheld.is_empty() {
             StreamWay::Homes(unheld)
+        } else if self.has_spare && self.is_beside_random() {
+            let all = legs.iter().map(|view| view.leg);
+            StreamWay::Homes(all.filter(|leg| !self.turning.contains(*leg)).collect())
         } else if self.is_beside_random() {
             StreamWay::Aside
         } else {

@@ -72,6 +72,12 @@ fn flash_of(helpers: &Helpers) -> LegSet {
     flash.map(|helper| helper.leg).collect()
 }
 
+/// Those that do.
+fn disks_of(helpers: &Helpers) -> LegSet {
+    let disks = helpers.iter().filter(|helper| helper.turns);
+    disks.map(|helper| helper.leg).collect()
+}
+
 /// How fast these legs of a RAID10 read a stream from `offset` on, in bytes per ns, if each chunk
 /// is read where its first copy is, by all that have it there, or by all that hold it where these
 /// are flash; `None` where they do not hold all. Legs may be missing, so nobody can tell here after
@@ -109,8 +115,7 @@ fn rate_of(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> Option<f32> {
 /// The disks of a RAID10 without which a stream is read faster from `offset` on: where flash holds
 /// each of its chunks as well, and is far faster, all wait for the disks' part.
 pub(super) fn hindering(helpers: &Helpers, layout: &dyn Layout, offset: u64) -> LegSet {
-    let disks = helpers.iter().filter(|helper| helper.turns);
-    let disks: LegSet = disks.map(|helper| helper.leg).collect();
+    let disks = disks_of(helpers);
     let mut flash = *helpers;
     flash.leave(disks);
     if disks.is_empty() || flash.count() == 0 {
@@ -207,8 +212,7 @@ impl ReadAhead {
                 left = left.union(self.left_of_group(group, &holders, streams, was));
                 if !flash_of(&holders).is_empty() {
                     // On disks that are too slow to help it streams lose more than beside others.
-                    let slow = helpers.iter().filter(|helper| helper.turns);
-                    let slow: LegSet = slow.map(|helper| helper.leg).collect();
+                    let slow = disks_of(helpers);
                     left = left.union(slow.intersection(group.legs.difference(holders.legs())));
                 }
             }
@@ -321,6 +325,10 @@ impl ReadAhead {
         {
             return;
         }
+        if self.has_spare {
+            helpers.leave_for(disks_of(helpers), Aside::Unneeded);
+            return;
+        }
         let flash = || helpers.iter().filter(|helper| !helper.turns);
         let rates = flash().map(|helper| helper.best_rate);
         let fast_rate = rates.fold(0.0, f32::max) * FAST_SHARE.get();
@@ -368,7 +376,11 @@ impl ReadAhead {
             turning > 0 || !self.left.is_empty()
         };
         if has_one && count >= all {
-            return self.home_of(now, at, helpers).into_iter().collect();
+            let mut those = *helpers;
+            if self.has_spare && turning < all {
+                those.leave(disks_of(helpers));
+            }
+            return self.home_of(now, at, &those).into_iter().collect();
         }
         let is_own_flash = turning == 0 && count <= all;
         if !self.left.is_empty() && (!is_chunked || is_own_flash) {
@@ -420,6 +432,24 @@ impl ReadAhead {
         let disks = helpers.iter().filter(|helper| helper.turns);
         let legs = disks.map(|helper| helper.leg);
         legs.filter(|leg| self.company(now, None, *leg) >= many as usize)
+            .collect()
+    }
+
+    /// Flash beside disks that one stream has as its home, and that is neither written nor read at
+    /// random.
+    pub(super) fn kept_flash(
+        &self,
+        now: Instant,
+        helpers: &Helpers,
+        layout: &dyn Layout,
+    ) -> LegSet {
+        if self.turning.is_empty() || layout.chunk_bytes().is_some() || self.is_beside_random() {
+            return LegSet::EMPTY;
+        }
+        let flash = helpers.iter();
+        let flash = flash.filter(|helper| !helper.turns && !helper.was_written);
+        let legs = flash.map(|helper| helper.leg);
+        legs.filter(|leg| self.company(now, None, *leg) == 1)
             .collect()
     }
 

@@ -355,7 +355,7 @@ impl ReadAhead {
         bytes: u64,
     ) -> bool {
         let home = self.streams[at].only_home(helpers, layout);
-        let is_written = home.is_some_and(|home| home.is_written);
+        let is_written = home.is_some_and(|home| home.turns && home.is_written);
         if !is_written || bytes >= LONE_BYTES.get() {
             return false;
         }

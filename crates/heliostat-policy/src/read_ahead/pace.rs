@@ -2,6 +2,7 @@
 
 use heliostat_types::{Duration, Extent, Instant};
 
+use super::spare::Busy;
 use super::stream::is_of_late;
 use super::{
     ASKED_BYTES, BEST_BYTES, KNOWN_FOR, KNOWN_TIMES, LATE, LATE_FOR_MAX, LATE_IN_A_ROW, LATE_TIMES,
@@ -71,6 +72,7 @@ pub(super) struct Pace {
     pub(super) read_ns: f32,
     /// and a short one at least.
     pub(super) least_ns: f32,
+    pub(super) busy: Busy,
 }
 
 impl Pace {

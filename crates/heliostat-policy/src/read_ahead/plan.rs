@@ -48,12 +48,14 @@ pub(super) struct Plan<'a> {
     pub(super) now: Instant,
     /// Disks that go on with the stream where its reader is.
     pub(super) crowded: LegSet,
+    /// Flash that reads a little ahead of those whose home it is.
+    pub(super) kept_flash: LegSet,
     pub(super) helpers: Helpers,
     pub(super) prefetch: &'a mut Vec<Prefetch>,
 }
 
 impl Stream {
-    /// The disk that alone reads it, where that holds all of it.
+    /// The leg that alone reads it, where that holds all of it.
     pub(super) fn only_home<'a>(
         &self,
         helpers: &'a Helpers,
@@ -62,20 +64,29 @@ impl Stream {
         let mut homes = helpers
             .iter()
             .filter(|helper| self.homes.contains(helper.leg));
-        let home = homes.next().filter(|home| home.turns)?;
+        let home = homes.next()?;
         let is_only = homes.next().is_none() && layout.chunk_bytes().is_none();
         is_only.then_some(home)
     }
 }
 
 impl ReadAhead {
-    /// A disk has read the bytes before `end`.
-    pub(crate) fn disk_has_read(&mut self, now: Instant, end: u64) {
+    /// A leg has read the bytes before `end`: a disk, or flash beside disks that may be the home of
+    /// a stream.
+    pub(crate) fn has_read(&mut self, now: Instant, leg: LegId, end: u64) {
+        if self.turning.is_empty() {
+            return;
+        }
         let near = self.near(now, end);
-        let Some(at) = near.or_else(|| self.far_behind(now, end)) else {
+        let turns = self.turning.contains(leg);
+        let far = || self.far_behind(now, end).filter(|_| turns);
+        let Some(at) = near.or_else(far) else {
             return;
         };
         let stream = &mut self.streams[at];
+        if !turns && !stream.homes.contains(leg) {
+            return;
+        }
         if stream.planned == stream.next && end <= stream.next {
             let weigh = |share: &mut f32, is_so: bool| {
                 *share += LONE_WEIGHT.get() * (f32::from(u8::from(is_so)) - *share);
@@ -394,9 +405,10 @@ impl Plan<'_> {
     }
 
     /// Keeps the only home of a stream at it, whose reader asks for `bytes` at a time: where he has
-    /// one read at a time, or very many, or the disk writes between two of his reads.
+    /// one read at a time, or very many, or a disk writes between two of his reads.
     pub(super) fn keep_on(&mut self, bytes: u64) {
         let home = self.stream.only_home(&self.helpers, self.layout);
+        let home = home.filter(|home| home.turns || self.kept_flash.contains(home.leg));
         let home = home.filter(|_| bytes < LONE_BYTES.get());
         let Some((leg, is_written)) = home.map(|home| (home.leg, home.is_written)) else {
             return;

@@ -36,12 +36,20 @@ impl Rig {
         for (view, turns) in legs.iter_mut().zip(turning) {
             view.rotational = *turns;
         }
+        let now = Instant::from_ns(1_000_000_000);
+        let mut ahead = ReadAhead::new();
+        for view in legs.iter_mut().filter(|view| !view.rotational) {
+            // Somebody waits for flash all the time.
+            let read = op(view.leg.index(), Extent::new(u64::MAX >> 1, 4 * KIB));
+            ahead.on_dispatch(now, &read, None);
+            view.reads_in_flight = 1;
+        }
         Self {
-            ahead: ReadAhead::new(),
+            ahead,
             legs,
             layout: Box::new(Mirror),
             room_bytes: ROOM,
-            now: Instant::from_ns(1_000_000_000),
+            now,
             sent: Vec::new(),
             asked: Vec::new(),
         }
@@ -273,7 +281,7 @@ fn read_at_depth(depth: u64, len: u64) -> Rig {
                 rig.read(end - len, len);
             }
             for end in ends {
-                rig.ahead.disk_has_read(rig.now, end);
+                rig.ahead.has_read(rig.now, LegId::new(0), end);
             }
         }
     }
@@ -314,7 +322,8 @@ fn who_has_very_many_short_reads_in_flight_has_the_next_ones_read_by_his_home() 
                 let from = start + number * len;
                 rig.read(from, len);
                 if number >= depth {
-                    rig.ahead.disk_has_read(rig.now, from - (depth - 1) * len);
+                    rig.ahead
+                        .has_read(rig.now, LegId::new(0), from - (depth - 1) * len);
                 }
             }
         }
@@ -336,9 +345,10 @@ fn who_has_one_read_at_a_time_does_so_whatever_is_read_at_random_behind_him() {
             let end = start + 32 * MIB + number * MIB / 2;
             rig.read(end - MIB / 2, MIB / 2);
             for far in 0..20 {
-                rig.ahead.disk_has_read(rig.now, end - 30 * MIB + far * MIB);
+                rig.ahead
+                    .has_read(rig.now, LegId::new(0), end - 30 * MIB + far * MIB);
             }
-            rig.ahead.disk_has_read(rig.now, end);
+            rig.ahead.has_read(rig.now, LegId::new(0), end);
         }
     }
     assert!(rig.ahead.streams.iter().all(|stream| stream.lone > 0.75));

@@ -56,7 +56,7 @@ fn where_nothing_is_read_ahead_people_are_told_why() {
     assert!(homes == [0, 1] || homes == [1, 0], "{all:?}");
 
     let kept = told(&read_at_depth(1, 64 * KIB));
-    let words = "its disk reads a little ahead, to stay";
+    let words = "its home reads a little ahead";
     assert!(kept.len() == 2 && kept.iter().all(|one| one.1 == words));
 
     let (slow, fast) = (Duration::from_ms(2), Duration::from_us(200));

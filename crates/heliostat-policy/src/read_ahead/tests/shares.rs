@@ -251,8 +251,9 @@ fn a_stream_has_no_flash_that_is_written() {
     let mut rig = Rig::new(&[true, false, false]);
     for number in 0..600 {
         let extent = Extent::new((9000 + number * 31 % 977) * MIB, 128 * KIB);
-        rig.now += Duration::from_us(200);
         let read = op(1, extent);
+        rig.ahead.on_dispatch(rig.now, &read, None);
+        rig.now += Duration::from_us(200);
         rig.ahead
             .on_complete(rig.now, &read, Duration::from_us(200));
     }
