@@ -79,7 +79,7 @@ impl ReadAhead {
         }
         let near = self.near(now, end);
         let turns = self.turning.contains(leg);
-        let far = || self.far_behind(now, end).filter(|_| turns);
+        let far = || turns.then(|| self.far_behind(now, end)).flatten();
         let Some(at) = near.or_else(far) else {
             return;
         };
