@@ -6,8 +6,9 @@
 //! goes to the leg that ends it first. Where there are as many streams as legs, or more, no stretch
 //! is read ahead: there are enough reads for all legs, and on disks each stream has one leg for
 //! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
-//! a little ahead of whoever has one short read at a time, so that the arm stays. Where all is
-//! flash, and streams are no more than legs, it is tried which of both is faster. Disks that are
+//! a little ahead of whoever has one short read at a time, so that the arm stays. Flash that has
+//! time for it is the home of all beside disks. Where all is flash, and streams are no more than
+//! legs, it is tried which of both is faster. Disks that are
 //! busy with writes read no stretch ahead, and a little where no write waits for it. In a RAID10 a
 //! stretch is one of the leg, so that it leaves out what others hold, and homes read ahead. Beside
 //! random reads streams leave flash to them as far as there is another leg for streams.
@@ -302,7 +303,9 @@ impl ReadAhead {
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
-        pace.busy.handed(now);
+        if !self.turning.is_empty() {
+            pace.busy.handed(now);
+        }
         if op.kind.is_mutating() {
             self.stalls.note_write(op.leg);
             self.note_write(now, op.leg, Extent::new(op.array_offset, op.extent.len()));
@@ -362,7 +365,9 @@ impl ReadAhead {
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
-        self.paces[op.leg.index()].busy.answered(now);
+        if !self.turning.is_empty() {
+            self.paces[op.leg.index()].busy.answered(now);
+        }
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
             if self.turning.contains(op.leg) {
@@ -424,7 +429,7 @@ impl ReadAhead {
             (_, None) => {
                 helpers.leave_slow();
                 helpers.leave_held(count);
-                self.note_spare(now, legs, &helpers);
+                self.note_spare(now, legs, &mut helpers, count);
                 self.share_out(&mut helpers, count);
                 self.leave_waited_for(&mut helpers);
                 if let Some(at) = only {
@@ -437,7 +442,7 @@ impl ReadAhead {
         let tries = self.tries(now, only, (&helpers, layout), (count, bytes));
         self.find_firsts(now, &helpers, layout);
         let crowded = self.crowded(now, &helpers, layout);
-        let kept = only.map(|_| self.kept_flash(now, &helpers, layout));
+        let is_alone = only.is_some_and(|at| self.is_alone(now, at, &helpers, layout));
         let mut free_bytes = room_bytes;
         for (at, stream) in self.streams.iter_mut().enumerate() {
             if only.is_some_and(|only| only != at) || !stream.is_active(now) {
@@ -454,7 +459,7 @@ impl ReadAhead {
                 firsts: &mut self.firsts,
                 now,
                 crowded,
-                kept_flash: kept.unwrap_or(LegSet::EMPTY),
+                is_alone,
                 helpers,
                 prefetch,
             };

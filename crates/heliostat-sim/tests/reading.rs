@@ -221,6 +221,7 @@ mod tests {
         let adaptive = read_bytes_per_s(&scenario, "adaptive");
         assert!(adaptive > 0.9 * pid, "{adaptive} {pid}");
     }
+
     /// Streams whose reads come when they like, on a disk and an SSD that has time for all of them,
     /// and some writes, each of which moves the arm away.
     #[test]

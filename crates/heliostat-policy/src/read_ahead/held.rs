@@ -110,18 +110,18 @@ impl ReadAhead {
         }
     }
 
-    /// Where a stream goes that has no home, out of the way of others.
+    /// Where a stream goes that has no home, out of the way of others: to flash that has time.
     pub(super) fn way_without_home(&self, legs: &[LegView]) -> StreamWay {
         let unheld = self.unheld(legs);
         if !unheld.is_empty() {
             StreamWay::Homes(unheld)
-        } else if self.has_spare && self.is_beside_random() {
+        } else if !self.is_beside_random() {
+            StreamWay::Any
+        } else if self.has_spare {
             let all = legs.iter().map(|view| view.leg);
             StreamWay::Homes(all.filter(|leg| !self.turning.contains(*leg)).collect())
-        } else if self.is_beside_random() {
-            StreamWay::Aside
         } else {
-            StreamWay::Any
+            StreamWay::Aside
         }
     }
 

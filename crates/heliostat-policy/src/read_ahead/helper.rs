@@ -90,12 +90,17 @@ impl Helpers {
 
     /// The same, and people are told why.
     pub(super) fn leave_for(&mut self, legs: LegSet, why: Aside) {
+        self.tell(legs, why);
+        self.leave(legs);
+    }
+
+    /// People are told why these read nothing.
+    pub(super) fn tell(&mut self, legs: LegSet, why: Aside) {
         for helper in self.all[..self.len].iter().flatten() {
             if legs.contains(helper.leg) {
                 self.asides[helper.leg.index()] = Some(why);
             }
         }
-        self.leave(legs);
     }
 
     /// Without those that are too slow to help the others.

@@ -73,7 +73,7 @@ fn flash_of(helpers: &Helpers) -> LegSet {
 }
 
 /// Those that do.
-fn disks_of(helpers: &Helpers) -> LegSet {
+pub(super) fn disks_of(helpers: &Helpers) -> LegSet {
     let disks = helpers.iter().filter(|helper| helper.turns);
     disks.map(|helper| helper.leg).collect()
 }
@@ -435,22 +435,21 @@ impl ReadAhead {
             .collect()
     }
 
-    /// Flash beside disks that one stream has as its home, and that is neither written nor read at
-    /// random.
-    pub(super) fn kept_flash(
+    /// Whether the stream at `at` alone has flash beside disks as its home, which is neither written
+    /// nor read at random.
+    pub(super) fn is_alone(
         &self,
         now: Instant,
+        at: usize,
         helpers: &Helpers,
         layout: &dyn Layout,
-    ) -> LegSet {
-        if self.turning.is_empty() || layout.chunk_bytes().is_some() || self.is_beside_random() {
-            return LegSet::EMPTY;
+    ) -> bool {
+        if self.turning.is_empty() || self.is_beside_random() {
+            return false;
         }
-        let flash = helpers.iter();
-        let flash = flash.filter(|helper| !helper.turns && !helper.was_written);
-        let legs = flash.map(|helper| helper.leg);
-        legs.filter(|leg| self.company(now, None, *leg) == 1)
-            .collect()
+        let home = self.streams[at].only_home(helpers, layout);
+        let flash = home.filter(|home| !home.turns && !home.was_written);
+        flash.is_some_and(|home| self.company(now, Some(at), home.leg) == 0)
     }
 
     /// The leg among the helpers that is to read the stream at `at`.

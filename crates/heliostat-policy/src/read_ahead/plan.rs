@@ -48,8 +48,8 @@ pub(super) struct Plan<'a> {
     pub(super) now: Instant,
     /// Disks that go on with the stream where its reader is.
     pub(super) crowded: LegSet,
-    /// Flash that reads a little ahead of those whose home it is.
-    pub(super) kept_flash: LegSet,
+    /// Whether flash beside disks is its home, and of no other one.
+    pub(super) is_alone: bool,
     pub(super) helpers: Helpers,
     pub(super) prefetch: &'a mut Vec<Prefetch>,
 }
@@ -77,8 +77,8 @@ impl ReadAhead {
         if self.turning.is_empty() {
             return;
         }
-        let near = self.near(now, end);
         let turns = self.turning.contains(leg);
+        let near = self.near(now, end);
         let far = || turns.then(|| self.far_behind(now, end)).flatten();
         let Some(at) = near.or_else(far) else {
             return;
@@ -408,7 +408,7 @@ impl Plan<'_> {
     /// one read at a time, or very many, or a disk writes between two of his reads.
     pub(super) fn keep_on(&mut self, bytes: u64) {
         let home = self.stream.only_home(&self.helpers, self.layout);
-        let home = home.filter(|home| home.turns || self.kept_flash.contains(home.leg));
+        let home = home.filter(|home| home.turns || self.is_alone);
         let home = home.filter(|_| bytes < LONE_BYTES.get());
         let Some((leg, is_written)) = home.map(|home| (home.leg, home.is_written)) else {
             return;

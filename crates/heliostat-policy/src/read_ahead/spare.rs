@@ -11,32 +11,41 @@ use crate::api::LegView;
 use crate::constants::constants;
 
 use super::ReadAhead;
+use super::beliefs::Aside;
 use super::helper::{Helper, Helpers};
+use super::homes::disks_of;
+use super::waited::weight;
 
 constants! { "spare":
     /// How busy a leg is counts over so long.
-    WINDOW: Duration = time(Duration::from_ms(100));
-    /// What was before so long without an answer says nothing of who reads now.
+    TIME: Duration = time(Duration::from_ms(100));
+    /// A leg that nothing was asked of for so long counts as busy at first: what was before says
+    /// nothing of who reads now.
     PAUSE: Duration = time(Duration::from_ms(400));
-    /// Disks are not needed where flash is idle for three tenths of it,
+    /// Disks are not needed where flash is idle for three tenths of the time,
     ENOUGH: f32 = number(0.3);
     /// until that is half as much: what has come back from disks is a part of what it reads then.
     STAYS: f32 = number(0.15);
 }
 
-/// For which part of the time a leg is busy.
-#[derive(Clone, Copy, Debug, Default)]
+/// For which part of the time a leg is busy, in an array with disks.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
     /// How many operations it has, as far as it was told of them.
     in_flight: u32,
-    /// Until when it is known for how long it was busy, or had nothing to do,
+    share: f32,
+    /// Until when that is known.
     until: Instant,
-    /// how long that was in this window,
-    ns: u64,
-    /// which began then,
-    since: Instant,
-    /// and its share of the windows before; `None`: that is not known, and it is busy.
-    share: Option<f32>,
+}
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self {
+            in_flight: 0,
+            share: 1.0,
+            until: Instant::ZERO,
+        }
+    }
 }
 
 impl Busy {
@@ -53,28 +62,15 @@ impl Busy {
     }
 
     fn see(&mut self, now: Instant) {
-        if self.in_flight > 0 {
-            let busy = now.saturating_since(self.until);
-            self.ns = self.ns.saturating_add(busy.as_ns());
-        }
+        let passed = now.saturating_since(self.until);
+        let was_busy = self.in_flight > 0;
         self.until = now;
-        self.end_window(now);
-    }
-
-    fn end_window(&mut self, now: Instant) {
-        let (passed, window) = (now.saturating_since(self.since), WINDOW.get());
-        if passed < window {
-            return;
+        if passed >= PAUSE.get() && !was_busy {
+            self.share = 1.0;
+        } else {
+            let is_so = f32::from(u8::from(was_busy));
+            self.share += weight(passed, TIME.get()) * (is_so - self.share);
         }
-        let passed_ns = passed.as_ns() as f32;
-        let recent = (self.ns as f32 / passed_ns).min(1.0);
-        let before = self.share.unwrap_or(recent);
-        // Half of it, or more after a pause.
-        let weight = passed_ns / (passed_ns + window.as_ns() as f32);
-        let share = before + weight * (recent - before);
-        // Where nobody has looked for long, it is what comes now that counts.
-        self.share = (passed < PAUSE.get()).then_some(share);
-        (self.ns, self.since) = (0, now);
     }
 
     /// The share now, of a leg that has so many operations: what was given up before it began is
@@ -82,14 +78,20 @@ impl Busy {
     fn share(&mut self, now: Instant, in_flight: u32) -> f32 {
         self.in_flight = self.in_flight.min(in_flight);
         self.see(now);
-        self.share.unwrap_or(1.0)
+        self.share
     }
 }
 
 impl ReadAhead {
     /// Whether flash has the time to read all that disks would, and is done with what it has before
-    /// an arm would be there.
-    pub(super) fn note_spare(&mut self, now: Instant, legs: &[LegView], helpers: &Helpers) {
+    /// an arm would be there. There are so many streams.
+    pub(super) fn note_spare(
+        &mut self,
+        now: Instant,
+        legs: &[LegView],
+        helpers: &mut Helpers,
+        count: usize,
+    ) {
         let was = std::mem::replace(&mut self.has_spare, false);
         let is_flash = |helper: &&Helper| !helper.turns;
         if helpers.iter().all(|helper| !helper.turns) {
@@ -108,5 +110,52 @@ impl ReadAhead {
         let way_ns = ways.map(|helper| helper.way_ns).fold(0.0, f32::max);
         let enough = if was { STAYS } else { ENOUGH }.get();
         self.has_spare = idle > enough * all && wait_ns < way_ns;
+        if self.has_spare && count >= helpers.count() {
+            helpers.tell(disks_of(helpers), Aside::Unneeded);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its share after a second in which it is handed something each ms, and answers that after so
+    /// many us, or never.
+    fn share_after_a_second(busy: &mut Busy, now: &mut Instant, answer_us: Option<u64>) -> f32 {
+        let mut in_flight = 0;
+        for _ in 0..1000 {
+            let next = *now + Duration::from_ms(1);
+            busy.handed(*now);
+            if let Some(answer_us) = answer_us {
+                busy.answered(*now + Duration::from_us(answer_us));
+            } else {
+                in_flight += 1;
+            }
+            *now = next;
+            busy.share(*now, in_flight);
+        }
+        busy.share(*now, in_flight)
+    }
+
+    #[test]
+    fn a_leg_is_busy_for_as_long_as_it_has_something() {
+        let (mut busy, mut now) = (Busy::default(), Instant::from_ns(1_000_000_000));
+        let share = share_after_a_second(&mut busy, &mut now, Some(300));
+        assert!((share - 0.3).abs() < 0.01, "{share}");
+        let stuck = share_after_a_second(&mut busy, &mut now, None);
+        assert!(stuck > 0.99, "{stuck}");
+        let given_up = share_after_a_second(&mut busy, &mut now, Some(300));
+        assert!((given_up - 0.3).abs() < 0.01, "{given_up}");
+    }
+
+    #[test]
+    fn a_leg_that_nobody_asked_is_busy_at_first() {
+        let (mut busy, mut now) = (Busy::default(), Instant::from_ns(1_000_000_000));
+        share_after_a_second(&mut busy, &mut now, Some(10));
+        now += Duration::from_ms(300);
+        assert!(busy.share(now, 0) < 0.1);
+        now += Duration::from_secs(1);
+        assert!(busy.share(now, 0) > 0.99);
     }
 }

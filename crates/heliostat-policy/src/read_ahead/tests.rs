@@ -38,6 +38,8 @@ impl Rig {
         }
         let now = Instant::from_ns(1_000_000_000);
         let mut ahead = ReadAhead::new();
+        let turn = legs.iter().filter(|view| view.rotational);
+        ahead.set_turning(turn.map(|view| view.leg).collect());
         for view in legs.iter_mut().filter(|view| !view.rotational) {
             // Somebody waits for flash all the time.
             let read = op(view.leg.index(), Extent::new(u64::MAX >> 1, 4 * KIB));

@@ -109,3 +109,24 @@ fn legs_that_are_left_to_random_reads_or_too_slow_say_so() {
     };
     assert!((1_000_000_000..4_000_000_000).contains(&rate), "{rate}");
 }
+
+/// Two streams that are read slowly, on a disk and flash.
+#[test]
+fn a_disk_that_flash_has_time_for_says_so() {
+    let mut rig = Rig::new(&[true, false]);
+    for step in 0..200 {
+        for stream in 0..2 {
+            rig.read(stream * 1000 * MIB + step * 128 * KIB, 128 * KIB);
+        }
+        rig.now += Duration::from_ms(2);
+        if step == 50 {
+            assert_eq!(aside(&rig, 0), None, "somebody waits for flash");
+            rig.legs[1].reads_in_flight = 0;
+        }
+    }
+    let homes: Vec<Vec<usize>> = told(&rig).into_iter().map(|one| one.2).collect();
+    assert_eq!(homes, [[1], [1]]);
+    let words = FactValue::Word("flash has time for it");
+    assert_eq!(aside(&rig, 0), Some(words));
+    assert_eq!(aside(&rig, 1), None);
+}
