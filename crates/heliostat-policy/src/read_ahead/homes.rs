@@ -435,8 +435,8 @@ impl ReadAhead {
             .collect()
     }
 
-    /// Whether the stream at `at` alone has flash beside disks as its home, which is neither written
-    /// nor read at random.
+    /// Whether the stream at `at` alone has flash beside disks as its home, which is neither
+    /// written nor read at random.
     pub(super) fn is_alone(
         &self,
         now: Instant,

@@ -636,8 +636,13 @@ impl<'a> Choice<'a> {
     /// offset, so that neighbours merge and caches below hold different things; else in turns.
     fn among_equals(&self, best: usize) -> usize {
         let limit = self.forecasts[best].cost * BAND.get() + BAND_NS.get();
-        let equals = self.forecasts.iter().filter(|one| one.cost <= limit);
-        let least = equals.fold(u32::MAX, |least, one| least.min(one.in_flight));
+        let (mut equals, mut least) = (0, u32::MAX);
+        for one in self.forecasts.iter().filter(|one| one.cost <= limit) {
+            (equals, least) = (equals + 1, least.min(one.in_flight));
+        }
+        if equals == 1 {
+            return self.by(LEAST, best);
+        }
         let is_saturated = || self.forecasts[best].is_saturated(self.weight(best));
         let is_even = self.stream.is_none() && is_saturated();
         let more = if is_even { 0 } else { least / TIE_READS.get() };

@@ -456,29 +456,9 @@ impl Leg {
         // For the time that one read takes it is tried as if it were well.
         let is_due = is_idle && self.passed_over > FORGIVEN_READS.get();
         let is_tried = is_slow && is_due && self.health.is_forgiven(now);
+        let is_written = self.is_written();
         let Some(curve) = self.curve(size.curve(continues)) else {
-            let unknown_ns = self.unknown_ns();
-            return Forecast {
-                cost: if is_idle {
-                    0.0
-                } else {
-                    unknown_ns * self.load()
-                },
-                own_cost: unknown_ns,
-                known: Point {
-                    time: unknown_ns,
-                    added: 0.0,
-                    idle: unknown_ns,
-                },
-                in_flight: self.in_flight,
-                is_well: true,
-                is_tried,
-                is_trial: is_idle,
-                turns: self.turns,
-                is_free_disk: self.turns,
-                is_written: self.is_written(),
-                ..Forecast::default()
-            };
+            return self.forecast_of_unknown(is_tried);
         };
         let load = self.load();
         let mut known = curve.point_of_late(now, load, self.turns);
@@ -487,7 +467,7 @@ impl Leg {
             known = known.shortened(UNKNOWN_STREAM.get());
         }
         let mut cost = known.time;
-        if self.turns && self.is_written() && !continues {
+        if self.turns && is_written && !continues {
             cost = self.at_work.cost(now, cost, cost / load);
         }
         if !self.turns && self.stall_ns > 0.0 {
@@ -520,9 +500,36 @@ impl Leg {
             is_trial: false,
             turns: self.turns,
             is_free_disk: self.turns,
-            is_written: self.is_written(),
-            only_reads: self.is_written() && self.at_work.are_all(self.in_flight),
+            is_written,
+            only_reads: is_written && self.at_work.are_all(self.in_flight),
             holds_up: false,
+        }
+    }
+
+    /// The same where nothing is known of such reads, nor of others.
+    fn forecast_of_unknown(&self, is_tried: bool) -> Forecast {
+        let is_idle = self.in_flight == 0;
+        let unknown_ns = self.unknown_ns();
+        Forecast {
+            cost: if is_idle {
+                0.0
+            } else {
+                unknown_ns * self.load()
+            },
+            own_cost: unknown_ns,
+            known: Point {
+                time: unknown_ns,
+                added: 0.0,
+                idle: unknown_ns,
+            },
+            in_flight: self.in_flight,
+            is_well: true,
+            is_tried,
+            is_trial: is_idle,
+            turns: self.turns,
+            is_free_disk: self.turns,
+            is_written: self.is_written(),
+            ..Forecast::default()
         }
     }
 

@@ -15,8 +15,10 @@ impl Choice<'_> {
         size: Size,
         forecasts: &mut [Forecast],
     ) {
-        let recent = recent.filter(|_| size.is_small());
-        let place = self.views.iter().position(|view| Some(view.leg) == recent);
+        let Some(recent) = recent.filter(|_| size.is_small()) else {
+            return;
+        };
+        let place = self.views.iter().position(|view| view.leg == recent);
         let is_flash = |at: &usize| forecasts[*at].is_well && !forecasts[*at].turns;
         let Some(place) = place.filter(is_flash) else {
             return;

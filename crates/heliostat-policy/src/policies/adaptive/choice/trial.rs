@@ -60,9 +60,9 @@ impl Choice<'_> {
         let rate = |one: &Forecast| one.in_flight.saturating_add(1) as f32 / one.cost;
         let is_due = |at: &usize| {
             let other = &self.forecasts[*at];
-            let does_less = rate(other) < tries::DEEPER_SHARE.get() * rate(forecast);
-            let may = does_less && other.in_flight > 0 && !other.turns && other.is_well;
-            let is_due = may && self.leg(*at).is_due_deeper(size, (other.cost, least));
+            let may = *at != best && other.in_flight > 0 && !other.turns && other.is_well;
+            let does_less = may && rate(other) < tries::DEEPER_SHARE.get() * rate(forecast);
+            let is_due = does_less && self.leg(*at).is_due_deeper(size, (other.cost, least));
             is_due && (self.stream.is_none() || self.is_doubted(best, *at, size))
         };
         self.places().find(is_due)
