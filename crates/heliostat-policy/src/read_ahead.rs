@@ -301,9 +301,10 @@ impl ReadAhead {
 
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
+        let is_flash_beside_disks = self.is_flash_beside_disks(op.leg);
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
-        if !self.turning.is_empty() {
+        if is_flash_beside_disks {
             pace.busy.handed(now);
         }
         if op.kind.is_mutating() {
@@ -365,7 +366,7 @@ impl ReadAhead {
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
-        if !self.turning.is_empty() {
+        if self.is_flash_beside_disks(op.leg) {
             self.paces[op.leg.index()].busy.answered(now);
         }
         if op.kind == OpKind::Write {

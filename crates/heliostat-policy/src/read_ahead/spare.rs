@@ -5,7 +5,7 @@
 //! have read at once what a disk is asked for, which takes a hundred times as long where others
 //! write to it. Streams that are fewer than legs lose nothing by disks, which read ahead for them.
 
-use heliostat_types::{Duration, Instant};
+use heliostat_types::{Duration, Instant, LegId};
 
 use crate::api::LegView;
 use crate::constants::constants;
@@ -17,8 +17,8 @@ use super::homes::disks_of;
 use super::waited::weight;
 
 constants! { "spare":
-    /// How busy a leg is counts over so long.
-    TIME: Duration = time(Duration::from_ms(100));
+    /// How busy a leg is counts over so long: over less it changes by chance.
+    TIME: Duration = time(Duration::from_ms(300));
     /// A leg that nothing was asked of for so long counts as busy at first: what was before says
     /// nothing of who reads now.
     PAUSE: Duration = time(Duration::from_ms(400));
@@ -28,7 +28,7 @@ constants! { "spare":
     STAYS: f32 = number(0.15);
 }
 
-/// For which part of the time a leg is busy, in an array with disks.
+/// For which part of the time flash is busy, in an array with disks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
     /// How many operations it has, as far as it was told of them.
@@ -83,6 +83,10 @@ impl Busy {
 }
 
 impl ReadAhead {
+    pub(super) fn is_flash_beside_disks(&self, leg: LegId) -> bool {
+        !self.turning.is_empty() && !self.turning.contains(leg)
+    }
+
     /// Whether flash has the time to read all that disks would, and is done with what it has before
     /// an arm would be there. There are so many streams.
     pub(super) fn note_spare(
@@ -120,11 +124,11 @@ impl ReadAhead {
 mod tests {
     use super::*;
 
-    /// Its share after a second in which it is handed something each ms, and answers that after so
+    /// Its share after 3 s in which it is handed something each ms, and answers that after so
     /// many us, or never.
-    fn share_after_a_second(busy: &mut Busy, now: &mut Instant, answer_us: Option<u64>) -> f32 {
+    fn share_after_3_s(busy: &mut Busy, now: &mut Instant, answer_us: Option<u64>) -> f32 {
         let mut in_flight = 0;
-        for _ in 0..1000 {
+        for _ in 0..3000 {
             let next = *now + Duration::from_ms(1);
             busy.handed(*now);
             if let Some(answer_us) = answer_us {
@@ -141,18 +145,18 @@ mod tests {
     #[test]
     fn a_leg_is_busy_for_as_long_as_it_has_something() {
         let (mut busy, mut now) = (Busy::default(), Instant::from_ns(1_000_000_000));
-        let share = share_after_a_second(&mut busy, &mut now, Some(300));
+        let share = share_after_3_s(&mut busy, &mut now, Some(300));
         assert!((share - 0.3).abs() < 0.01, "{share}");
-        let stuck = share_after_a_second(&mut busy, &mut now, None);
+        let stuck = share_after_3_s(&mut busy, &mut now, None);
         assert!(stuck > 0.99, "{stuck}");
-        let given_up = share_after_a_second(&mut busy, &mut now, Some(300));
+        let given_up = share_after_3_s(&mut busy, &mut now, Some(300));
         assert!((given_up - 0.3).abs() < 0.01, "{given_up}");
     }
 
     #[test]
     fn a_leg_that_nobody_asked_is_busy_at_first() {
         let (mut busy, mut now) = (Busy::default(), Instant::from_ns(1_000_000_000));
-        share_after_a_second(&mut busy, &mut now, Some(10));
+        share_after_3_s(&mut busy, &mut now, Some(10));
         now += Duration::from_ms(300);
         assert!(busy.share(now, 0) < 0.1);
         now += Duration::from_secs(1);
