@@ -103,6 +103,12 @@ constants! { "choice":
     OWN_TIMES: f32 = times(4.0);
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
+    /// And that has fewer writes in flight: so many only who asks for more than is answered has,
+    /// and they would wait there for all reads of streams, while other legs have nothing to do.
+    ASIDE_WRITES: u32 = count(512);
+    /// No stream keeps to a leg of its own that has so many writes more in flight than another leg:
+    /// only who asks for more than is answered has as many, and its reads would wait for all.
+    BEHIND_WRITES: u32 = count(32);
 
     /// A read may be cut among legs where it takes no more than 1.6 times as long, and 2 us; four
     /// times where flash is written, of which what is known is what was written meanwhile, and
@@ -327,8 +333,10 @@ impl<'a> Choice<'a> {
         if !self.settings.locality {
             return None;
         }
-        let is_home =
-            |at: &usize| legs.contains(self.views[*at].leg) && self.forecasts[*at].is_well;
+        let is_home = |at: &usize| {
+            let is_own = legs.contains(self.views[*at].leg);
+            is_own && self.forecasts[*at].is_well && !self.is_behind(*at)
+        };
         let cost = |at: &usize| self.forecasts[*at].cost;
         let best = self.places().filter(is_home);
         let best = best.min_by(|one, other| cost(one).total_cmp(&cost(other)))?;
@@ -348,6 +356,14 @@ impl<'a> Choice<'a> {
         Some(self.by(HOME, best))
     }
 
+    /// Whether so many more writes wait at a place than elsewhere that a read there would wait for
+    /// far longer than any takes.
+    fn is_behind(&self, at: usize) -> bool {
+        let writes = self.views.iter().map(|view| view.writes_in_flight);
+        let fewest = writes.min().unwrap_or(0);
+        self.views[at].writes_in_flight - fewest >= BEHIND_WRITES.get()
+    }
+
     /// Whether flash of the others reads it in a fraction of the time that these legs take, which
     /// is too much for a stream to lose by having them for itself.
     pub(super) fn is_elsewhere(&self, legs: LegSet) -> bool {
@@ -365,7 +381,8 @@ impl<'a> Choice<'a> {
     /// Whether the disk at this place has read this stream alone for a while: to go on there costs
     /// nobody anything, to go elsewhere costs a seek.
     fn has_run(&self, at: usize) -> bool {
-        self.forecasts[at].is_well && self.leg(at).is_run_to(self.views[at].address)
+        let is_well = self.forecasts[at].is_well && !self.is_behind(at);
+        is_well && self.leg(at).is_run_to(self.views[at].address)
     }
 
     /// What has decided for this place.
@@ -501,6 +518,7 @@ impl<'a> Choice<'a> {
         };
         match well().filter(may).filter(runs_dry).min_by_key(bytes) {
             Some(at) => Some(self.by(ROOM, at)),
+            None if self.views[aside].writes_in_flight >= ASIDE_WRITES.get() => None,
             None => Some(self.by(ASIDE, aside)),
         }
     }

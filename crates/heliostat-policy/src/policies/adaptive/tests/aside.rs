@@ -48,15 +48,18 @@ impl Rig {
     }
 }
 
-/// Which legs have the next read of each of 12 streams, where so many random reads came with each
-/// one before, and the last leg has so many of these to answer.
-fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
+/// Where a stream is after so many reads.
+fn place_of(stream: u64, step: u64) -> u64 {
+    (stream + 1) * 10_000 * MIB + step * 128 * KIB
+}
+
+/// 12 streams, of each of which 60 reads were answered, with so many random ones beside each.
+fn streams(times_us: &[u64], random: u64) -> Rig {
     let mut rig = Rig::new("adaptive:health=off,split=off", times_us.len());
     rig.teach_queues(times_us);
-    let at = |stream: u64, step: u64| (stream + 1) * 10_000 * MIB + step * 128 * KIB;
     for step in 0..60 {
         for stream in 0..12 {
-            rig.ask(at(stream, step), 128 * KIB);
+            rig.ask(place_of(stream, step), 128 * KIB);
             for number in 0..random {
                 rig.ask(
                     (step * 12 + stream + number * 720) * 7919 % 4001 * MIB,
@@ -66,12 +69,22 @@ fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
         }
         rig.answer_all(times_us);
     }
+    rig
+}
+
+/// Which legs have the next read of each of them.
+fn next_legs(rig: &mut Rig) -> Vec<usize> {
+    let next = (0..12).map(|stream| rig.ask(place_of(stream, 60), 128 * KIB));
+    next.collect()
+}
+
+/// The same, where the last leg has so many random reads to answer.
+fn legs_of_streams(times_us: &[u64], random: u64, waiting: u64) -> Vec<usize> {
+    let mut rig = streams(times_us, random);
     for number in 0..waiting {
         rig.send_of(times_us.len() - 1, (number * 7919 % 4001) * MIB, 4 * KIB);
     }
-    (0..12)
-        .map(|stream| rig.ask(at(stream, 60), 128 * KIB))
-        .collect()
+    next_legs(&mut rig)
 }
 
 fn count_of(legs: &[usize], leg: usize) -> usize {
@@ -89,6 +102,19 @@ fn beside_random_reads_streams_wait_on_the_slower_leg() {
     // Where nobody reads at random they go where they end first.
     let legs = legs_of_streams(&[3_000, 1_000], 0, 0);
     assert!(count_of(&legs, 1) > 6, "{legs:?}");
+}
+
+/// More is asked for than is answered, and all writes would wait for the leg that has the reads.
+#[test]
+fn where_hundreds_of_writes_are_in_flight_streams_wait_nowhere() {
+    for (writes, expected) in [(511, 4..=5), (512, 7..=12)] {
+        let mut rig = streams(&[3_000, 1_000], 1);
+        for view in &mut rig.bench.legs {
+            view.writes_in_flight = writes;
+        }
+        let legs = next_legs(&mut rig);
+        assert!(expected.contains(&count_of(&legs, 1)), "{writes}: {legs:?}");
+    }
 }
 
 #[test]
@@ -294,4 +320,36 @@ fn when_streams_are_over_random_reads_have_all_disks_again() {
         legs[rig.ask(number * 7919 % 40_001 * MIB, 4 * KIB)] += 1;
     }
     assert!(legs.iter().all(|count| *count > 4), "{legs:?}");
+}
+
+/// Its next read would wait for all of them, and those for it.
+#[test]
+fn a_stream_leaves_its_own_disk_where_far_more_writes_wait() {
+    let mut rig = Rig::disks(2);
+    for step in 0..80 {
+        for stream in 0..2 {
+            rig.ask(place_of(stream, step), 128 * KIB);
+        }
+        rig.answer_all(&[600, 600]);
+    }
+    let next = place_of(0, 80);
+    // It has its run on one of them, until something else is read there; then it goes home.
+    let run = rig.bench.pick_of(next, 128 * KIB);
+    assert_eq!(rig.bench.reason(), "stream stays");
+    let expect = |rig: &mut Rig, leg: usize, writes: [u32; 2], expected: usize| {
+        rig.bench.legs[leg].writes_in_flight = writes[0];
+        rig.bench.legs[1 - leg].writes_in_flight = writes[1];
+        let is_now = rig.bench.pick_of(next, 128 * KIB);
+        assert_eq!(is_now, expected, "{writes:?}, {}", rig.bench.reason());
+    };
+    expect(&mut rig, run, [31, 0], run);
+    expect(&mut rig, run, [32, 0], 1 - run);
+    expect(&mut rig, run, [0, 0], run);
+    rig.serve(run, MIB, 11_000);
+    let home = rig.bench.pick_of(next, 128 * KIB);
+    assert_eq!(rig.bench.reason(), "home of the stream");
+    expect(&mut rig, home, [31, 0], home);
+    expect(&mut rig, home, [32, 0], 1 - home);
+    // Those that all legs have are waited for anywhere.
+    expect(&mut rig, home, [32, 1], home);
 }
