@@ -453,7 +453,7 @@ impl ReadPolicy for Adaptive {
         }
         leg.completed(now, op.extent);
         if op.kind != OpKind::Read {
-            leg.note_write(op.extent);
+            leg.note_write(now, op.extent, service_time);
         } else if ok {
             leg.note_jump(now, op.extent, service_time);
             let extent = Extent::new(op.array_offset, op.extent.len());

@@ -12,8 +12,9 @@ use crate::constants::constants;
 constants! { "health":
     /// So many slow rounds one after the other are no accident,
     ROUNDS_MIN: u32 = count(2);
-    /// or so many where flash writes: a read that meets a block that is being written waits for
-    /// that, which is one of twenty and takes four times as long.
+    /// or so many where a leg writes: on flash a read that meets a block that is being written
+    /// waits for that, which is one of twenty and takes four times as long, and an arm writes now
+    /// and then what its cache has answered.
     ROUNDS_WRITTEN: u32 = count(4);
     /// Flash of which a round was slow gets so many reads before one of them says whether that was
     /// a pause, where other flash can have the rest.
@@ -166,13 +167,13 @@ impl Health {
     }
 
     /// An answer to what began at `began` took `ratio` times as long as predicted, which some do
-    /// that wait for what flash writes, and perhaps longer than others were predicted to take.
+    /// that wait for what a leg writes, and perhaps longer than others were predicted to take.
     pub(super) fn note_slow(
         &mut self,
         now: Instant,
         began: Instant,
         ratio: f32,
-        (is_written_flash, was_wrong): (bool, bool),
+        (may_be_writes, was_wrong): (bool, bool),
     ) {
         if began < self.round_from {
             return;
@@ -180,7 +181,7 @@ impl Health {
         let time_ns = now.saturating_since(began).as_ns();
         if self.rounds == 0 {
             self.slow_since = now;
-            self.enough = if is_written_flash {
+            self.enough = if may_be_writes {
                 ROUNDS_WRITTEN.get()
             } else {
                 ROUNDS_MIN.get()

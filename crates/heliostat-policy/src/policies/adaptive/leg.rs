@@ -76,6 +76,8 @@ constants! { "leg":
     /// arm not.
     SLOW_FLASH: f32 = times(2.0);
     SLOW_TURNING: f32 = times(3.0);
+    /// What else it answers sooner is from its cache, and says nothing of the arm.
+    CACHED_NS: f32 = ns(1e6);
     /// An arm that is sorting what it has takes half of the time of a read by itself at least: the
     /// read of a stream may have waited for the seek of another.
     USUAL_SHARE: f32 = number(0.5);
@@ -687,6 +689,7 @@ impl Leg {
     /// A read has ended; [`Leg::completed`] follows. Whether it tells that the leg is well again.
     pub(super) fn read_completed(&mut self, now: Instant, extent: Extent, ok: bool) -> bool {
         let address = extent.offset();
+        let arm_from = self.at_work.began();
         self.at_work.ended(now);
         if let Some(at) = self.queued.iter().position(|queued| *queued == address) {
             self.queued.swap_remove(at);
@@ -714,7 +717,7 @@ impl Leg {
                 return false;
             }
             let round_from = self.health.round_from();
-            self.judge(now, &followed, time_ns);
+            self.judge(now, &followed, arm_from, time_ns);
             let is_well_again = !was_well && self.health.is_well();
             if self.health.has_lasted(now) {
                 self.believe_slow();

@@ -551,6 +551,31 @@ fn a_slow_disk_is_well_only_by_an_answer_that_is_clearly_in_time() {
     assert_eq!(rig.bench.pick(place), 0);
 }
 
+/// Writes that come back at once were answered by the cache of the disk, and the arm was at the
+/// read, or wrote some of them meanwhile: that is no accident four times.
+#[test]
+fn a_disk_that_answers_writes_at_once_is_slow_by_its_reads() {
+    let place = 50_000_000_000;
+    for (write_us, slow_from) in [(200, 4), (11_000, 100)] {
+        let mut rig = Rig::disks(2);
+        rig.serve(1, place, 11_000);
+        for round in 1..=6 {
+            rig.send(0, place);
+            for _ in 0..88_000 / write_us {
+                rig.bench.now += Duration::from_us(write_us);
+                rig.bench.dispatch(0, OpKind::Write, 0, 4096);
+                rig.bench.complete_write(0, write_us);
+            }
+            rig.answer(0, 0);
+            rig.bench.now += Duration::from_us(1);
+            rig.bench.pick(place);
+            let belief = rig.bench.policy.belief(0).expect("a plan was made");
+            let is_slow = round >= slow_from;
+            assert_eq!(belief.is_slow, is_slow, "{write_us} us, round {round}");
+        }
+    }
+}
+
 #[test]
 fn more_and_larger_reads_than_ever_are_no_sign_of_a_slow_leg() {
     let serve = |rig: &mut Rig, (count, len): (u64, u64), us: u64| {

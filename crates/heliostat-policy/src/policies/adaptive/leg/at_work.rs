@@ -1,4 +1,4 @@
-//! How long an arm has been at the read that it has.
+//! How long an arm has been at the read that it has, or at what a cache does not answer.
 
 use heliostat_types::Instant;
 
@@ -11,6 +11,8 @@ pub(super) struct AtWork {
     /// When it last ended a read, or was sent one while it had none. Writes that a drive answers
     /// from its cache tell nothing.
     since: Instant,
+    /// When it last ended something else that a cache did not.
+    wrote_at: Instant,
     met_ns: f32,
 }
 
@@ -33,6 +35,16 @@ impl AtWork {
     pub(super) fn ended(&mut self, now: Instant) {
         self.reads = self.reads.saturating_sub(1);
         self.since = now;
+    }
+
+    /// Something else than a read has ended, and was no answer of a cache.
+    pub(super) const fn wrote(&mut self, now: Instant) {
+        self.wrote_at = now;
+    }
+
+    /// Since when it has been at what it ends now, as far as is seen.
+    pub(super) fn began(&self) -> Instant {
+        self.since.max(self.wrote_at)
     }
 
     /// What a read takes that would take `cost` on average: less by as much longer as the arm has

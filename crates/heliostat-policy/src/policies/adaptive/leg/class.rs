@@ -3,7 +3,7 @@
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::super::curve::Curve;
-use super::{Followed, Leg, LegView, TURNING_NS_MIN};
+use super::{CACHED_NS, Followed, Leg, LegView, TURNING_NS_MIN, ns};
 
 impl Leg {
     /// Whether it has an arm, whatever it says.
@@ -42,9 +42,17 @@ impl Leg {
         told.unwrap_or(self.says_turning)
     }
 
-    /// Something else than a read has ended.
-    pub(in super::super) fn note_write(&mut self, extent: Extent) {
+    /// Something else than a read has ended, after `service_time`.
+    pub(in super::super) fn note_write(
+        &mut self,
+        now: Instant,
+        extent: Extent,
+        service_time: Duration,
+    ) {
         self.jumps.written(extent.len());
+        if ns(service_time) >= CACHED_NS.get() {
+            self.at_work.wrote(now);
+        }
     }
 
     /// A read was done.

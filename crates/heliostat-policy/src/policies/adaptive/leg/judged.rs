@@ -55,27 +55,36 @@ impl Leg {
     }
 
     /// Whether an answer came in time, and what that says of the leg's health.
-    pub(super) fn judge(&mut self, now: Instant, followed: &Followed, time_ns: f32) {
-        let (ratio, began, slow) = if self.turns {
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        followed: &Followed,
+        arm_from: Instant,
+        time_ns: f32,
+    ) {
+        let (ratio, began, slow, may_be_writes) = if self.turns {
             let gap = ns(now.saturating_since(self.progress_at));
+            let arm = ns(now.saturating_since(arm_from));
             let index = usize::from(followed.curve) % SIZES;
             let random_ns = self.curve(index).map_or(0.0, |curve| curve.idle());
             // What was learned as random may have come from the drive's cache: a seek is a seek.
             let random_ns = random_ns.max(UNKNOWN_NS_TURNING.get());
             let usual = (followed.predicted_ns / followed.load).max(random_ns * USUAL_SHARE.get());
-            (gap / usual, self.progress_at, SLOW_TURNING.get())
+            // It may have written what its cache answered since the read before.
+            let may_be_writes = gap < SLOW_TURNING.get() * usual;
+            (arm / usual, arm_from, SLOW_TURNING.get(), may_be_writes)
         } else {
             (
                 time_ns / followed.longest_ns,
                 followed.began,
                 SLOW_FLASH.get(),
+                self.is_written(),
             )
         };
         let was_wrong = time_ns > followed.others_ns;
         if ratio >= slow {
-            let is_written_flash = self.is_written() && !self.turns;
             self.health
-                .note_slow(now, began, ratio, (is_written_flash, was_wrong));
+                .note_slow(now, began, ratio, (may_be_writes, was_wrong));
             return;
         }
         if !self.health.is_well() && ratio > WELL.get() {
