@@ -249,6 +249,31 @@ mod tests {
         assert!(adaptive.1 <= zfs.1, "{adaptive:?} {zfs:?}");
     }
 
+    /// Two slow readers beside more writes than an old disk does: one of them is not to wait for
+    /// those, though both disks have a stream each otherwise.
+    #[test]
+    fn reads_of_streams_do_not_wait_behind_writes_that_pile_up() {
+        let slow = Job {
+            bs_bytes: 64 << 10,
+            direct: true,
+            arrival: Arrival::Poisson { per_s: 50.0 },
+            ..files(2)
+        };
+        let writes = Job {
+            rw: Rw::RandWrite,
+            arrival: Arrival::Poisson { per_s: 140.0 },
+            ..Job::default()
+        };
+        let mut scenario = scenario(&["hdd-7200-2tb", "hdd-5400-old"], vec![slow, writes]);
+        scenario.warmup_seconds = Duration::from_secs(5);
+        scenario.seconds = Duration::from_secs(30);
+        let [queue, adaptive] = ["queue", "adaptive"].map(|policy| {
+            let read = result(&scenario, policy).read;
+            read.response_time_ns().mean()
+        });
+        assert!(adaptive < 1.5 * queue, "{adaptive:?} {queue:?}");
+    }
+
     /// Two readers with one read at a time, and a disk and an SSD: who has the SSD is read ahead.
     #[test]
     fn who_has_an_ssd_beside_a_disk_is_read_ahead() {
