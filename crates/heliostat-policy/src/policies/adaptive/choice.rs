@@ -103,11 +103,11 @@ constants! { "choice":
     OWN_TIMES: f32 = times(4.0);
     /// What else streams want waits on a leg that is slower by that at most.
     ASIDE_TIMES: f32 = times(8.0);
-    /// And that has fewer writes in flight: so many only who asks for more than is answered has,
-    /// and they would wait there for all reads of streams, while other legs have nothing to do.
+    /// And that has fewer writes in flight. Only where more is asked for than is answered are there
+    /// as many, and they would wait for all reads of streams while other legs have nothing to do.
     ASIDE_WRITES: u32 = count(512);
     /// No stream keeps to a leg of its own that has so many writes more in flight than another leg:
-    /// only who asks for more than is answered has as many, and its reads would wait for all.
+    /// its reads would wait for all of them.
     BEHIND_WRITES: u32 = count(32);
 
     /// A read may be cut among legs where it takes no more than 1.6 times as long, and 2 us; four
@@ -289,10 +289,7 @@ impl<'a> Choice<'a> {
 
     /// Disks cost more that writes wait for, or streams have.
     fn prefer_others(&self, forecasts: &mut [Forecast]) {
-        let writes = self.views.iter().map(|view| view.writes_in_flight);
-        // Of the writes in flight those that all legs have.
-        let fewest_writes = writes.min().unwrap_or(0);
-        let without_wait = fewest_writes.saturating_add(WRITES_MORE.get());
+        let without_wait = self.fewest_writes().saturating_add(WRITES_MORE.get());
         let disks = forecasts.iter_mut().zip(self.views);
         for (forecast, view) in disks.filter(|(forecast, _)| forecast.turns) {
             // All legs have to write, and the slowest is waited for; and so is one that has more
@@ -359,9 +356,13 @@ impl<'a> Choice<'a> {
     /// Whether so many more writes wait at a place than elsewhere that a read there would wait for
     /// far longer than any takes.
     fn is_behind(&self, at: usize) -> bool {
+        self.views[at].writes_in_flight - self.fewest_writes() >= BEHIND_WRITES.get()
+    }
+
+    /// Of the writes in flight those that all legs have.
+    fn fewest_writes(&self) -> u32 {
         let writes = self.views.iter().map(|view| view.writes_in_flight);
-        let fewest = writes.min().unwrap_or(0);
-        self.views[at].writes_in_flight - fewest >= BEHIND_WRITES.get()
+        writes.min().unwrap_or(0)
     }
 
     /// Whether flash of the others reads it in a fraction of the time that these legs take, which
@@ -447,7 +448,8 @@ impl<'a> Choice<'a> {
 
     /// The place for a read of a stream where others read at random. A random read waits for all
     /// that is in front of it, and to a stream only its throughput counts. So on flash no leg has
-    /// more of streams than fills it, but one: where they wait, and random reads need not go.
+    /// more of streams than fills it, but one: where they wait, and random reads need not go. None,
+    /// where hundreds of writes are in flight there, which would wait for all of them.
     pub(super) fn place_aside(&self, ahead: &ReadAhead) -> Option<usize> {
         if self.disks > 0 || !self.settings.locality {
             return None;

@@ -72,11 +72,11 @@ constants! { "leg":
     TURNING_NS_MIN: f32 = ns(1e6);
 
     /// From so many times its prediction on an answer is slow. On a hard disk it is the time since
-    /// the answer before that counts, by the mean of that: a read may wait for others there, the
-    /// arm not.
+    /// the answer before that counts, of a read or of what took the arm, by the mean of that: a
+    /// read may wait for others there, the arm not.
     SLOW_FLASH: f32 = times(2.0);
     SLOW_TURNING: f32 = times(3.0);
-    /// What else it answers sooner is from its cache, and says nothing of the arm.
+    /// Something else than a read that is answered sooner was by a cache, and did not take the arm.
     CACHED_NS: f32 = ns(1e6);
     /// An arm that is sorting what it has takes half of the time of a read by itself at least: the
     /// read of a stream may have waited for the seek of another.

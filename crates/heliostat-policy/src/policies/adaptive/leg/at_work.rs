@@ -1,17 +1,18 @@
-//! How long an arm has been at the read that it has, or at what a cache does not answer.
+//! How long an arm has been at what it has: a read, or something else that no cache answers.
 
 use heliostat_types::Instant;
 
 use super::{MET_READS, SILENT, ns};
 
-/// Since when an arm is at a read, and for how long it was when others were sent behind that.
+/// Since when an arm is at what it has, and for how long it was at a read when others were sent
+/// behind that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AtWork {
     reads: u32,
     /// When it last ended a read, or was sent one while it had none. Writes that a drive answers
     /// from its cache tell nothing.
     since: Instant,
-    /// When it last ended something else that a cache did not.
+    /// When it last ended something else than a read, which no cache had answered.
     wrote_at: Instant,
     met_ns: f32,
 }
