@@ -35,6 +35,11 @@ constants! { "jumps":
     /// Nearly all of its jumps are quick then: a disk behind a cache has a mean as short by times.
     NO_ARM_QUICK_SHARE: f32 = number(0.95);
     NO_ARM_JUMPS: u32 = count(256);
+    /// Nor are jumps that take as long as an arm more than so much of the time of all, of hundreds:
+    /// a drive that reads on in several places answers dozens from there for each of them.
+    LONG_NS: f32 = ns(4e6);
+    LONG_SHARE: f32 = number(0.2);
+    LONG_JUMPS: f32 = number(512.0);
     /// Nor where it reads more than a byte in a ns, over so many bytes: no disk does that.
     NO_ARM_RATE: f32 = number(1.0);
     NO_ARM_BYTES: u64 = bytes(64 << 20);
@@ -63,6 +68,9 @@ pub(super) struct Jumps {
     /// as those that go on.
     own: Mean,
     alike: u32,
+    /// What all of them took of late, and the long ones of them.
+    all_ns: f32,
+    long_ns: f32,
 }
 
 /// A mean of the last ones.
@@ -110,6 +118,7 @@ impl Jumps {
         };
         let beyond_ns = own_ns - NO_ARM_BYTE_NS.get() * len as f32;
         self.own.note(beyond_ns.max(0.0), JUMPS.get());
+        self.note_long(own_ns, beyond_ns >= LONG_NS.get());
         self.alike = self.alike.saturating_add(u32::from(alike.is_some()));
         let is_enough = self.own.count.is_multiple_of(JUMPS.get() / 2);
         let is_aside = alike.is_none() && written_bytes <= SHORT_BYTES.get();
@@ -123,6 +132,19 @@ impl Jumps {
         let is_quick = f32::from(u8::from(ns < QUICK_NS.get()));
         self.quick.note(is_quick, QUICK_JUMPS.get());
         is_drawn || is_enough || is_fast_now
+    }
+
+    /// A jump has taken so long by itself, which is as long as an arm takes, or not.
+    fn note_long(&mut self, own_ns: f32, is_long: bool) {
+        let kept = 1.0 - 1.0 / LONG_JUMPS.get();
+        let long_ns = if is_long { own_ns } else { 0.0 };
+        self.all_ns = self.all_ns * kept + own_ns;
+        self.long_ns = self.long_ns * kept + long_ns;
+    }
+
+    /// Whether jumps that are as long as an arm takes are a part of the time that all take.
+    pub(super) fn are_some_long(&self) -> bool {
+        self.long_ns > LONG_SHARE.get() * self.all_ns
     }
 
     /// Something is written, or was.
@@ -161,7 +183,7 @@ impl Jumps {
     pub(super) fn tell(&self) -> Option<bool> {
         let enough = JUMPS.get() / 2;
         let are_quick = self.quick.count == 0 || self.quick.value > NO_ARM_QUICK_SHARE.get();
-        let is_short = self.own.value < NO_ARM_NS.get() && are_quick;
+        let is_short = self.own.value < NO_ARM_NS.get() && are_quick && !self.are_some_long();
         if self.is_fast
             || is_short && (self.alike >= enough || self.own.count >= NO_ARM_JUMPS.get())
         {

@@ -21,7 +21,7 @@ impl Leg {
     /// milliseconds, and longer the further apart they are, has an arm.
     pub(super) fn infer_turning(&mut self) {
         let turns = match self.arm.mean() {
-            Some(mean) if mean < TURNING_NS_MIN.get() => false,
+            Some(mean) if mean < TURNING_NS_MIN.get() && !self.jumps.are_some_long() => false,
             Some(_) if self.arm.tells() == Some(true) => true,
             _ => {
                 let told = self.jumps.tell();

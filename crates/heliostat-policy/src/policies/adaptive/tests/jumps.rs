@@ -158,3 +158,22 @@ fn a_disk_behind_a_cache_is_not_taken_for_flash_while_that_answers() {
         assert_ne!(disk.jumps.tell(), Some(false));
     }
 }
+
+/// Readers of short blocks in sequence at several places, of a drive that reads on at each.
+#[test]
+fn a_disk_that_reads_ahead_by_itself_is_not_taken_for_flash() {
+    let tell = |long_us, each| {
+        let mut leg = Busy::new();
+        for number in 0..2_000 {
+            let is_there = number % each > 0;
+            let own = Duration::from_us(if is_there { 200 } else { long_us });
+            leg.read(number % 3 * 4_000 * MIB + number * 64 * KIB, 64 * KIB, own);
+        }
+        leg.jumps.tell()
+    };
+    assert_eq!(tell(9_000, 32), None);
+    assert_eq!(tell(9_000, 96), None);
+    assert_eq!(tell(200, 32), Some(false));
+    // Flash pauses as well.
+    assert_eq!(tell(9_000, 1_000), Some(false));
+}
