@@ -23,6 +23,7 @@ mod held;
 mod helper;
 mod homes;
 mod keeping;
+mod lags;
 mod pace;
 mod plan;
 mod spare;
@@ -45,6 +46,7 @@ use held::Held;
 use helper::{Helper, Helpers};
 use homes::{Group, hindering};
 use keeping::Keeping;
+use lags::Lags;
 use pace::Pace;
 use plan::{Plan, Tries};
 use stalls::Stalls;
@@ -165,13 +167,14 @@ constants! { "read_ahead":
 }
 
 /// All of them, by module.
-pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 10] = [
+pub(crate) const ALL_CONSTANTS: [&[ConstantInfo]; 11] = [
     CONSTANTS,
     at_random::CONSTANTS,
     firsts::CONSTANTS,
     held::CONSTANTS,
     homes::CONSTANTS,
     keeping::CONSTANTS,
+    lags::CONSTANTS,
     spare::CONSTANTS,
     stalls::CONSTANTS,
     waited::CONSTANTS,
@@ -231,6 +234,8 @@ pub(crate) struct ReadAhead {
     hindering: LegSet,
     /// Whether flash has the time to read what disks would.
     has_spare: bool,
+    /// Disks that lag behind others which have time.
+    lags: Lags,
     /// Whether there are fewer streams than legs that hold what they read.
     are_few: bool,
     /// The write that was noted last, and the leg that was handed it first.
@@ -262,6 +267,7 @@ impl ReadAhead {
             asides: [None; LEGS_MAX],
             hindering: LegSet::EMPTY,
             has_spare: false,
+            lags: Lags::default(),
             are_few: false,
             noted: None,
             long_reads: 0.0,
@@ -301,10 +307,10 @@ impl ReadAhead {
 
     /// A leg was handed an operation.
     pub(crate) fn on_dispatch(&mut self, now: Instant, op: &OpView, way: Option<StreamWay>) {
-        let is_flash_beside_disks = self.is_flash_beside_disks(op.leg);
+        let has_disks = !self.turning.is_empty();
         let pace = &mut self.paces[op.leg.index()];
         pace.note_kind(now, op.kind.is_mutating());
-        if is_flash_beside_disks {
+        if has_disks {
             pace.busy.handed(now);
         }
         if op.kind.is_mutating() {
@@ -366,8 +372,12 @@ impl ReadAhead {
 
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
-        if self.is_flash_beside_disks(op.leg) {
-            self.paces[op.leg.index()].busy.answered(now);
+        if !self.turning.is_empty() {
+            let pace = &mut self.paces[op.leg.index()];
+            pace.busy.answered(now);
+            if op.kind == OpKind::Read {
+                pace.took.note(now, service_time);
+            }
         }
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
@@ -431,6 +441,7 @@ impl ReadAhead {
                 helpers.leave_slow();
                 helpers.leave_held(count);
                 self.note_spare(now, legs, &mut helpers, count);
+                self.note_lags(now, legs, &mut helpers, count);
                 self.share_out(&mut helpers, count);
                 self.leave_waited_for(&mut helpers);
                 if let Some(at) = only {

@@ -274,6 +274,36 @@ mod tests {
         assert!(adaptive < 1.5 * queue, "{adaptive:?} {queue:?}");
     }
 
+    /// Slow readers beside writes that an old disk is nearly busy with: it does all of them in a
+    /// sweep where it has to read nothing, and the others have time to read.
+    #[test]
+    fn reads_of_streams_that_other_disks_have_time_for_do_not_wait_for_one_that_lags() {
+        let [new, old] = ["hdd-7200-2tb", "hdd-5400-old"];
+        for (legs, streams) in [(vec![new, old], 2), (vec![new, old, old], 4)] {
+            let slow = Job {
+                bs_bytes: 64 << 10,
+                direct: true,
+                arrival: Arrival::Poisson { per_s: 50.0 },
+                ..files(streams)
+            };
+            let writes = Job {
+                rw: Rw::RandWrite,
+                arrival: Arrival::Poisson { per_s: 110.0 },
+                ..Job::default()
+            };
+            let mut scenario = scenario(&legs, vec![slow, writes]);
+            scenario.warmup_seconds = Duration::from_secs(5);
+            scenario.seconds = Duration::from_secs(30);
+            let [queue, adaptive] = ["queue", "adaptive"].map(|policy| {
+                let result = result(&scenario, policy);
+                let [read, write] = [result.read, result.write];
+                [read, write].map(|one| one.response_time_ns().mean())
+            });
+            assert!(adaptive[0] < 0.7 * queue[0], "{adaptive:?} {queue:?}");
+            assert!(adaptive[1] < 1.1 * queue[1], "{adaptive:?} {queue:?}");
+        }
+    }
+
     /// Two readers with one read at a time, and a disk and an SSD: who has the SSD is read ahead.
     #[test]
     fn who_has_an_ssd_beside_a_disk_is_read_ahead() {

@@ -38,6 +38,8 @@ pub(super) enum Aside {
     Slow,
     /// Flash is idle for so much of the time that it reads what this one would.
     Unneeded,
+    /// Its reads take far longer than those of others, which are idle for most of the time.
+    Lags,
 }
 
 impl Ahead {
@@ -67,6 +69,7 @@ impl Aside {
             Self::Writes => "writes wait for it",
             Self::Slow => "too slow",
             Self::Unneeded => "flash has time for it",
+            Self::Lags => "others have time, and are far faster",
         }
     }
 }

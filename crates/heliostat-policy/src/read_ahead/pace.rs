@@ -2,6 +2,7 @@
 
 use heliostat_types::{Duration, Extent, Instant};
 
+use super::lags::Took;
 use super::spare::Busy;
 use super::stream::is_of_late;
 use super::{
@@ -73,6 +74,7 @@ pub(super) struct Pace {
     /// and a short one at least.
     pub(super) least_ns: f32,
     pub(super) busy: Busy,
+    pub(super) took: Took,
 }
 
 impl Pace {

@@ -5,7 +5,7 @@
 //! have read at once what a disk is asked for, which takes a hundred times as long where others
 //! write to it. Streams that are fewer than legs lose nothing by disks, which read ahead for them.
 
-use heliostat_types::{Duration, Instant, LegId};
+use heliostat_types::{Duration, Instant};
 
 use crate::api::LegView;
 use crate::constants::constants;
@@ -19,6 +19,10 @@ use super::waited::weight;
 constants! { "spare":
     /// How busy a leg is counts over so long: over less it changes by chance.
     TIME: Duration = time(Duration::from_ms(300));
+    /// And over so long for those who go by more than what is just now,
+    OF_LATE: Duration = time(Duration::from_secs(4));
+    /// where so much of it is known.
+    KNOWN_NS: f32 = ns(1e9);
     /// A leg that nothing was asked of for so long counts as busy at first: what was before says
     /// nothing of who reads now.
     PAUSE: Duration = time(Duration::from_ms(400));
@@ -28,12 +32,15 @@ constants! { "spare":
     STAYS: f32 = number(0.15);
 }
 
-/// For which part of the time flash is busy, in an array with disks.
+/// For which part of the time a leg is busy, in an array with disks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
     /// How many operations it has, as far as it was told of them.
     in_flight: u32,
     share: f32,
+    /// For how long it was busy of late, and for how long that is known, in ns.
+    busy_ns: f32,
+    known_ns: f32,
     /// Until when that is known.
     until: Instant,
 }
@@ -43,6 +50,8 @@ impl Default for Busy {
         Self {
             in_flight: 0,
             share: 1.0,
+            busy_ns: 0.0,
+            known_ns: 0.0,
             until: Instant::ZERO,
         }
     }
@@ -65,17 +74,35 @@ impl Busy {
         let passed = now.saturating_since(self.until);
         let was_busy = self.in_flight > 0;
         self.until = now;
+        let is_so = f32::from(u8::from(was_busy));
+        let kept = 1.0 - weight(passed, OF_LATE.get());
+        let passed_ns = passed.as_ns() as f32;
+        self.busy_ns = self.busy_ns * kept + is_so * passed_ns;
+        self.known_ns = self.known_ns * kept + passed_ns;
         if passed >= PAUSE.get() && !was_busy {
             self.share = 1.0;
         } else {
-            let is_so = f32::from(u8::from(was_busy));
             self.share += weight(passed, TIME.get()) * (is_so - self.share);
         }
     }
 
+    /// The share of late; busy where it is not known for long enough.
+    pub(super) fn of_late(&self) -> f32 {
+        if self.known_ns < KNOWN_NS.get() {
+            1.0
+        } else {
+            self.busy_ns / self.known_ns
+        }
+    }
+
+    /// What was until now is not of late.
+    pub(super) const fn begin(&mut self) {
+        (self.busy_ns, self.known_ns) = (0.0, 0.0);
+    }
+
     /// The share now, of a leg that has so many operations: what was given up before it began is
     /// never answered.
-    fn share(&mut self, now: Instant, in_flight: u32) -> f32 {
+    pub(super) fn share(&mut self, now: Instant, in_flight: u32) -> f32 {
         self.in_flight = self.in_flight.min(in_flight);
         self.see(now);
         self.share
@@ -83,10 +110,6 @@ impl Busy {
 }
 
 impl ReadAhead {
-    pub(super) fn is_flash_beside_disks(&self, leg: LegId) -> bool {
-        !self.turning.is_empty() && !self.turning.contains(leg)
-    }
-
     /// Whether flash has the time to read all that disks would, and is done with what it has before
     /// an arm would be there. There are so many streams.
     pub(super) fn note_spare(
@@ -151,6 +174,25 @@ mod tests {
         assert!(stuck > 0.99, "{stuck}");
         let given_up = share_after_3_s(&mut busy, &mut now, Some(300));
         assert!((given_up - 0.3).abs() < 0.01, "{given_up}");
+    }
+
+    #[test]
+    fn what_is_just_now_is_little_of_what_is_of_late() {
+        let (mut busy, mut now) = (Busy::default(), Instant::from_ns(1_000_000_000));
+        busy.share(now, 0);
+        busy.begin();
+        share_after_3_s(&mut busy, &mut now, Some(100));
+        assert!((busy.of_late() - 0.1).abs() < 0.01, "{}", busy.of_late());
+        busy.handed(now);
+        now += Duration::from_ms(500);
+        let share = busy.share(now, 1);
+        assert!(
+            share > 0.75 && busy.of_late() < 0.3,
+            "{share} {}",
+            busy.of_late()
+        );
+        busy.begin();
+        assert!(busy.of_late() > 0.99, "nothing is known of it");
     }
 
     #[test]

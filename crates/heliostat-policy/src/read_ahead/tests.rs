@@ -1,6 +1,7 @@
 mod beliefs;
 mod chunks;
 mod keeping;
+mod lags;
 mod shares;
 mod stalls;
 mod waited;
