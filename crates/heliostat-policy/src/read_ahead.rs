@@ -292,6 +292,7 @@ impl ReadAhead {
         self.worth = Worth::new();
         self.keeping = Keeping::new();
         self.held.legs.remove(leg);
+        self.lags = Lags::default();
         self.waited = Waited::default();
         self.stalls = Stalls::default();
     }
@@ -375,9 +376,6 @@ impl ReadAhead {
         if !self.turning.is_empty() {
             let pace = &mut self.paces[op.leg.index()];
             pace.busy.answered(now);
-            if op.kind == OpKind::Read {
-                pace.took.note(now, service_time);
-            }
         }
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);
@@ -389,8 +387,11 @@ impl ReadAhead {
             self.paces[op.leg.index()].note_other(now);
             return;
         }
-        self.at_random.answered(now, op.array_offset);
+        let is_at_random = self.at_random.answered(now, op.array_offset);
         let pace = &mut self.paces[op.leg.index()];
+        if !is_at_random && !self.turning.is_empty() {
+            pace.note_took(now, op.extent.len(), service_time);
+        }
         let silence = pace.note_bytes(now, op.extent.len(), service_time);
         if is_long(op.extent.len()) {
             pace.long_bytes = pace.long_bytes.saturating_sub(op.extent.len());

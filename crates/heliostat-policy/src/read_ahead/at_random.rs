@@ -59,14 +59,17 @@ impl AtRandom {
         self.sent[place_of(offset)] = (offset, now);
     }
 
-    pub(super) fn answered(&mut self, now: Instant, offset: u64) {
+    /// Whether it was such a read.
+    pub(super) fn answered(&mut self, now: Instant, offset: u64) -> bool {
         let sent = &mut self.sent[place_of(offset)];
-        if sent.0 == offset {
+        let is_one = sent.0 == offset;
+        if is_one {
             let waited_ns = now.saturating_since(sent.1).as_ns();
             self.waited_ns = self.waited_ns.saturating_add(waited_ns);
             self.answers = self.answers.saturating_add(1);
             sent.0 = u64::MAX;
         }
+        is_one
     }
 
     /// By Little's law: what all have waited together, by how long that was.

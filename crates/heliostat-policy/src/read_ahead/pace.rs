@@ -281,6 +281,13 @@ impl Pace {
         self.write_own_ns * WRITES_PASS.get() > self.way_ns(true)
     }
 
+    /// It has answered a read of a stream.
+    pub(super) fn note_took(&mut self, now: Instant, bytes: u64, service_time: Duration) {
+        let rate = self.best_rate.max(RATE_TURNING.get());
+        let read_ns = bytes as f32 / rate;
+        self.took.note(now, bytes, read_ns, service_time);
+    }
+
     /// It has answered a read of any kind; for how long it was silent before.
     pub(super) fn note_bytes(
         &mut self,

@@ -38,6 +38,8 @@ constants! { "jumps":
     /// Nor are jumps that take as long as an arm more than so much of the time of all, of hundreds:
     /// a drive that reads on in several places answers dozens from there for each of them.
     LONG_NS: f32 = ns(4e6);
+    /// An arm takes no longer than this, a pause of flash does.
+    LONGEST_NS: f32 = ns(2e7);
     LONG_SHARE: f32 = number(0.2);
     LONG_JUMPS: f32 = number(512.0);
     /// Nor where it reads more than a byte in a ns, over so many bytes: no disk does that.
@@ -137,7 +139,11 @@ impl Jumps {
     /// A jump has taken so long by itself, which is as long as an arm takes, or not.
     fn note_long(&mut self, own_ns: f32, is_long: bool) {
         let kept = 1.0 - 1.0 / LONG_JUMPS.get();
-        let long_ns = if is_long { own_ns } else { 0.0 };
+        let long_ns = if is_long {
+            own_ns.min(LONGEST_NS.get())
+        } else {
+            0.0
+        };
         self.all_ns = self.all_ns * kept + own_ns;
         self.long_ns = self.long_ns * kept + long_ns;
     }

@@ -4,12 +4,13 @@ use heliostat_types::{Duration, Extent, LegId, LegSet};
 
 use super::{KIB, MIB, Rig, op};
 
-/// Streams of 64 KiB each 20 ms, or as soon as they are answered, on disks that take so many us for
-/// a read.
+/// Streams of some bytes each 20 ms, or as soon as they are answered, on disks that take so many us
+/// for a read.
 struct Readers {
     rig: Rig,
     us: Vec<u64>,
     next: Vec<u64>,
+    bytes: u64,
     wait: bool,
 }
 
@@ -20,14 +21,15 @@ impl Readers {
         Self {
             rig,
             us: us.to_vec(),
-            next: (0..streams).map(|stream| stream * 4000 * MIB).collect(),
+            next: (0..streams).map(|stream| stream * 400_000 * MIB).collect(),
+            bytes: 64 * KIB,
             wait: true,
         }
     }
 
     /// The leg that has the stream, which reads 64 KiB of it.
     fn read(&mut self, stream: usize) {
-        let extent = Extent::new(self.next[stream], 64 * KIB);
+        let extent = Extent::new(self.next[stream], self.bytes);
         self.next[stream] = extent.end();
         self.rig.plan(Some(extent));
         let leg = self.legs(stream).iter().next().map_or(0, LegId::index);
@@ -89,12 +91,28 @@ fn a_disk_that_takes_a_little_longer_has_its_streams() {
 }
 
 #[test]
-fn no_disk_is_left_to_others_that_have_no_time() {
-    let mut readers = Readers::new(2, &[1_000, 30_000]);
-    readers.wait = false;
-    readers.us[0] = 10_000;
-    readers.share_of(1, Duration::from_secs(1));
-    assert!(readers.share_of(1, Duration::from_secs(20)) > 0.99);
+fn no_disk_is_left_to_others_that_have_no_time_for_what_it_reads() {
+    for (bytes, is_left) in [(64 * KIB, true), (8 * MIB, false)] {
+        let mut readers = Readers::new(2, &[1_000, 60_000]);
+        if !is_left {
+            readers.us = vec![60_000, 120_000];
+        }
+        readers.bytes = bytes;
+        readers.share_of(1, Duration::from_secs(5));
+        let share = readers.share_of(1, Duration::from_secs(2));
+        assert!(if is_left { share < 0.01 } else { share > 0.99 }, "{share}");
+    }
+}
+
+#[test]
+fn another_disk_in_the_place_of_one_that_lags_has_streams_at_once() {
+    let mut readers = Readers::new(2, &[300, 30_000]);
+    readers.share_of(1, Duration::from_secs(3));
+    assert!(readers.share_of(1, Duration::from_secs(1)) < 0.01);
+    readers.rig.ahead.forget(LegId::new(1));
+    readers.us[1] = 300;
+    readers.share_of(1, Duration::from_ms(100));
+    assert!(readers.share_of(1, Duration::from_secs(5)) > 0.99);
 }
 
 #[test]
