@@ -28,8 +28,10 @@ constants! { "keeping":
     SKIPPED_MAX: Duration = time(Duration::from_secs(1));
     /// Streams get so many times as much at least,
     GAIN: f32 = times(1.25);
-    /// and writes take no longer than so many times as long, and are as many in a second.
+    /// and writes take no longer than so many times as long, and are as many in a second,
     LONGER: f32 = times(1.1);
+    /// or fewer by so many times the root of how many there were: those come when they like.
+    CHANCE: f32 = number(3.0);
     /// Where how long writes take before and after differs by more, or only one of both is far
     /// less to streams, the try says nothing, and is made again after this if nobody waited for it.
     STEADY: f32 = times(1.5);
@@ -98,14 +100,13 @@ impl Work {
     }
 
     /// How many times as much is read, and how much longer writes take, or how many times as few
-    /// there are, whichever is more, as where `other` was done.
+    /// there are beyond chance, whichever is more, as where `other` was done.
     fn beside(&self, other: &Self) -> (f32, f32) {
         let ([read, writes, took], [other_read, other_writes, other_took]) =
             (self.rates(), other.rates());
-        (
-            read / other_read,
-            f32::max(took / other_took, other_writes / writes),
-        )
+        let chance = 1.0 + CHANCE.get() / (self.writes.max(1) as f32).sqrt();
+        let fewer = other_writes / (writes * chance);
+        (read / other_read, f32::max(took / other_took, fewer))
     }
 
     /// Whether writes take about as long.

@@ -91,6 +91,18 @@ fn disks_read_ahead_where_that_is_worth_much_and_nobody_waits_for_it() {
     }
 }
 
+/// Some hundred writes, which come when they like, are fewer by a sixth now and then, and by half
+/// where somebody waits for them.
+#[test]
+fn disks_read_ahead_where_writes_are_fewer_by_chance() {
+    for (writes, is_worth) in [(110, true), (60, false)] {
+        let mut disks = Disks::new();
+        let [with, without] = [way(900, writes, 100), way(300, 130, 100)];
+        disks.go_on(8, with, without);
+        assert_eq!(disks.go_on(1, with, without) > 0, is_worth, "{writes}");
+    }
+}
+
 /// Writes that take far longer are not waited for: the try ends.
 #[test]
 fn a_try_ends_as_soon_as_writes_wait_for_it() {
