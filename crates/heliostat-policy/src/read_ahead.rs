@@ -7,11 +7,12 @@
 //! is read ahead: there are enough reads for all legs, and on disks each stream has one leg for
 //! itself, its *home*, with as few others as may be; a few streams have some disks each. Homes read
 //! a little ahead of whoever has one short read at a time, so that the arm stays. Flash that has
-//! time for it is the home of all beside disks. Where all is flash, and streams are no more than
-//! legs, it is tried which of both is faster. Disks that are busy with writes read no stretch
-//! ahead, and a little where no write waits for it. In a RAID10 a stretch is one of the leg, so
-//! that it leaves out what others hold, and homes read ahead. Beside random reads streams leave
-//! flash to them as far as there is another leg for streams.
+//! time for it is the home of all beside disks, and a disk that lags behind others which have is
+//! none. Where all is flash, and streams are no more than legs, it is tried which of both is
+//! faster. Disks that are busy with writes read no stretch ahead, and a little where no write waits
+//! for it. In a RAID10 a stretch is one of the leg, so that it leaves out what others hold, and
+//! homes read ahead. Beside random reads streams leave flash to them as far as there is another leg
+//! for streams.
 //!
 //! No stream has more read ahead than half of what it has read itself: what is short is never far
 //! from what was asked for, and a reader that stops wastes a third of all that was read at most.
@@ -374,8 +375,7 @@ impl ReadAhead {
     /// A leg has ended one after `service_time`.
     pub(crate) fn on_complete(&mut self, now: Instant, op: &OpView, service_time: Duration) {
         if !self.turning.is_empty() {
-            let pace = &mut self.paces[op.leg.index()];
-            pace.busy.answered(now);
+            self.paces[op.leg.index()].busy.answered(now);
         }
         if op.kind == OpKind::Write {
             self.paces[op.leg.index()].note_write_time(now, op.extent.len(), service_time);

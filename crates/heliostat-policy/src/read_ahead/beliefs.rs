@@ -69,7 +69,7 @@ impl Aside {
             Self::Writes => "writes wait for it",
             Self::Slow => "too slow",
             Self::Unneeded => "flash has time for it",
-            Self::Lags => "others have time, and are far faster",
+            Self::Lags => "others have time for it",
         }
     }
 }

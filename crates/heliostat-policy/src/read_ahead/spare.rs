@@ -1,4 +1,4 @@
-//! Flash that has time left, beside disks.
+//! For which part of the time legs are busy, and flash that has time left, beside disks.
 //!
 //! Streams that are as many as legs, or have random reads beside them, have disks to themselves: so
 //! all legs have work. But where readers are slower than flash, or come when they like, that would
