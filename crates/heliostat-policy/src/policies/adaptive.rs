@@ -227,7 +227,7 @@ fn parts_of(
         StreamWay::Homes(_) | StreamWay::Planned(_) => false,
     };
     // A try says what a whole read takes.
-    if !is_free || choice.rival_ns() > 0.0 {
+    if !is_free || choice.rival_ns() > 0.0 || choice.stays(reason) {
         return None;
     }
     let alike = choice.alike(place);

@@ -35,6 +35,10 @@ constants! { "choice":
     STREAM_GAIN: f32 = times(0.6);
     /// From a disk it moves at once where flash takes an eighth of the time.
     FAR_FASTER: f32 = times(8.0);
+    /// On flash that is written one of many moves where the read takes twice as long here: what
+    /// takes less is a matter of luck, and of two reads on two legs the reader waits for the later
+    /// one.
+    STREAM_LUCK: f32 = times(2.0);
     /// What a move costs, a seek, is spread over a fourth of the least run.
     STREAM_MOVE_BYTES: u64 = bytes(16 << 20);
 
@@ -428,6 +432,9 @@ impl<'a> Choice<'a> {
             }
         }
         let least = best;
+        if let Some(place) = self.stays_on_flash(least) {
+            return self.by(STREAM_STAYS, place);
+        }
         let best = self.beside_saturated(least);
         let place = if self.settings.locality && self.forecasts[best].turns {
             self.nearest(best, least)

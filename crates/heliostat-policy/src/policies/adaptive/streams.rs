@@ -14,6 +14,11 @@ constants! { "streams":
     /// A stream that was not read for so long does not count: half a second is a pause of its
     /// reader.
     ACTIVE: Duration = time(Duration::from_ms(500));
+    /// Flash is shared out among streams that have read so much: what is shorter may be a run of
+    /// somebody who writes in between.
+    LONG_BYTES: u64 = bytes(16 << 20);
+    /// And that were read not longer ago: others have ended.
+    GOES_ON: Duration = time(Duration::from_ms(20));
 }
 /// Ends that are remembered until a read begins there. Those of random reads replace each other.
 const ENDS: usize = 256;
@@ -30,6 +35,8 @@ pub(super) struct Stream {
     leg_end: u64,
     /// Bytes that it has read there without a break; 0 before the second read.
     pub(super) run_bytes: u64,
+    /// And all in all, on any leg.
+    pub(super) bytes: u64,
     read_at: Instant,
 }
 
@@ -42,6 +49,11 @@ impl Stream {
     /// How long ago it was read last.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_since(self.read_at)
+    }
+
+    /// Whether it has read much, and is no accident.
+    pub(super) fn is_long(&self) -> bool {
+        self.bytes >= LONG_BYTES.get()
     }
 
     /// Whether the arm of `leg` is where this stream is.
@@ -94,6 +106,7 @@ impl Streams {
                 leg,
                 leg_end,
                 run_bytes: 0,
+                bytes: 0,
                 read_at: Instant::ZERO,
             })
         })
@@ -107,8 +120,20 @@ impl Streams {
 
     /// Counts these by leg.
     pub(super) fn count(&self, now: Instant, by_leg: &mut [u32]) {
+        self.count_of(|stream| stream.age(now) < ACTIVE.get(), by_leg);
+    }
+
+    /// The same of those that have read much, and go on just now.
+    pub(super) fn count_long(&self, now: Instant, by_leg: &mut [u32]) {
+        self.count_of(
+            |stream| stream.is_long() && stream.age(now) < GOES_ON.get(),
+            by_leg,
+        );
+    }
+
+    fn count_of(&self, is_counted: impl Fn(&Stream) -> bool, by_leg: &mut [u32]) {
         for stream in &self.streams {
-            if stream.age(now) < ACTIVE.get() {
+            if is_counted(stream) {
                 by_leg[stream.leg.index()] += 1;
             }
         }
@@ -138,6 +163,7 @@ impl Streams {
                 leg,
                 leg_end,
                 run_bytes: before.saturating_add(extent.len()),
+                bytes: stream.bytes.saturating_add(extent.len()),
                 read_at: now,
             };
         } else {
@@ -146,6 +172,7 @@ impl Streams {
                 leg,
                 leg_end,
                 run_bytes: extent.len(),
+                bytes: extent.len(),
                 read_at: now,
             });
         }

@@ -3,13 +3,50 @@
 use heliostat_types::{LEGS_MAX, LegId};
 
 use super::{
-    Choice, FAR_FASTER, STREAM_GAIN, STREAM_MOVE_BYTES, STREAM_MOVES, STREAM_STAYS, STREAMS_GAIN,
+    Choice, FAR_FASTER, GROUP, STREAM_GAIN, STREAM_LUCK, STREAM_MOVE_BYTES, STREAM_MOVES,
+    STREAM_STAYS, STREAMS_GAIN,
 };
+use crate::policies::adaptive::leg::Size;
 use crate::policies::adaptive::streams::{RUN_BYTES_MIN, Stream};
 
 const READS_AHEAD: &str = "was to read it ahead";
 
 impl Choice<'_> {
+    /// The place where a stream goes on, on flash that is written and alike, if streams are as many
+    /// as these legs, and the best one has no fewer of them, nor is predicted to end the read far
+    /// sooner.
+    pub(super) fn stays_on_flash(&self, best: usize) -> Option<usize> {
+        let stream = self.stream.filter(|stream| stream.is_long())?;
+        if self.disks > 0 || !self.settings.locality {
+            return None;
+        }
+        let home = self.places().find(|at| self.is_at(stream, *at))?;
+        let forecast = &self.forecasts[home];
+        let is_near = forecast.cost <= STREAM_LUCK.get() * self.forecasts[best].cost;
+        // Where nothing is on its way nobody is disturbed.
+        let are_idle = self.views.iter().all(|view| view.reads_in_flight == 0);
+        if are_idle || !forecast.is_well || !forecast.is_written || !is_near || self.is_behind(home)
+        {
+            return None;
+        }
+        let size = Size::of(self.extent.len());
+        let least = || self.places().map(|at| self.leg(at).least_cost(size));
+        let (fastest, slowest) = (least().reduce(f32::min)?, least().reduce(f32::max)?);
+        let mut here = [0u32; LEGS_MAX];
+        self.streams.count_long(self.now, &mut here);
+        let streams = |at: usize| here[self.views[at].leg.index()];
+        // In a RAID10 some are at chunks that these legs do not hold, and come here next.
+        let count = self.places().map(streams).sum::<u32>();
+        let are_enough = count as usize >= self.views.len() && count == here.iter().sum();
+        let stays = are_enough && streams(home) <= streams(best);
+        (stays && slowest <= GROUP.get() * fastest).then_some(home)
+    }
+
+    /// Whether a read goes on there for this reason: then it is not cut.
+    pub(in super::super) fn stays(&self, reason: &'static str) -> bool {
+        self.disks == 0 && reason == STREAM_STAYS
+    }
+
     /// A stream alone: each read by itself, so that a deep one runs on several arms in turns.
     /// Otherwise a stream stays, unless it gains by moving for good.
     pub(super) fn place_of_stream(&self, best: usize, home: usize, stream: &Stream) -> usize {
