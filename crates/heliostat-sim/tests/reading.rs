@@ -320,8 +320,8 @@ mod tests {
     }
 
     /// Three programs that each read a file of three NVMe drives, and one that writes a log. Which
-    /// drive is predicted to end a read first is luck then, and two reads of a file on two drives
-    /// end in any order.
+    /// drive is predicted to end a read first is luck then, and of two reads of a file on two
+    /// drives the later one is waited for. Without locality no drive is a file's own.
     #[test]
     fn files_on_flash_that_is_written_have_a_drive_each() {
         let log = Job {
@@ -333,7 +333,9 @@ mod tests {
         let mut scenario = scenario(&["nvme-gen3"; 3], vec![files(3), log]);
         scenario.warmup_seconds = Duration::from_secs(1);
         scenario.seconds = Duration::from_ms(500);
-        let [pid, adaptive] = ["pid", "adaptive"].map(|policy| read_bytes_per_s(&scenario, policy));
+        let [pid, adaptive, without] = ["pid", "adaptive", "adaptive:locality=0"]
+            .map(|policy| read_bytes_per_s(&scenario, policy));
         assert!(adaptive > 0.9 * pid, "{adaptive} {pid}");
+        assert!(adaptive > 1.2 * without, "{adaptive} {without}");
     }
 }

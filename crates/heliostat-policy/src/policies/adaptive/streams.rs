@@ -17,7 +17,7 @@ constants! { "streams":
     /// Flash is shared out among streams that have read so much: what is shorter may be a run of
     /// somebody who writes in between.
     LONG_BYTES: u64 = bytes(16 << 20);
-    /// And that were read not longer ago: others have ended.
+    /// None of those is a stream that was not read for so long: at the rate of flash it has ended.
     GOES_ON: Duration = time(Duration::from_ms(20));
 }
 /// Ends that are remembered until a read begins there. Those of random reads replace each other.
