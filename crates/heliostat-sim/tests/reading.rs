@@ -338,4 +338,48 @@ mod tests {
         assert!(adaptive > 0.9 * pid, "{adaptive} {pid}");
         assert!(adaptive > 1.2 * without, "{adaptive} {without}");
     }
+
+    /// Two drives, one of which pauses for 5 ms of each 60, and a job with four operations of so
+    /// many bytes in flight.
+    fn beside_pauses(rw: Rw, bs_bytes: u64) -> Scenario {
+        let job = Job {
+            rw,
+            bs_bytes,
+            iodepth: 4,
+            ..Job::default()
+        };
+        let mut scenario = scenario(&["nvme-gen3"; 2], vec![job]);
+        scenario.warmup_seconds = Duration::from_secs(1);
+        scenario.faults = vec![Fault {
+            leg: Some(0),
+            effect: Some(Effect::Pause(Duration::from_ms(5))),
+            every: Some(Duration::from_ms(60)),
+            jitter: Some(Duration::from_ms(20)),
+            ..Fault::default()
+        }];
+        scenario
+    }
+
+    #[test]
+    fn no_read_is_cut_that_would_wait_for_a_drive_that_pauses() {
+        let scenario = beside_pauses(Rw::RandRead, 64 << 10);
+        let [queue, adaptive] = ["queue", "adaptive"].map(|policy| result(&scenario, policy));
+        let parts: u64 = adaptive.legs.iter().map(|leg| leg.reads).sum();
+        assert!(parts < adaptive.read.ios * 11 / 10, "{parts}");
+        assert!(adaptive.read.bytes > queue.read.bytes);
+        let p99_9 = adaptive.read.response_time_ns().quantile(9_990);
+        assert!(p99_9 < 1_000_000, "{p99_9}");
+    }
+
+    #[test]
+    fn who_reads_and_writes_reads_what_does_not_pause() {
+        let scenario = beside_pauses(Rw::Rw, 1 << 20);
+        let [without, with] = ["adaptive:health=0", "adaptive"].map(|policy| {
+            let result = result(&scenario, policy);
+            let [pauses, calm] = [0, 1].map(|leg: usize| result.legs[leg].reads as f64);
+            (pauses / calm, result.read.bytes)
+        });
+        assert!(with.0 < 0.95 * without.0, "{with:?} {without:?}");
+        assert!(with.1 > without.1, "{with:?} {without:?}");
+    }
 }

@@ -451,6 +451,9 @@ impl ReadPolicy for Adaptive {
         if op.kind == OpKind::Read && leg.read_completed(now, op.extent, ok) {
             self.ahead.doubt(op.leg);
         }
+        if ok && matches!(op.kind, OpKind::Read | OpKind::Write) {
+            leg.note_gap(now, service_time);
+        }
         leg.completed(now, op.extent);
         if op.kind != OpKind::Read {
             leg.note_write(now, op.extent, service_time);

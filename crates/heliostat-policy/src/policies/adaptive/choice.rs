@@ -123,6 +123,17 @@ constants! { "choice":
     /// Or where idle ones take no more than 1.1 times as long, and each has two reads at most.
     CUT_EQUAL: f32 = times(1.1);
     CUT_READS: u32 = count(2);
+    /// And not where one pauses for a hundredth of the time more than twice as long as another:
+    /// each read would wait for each pause. Writes make all of them pause.
+    CUT_PAUSES: f32 = number(0.01);
+    CUT_PAUSES_TIMES: f32 = times(2.0);
+
+    /// Where flash is written, who meets a pause with a write waits in any case, and others go on
+    /// until they do, unless they read there: a read costs by twice the share of the time more that
+    /// its leg pauses. By far less where legs have more than three operations each: then each is to
+    /// do what it can, and who asks for so much waits anyway.
+    PAUSES_COST: f32 = times(2.0);
+    PAUSES_READS: f32 = number(3.0);
 }
 
 /// What decided, in the words of docs/explain.md.
@@ -214,6 +225,7 @@ impl<'a> Choice<'a> {
         let mut is_one_written = false;
         let mut is_one_writing = false;
         let mut is_one_late = false;
+        let mut has_one_paused = false;
         let size = Size::of(extent.len());
         let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
@@ -227,6 +239,7 @@ impl<'a> Choice<'a> {
             disks += usize::from(forecast.turns);
             is_one_written |= forecast.is_written;
             is_one_late |= leg.was_late();
+            has_one_paused |= leg.paused_share(now) > 0.0;
             is_one_writing |= view.writes_in_flight > 0;
         }
         let mut choice = Self {
@@ -250,6 +263,9 @@ impl<'a> Choice<'a> {
         }
         if is_one_late && settings.health {
             choice.suspect(forecasts);
+        }
+        if has_one_paused && is_one_written && settings.health {
+            choice.prefer_calm(forecasts);
         }
         choice.prefer_recent(recent, size, forecasts);
         let may_wait = is_one_written || is_one_writing;
@@ -288,6 +304,27 @@ impl<'a> Choice<'a> {
         let all = forecasts.iter_mut().zip(self.views);
         for (forecast, view) in all.filter(|(forecast, _)| !forecast.turns) {
             forecast.lengthen(factor(view) / least);
+        }
+    }
+
+    /// Flash that pauses costs more than other flash, where that is written.
+    fn prefer_calm(&self, forecasts: &mut [Forecast]) {
+        let in_flight = forecasts.iter().map(|forecast| forecast.in_flight);
+        let in_flight = in_flight.fold(1, u32::saturating_add) as f32;
+        let few = (PAUSES_READS.get() * forecasts.len() as f32 / in_flight).min(1.0);
+        let share = |view: &LegView| self.legs[view.leg.index()].paused_share(self.now);
+        let mut least = f32::INFINITY;
+        for (forecast, view) in forecasts.iter().zip(self.views) {
+            if !forecast.turns {
+                least = least.min(share(view));
+            }
+        }
+        // One that is tried is to be seen.
+        let may = |forecast: &Forecast| !forecast.turns && !forecast.is_tried;
+        let all = forecasts.iter_mut().zip(self.views);
+        for (forecast, view) in all.filter(|(forecast, _)| may(forecast)) {
+            let more = share(view) - least;
+            forecast.lengthen(1.0 + PAUSES_COST.get() * more * few * few);
         }
     }
 

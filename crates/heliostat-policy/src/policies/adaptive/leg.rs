@@ -7,6 +7,7 @@ mod followed;
 mod forecast;
 mod judged;
 mod learned;
+mod pauses;
 mod size;
 mod tried;
 
@@ -28,6 +29,7 @@ use at_work::AtWork;
 use followed::Followed;
 pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
+use pauses::Pauses;
 pub(super) use size::Size;
 
 /// Reads in flight that are followed, by a hash of their address.
@@ -113,6 +115,18 @@ constants! { "leg":
     STALLED_SHARE: f32 = number(1.0 / 32.0);
     STALLED_READS: f32 = number(64.0);
 
+    /// Flash pauses that has something to do and answers nothing for 1 ms, for eight times as long
+    /// as usual, which 64 answers tell, and for three times as long as it takes to read all that it
+    /// has.
+    /// What that is of the time fades within two seconds.
+    PAUSE_NS: f32 = ns(1e6);
+    PAUSE_TIMES: f32 = times(8.0);
+    PAUSE_READS: f32 = times(3.0);
+    PAUSE_ANSWERS: f32 = number(64.0);
+    PAUSES_OVER_NS: f32 = ns(2e9);
+    /// It is a fourth at most: one pause that took long is over.
+    PAUSES_SHARE_MAX: f32 = number(0.25);
+
     /// Over so many reads of blocks that were read just before it is learned what these take.
     REPEAT_READS: f32 = number(64.0);
 
@@ -186,6 +200,7 @@ pub(super) struct Leg {
     stalled_at: Instant,
     /// How many of the answers of late were stalls, those of one pause counted once.
     stalled: f32,
+    pauses: Pauses,
     followed: Vec<Followed>,
     queued: Vec<u64>,
 }
@@ -219,6 +234,7 @@ impl Default for Leg {
             stall_ns: 0.0,
             stalled_at: Instant::ZERO,
             stalled: 0.0,
+            pauses: Pauses::default(),
             followed: vec![Followed::default(); FOLLOWED],
             queued: Vec::with_capacity(QUEUED),
         }

@@ -24,6 +24,7 @@ impl Leg {
         let age = answered.map(|at| now.saturating_since(at));
         let is_seen = self.passed_over > 0 || self.last_read_at > Instant::ZERO;
         let class = if self.turns { "rotational" } else { "flash" };
+        let paused = Some(self.paused_share(now)).filter(|share| *share > 0.0);
         let facts = [
             Fact::new("class", is_seen.then_some(FactValue::Word(class))),
             Fact::new("slow_times", factor),
@@ -31,6 +32,10 @@ impl Leg {
             Fact::new(
                 "stalls_ns",
                 (!self.turns).then(|| time(self.stalls_ns(now))),
+            ),
+            Fact::new(
+                "paused_share",
+                paused.map(|share| FactValue::Share(share.into())),
             ),
             Fact::new("writes_share", Some(FactValue::Share(self.writes.into()))),
             Fact::new(

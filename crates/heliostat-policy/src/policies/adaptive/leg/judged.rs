@@ -1,13 +1,13 @@
 //! Whether a leg does what is expected of it: by its answers slow, stalled or late.
 
-use heliostat_types::Instant;
+use heliostat_types::{Duration, Instant};
 
 use super::super::curve::Curve;
 use super::super::health::Health;
 use super::{
     Followed, LEARNED_RATIO_MAX, Leg, LegView, SIZES, SLOW_FLASH, SLOW_TURNING, SORTED_TIMES,
-    STALL_NS, STALL_RATIO_MIN, STALL_READS, STALL_SHARE_SEEN, STALLED_READS, STALLED_SHARE, TINY,
-    UNKNOWN_NS_TURNING, USUAL_SHARE, WELL, ns,
+    STALL_NS, STALL_RATIO_MIN, STALL_READS, STALL_SHARE_SEEN, STALLED_READS, STALLED_SHARE, Size,
+    TINY, UNKNOWN_NS_TURNING, USUAL_SHARE, WELL, ns,
 };
 
 impl Leg {
@@ -21,6 +21,24 @@ impl Leg {
     pub(in super::super) fn stalls(&self, now: Instant) -> bool {
         let read_ns = self.curve(0).map_or(0.0, Curve::idle);
         self.stalls_ns(now) > STALL_SHARE_SEEN.get() * read_ns
+    }
+
+    /// A read or a write was answered; [`Leg::completed`] follows. A flush may take as long as it
+    /// likes, and a slow leg does not pause.
+    pub(in super::super) fn note_gap(&mut self, now: Instant, service_time: Duration) {
+        if !self.turns && !self.is_slow() {
+            let silence = now.saturating_since(self.progress_at);
+            let size = Size::of(self.bytes_in_flight);
+            let read_ns = || self.cost_at(size, self.load());
+            self.pauses = self
+                .pauses
+                .answered(now, silence.min(service_time), read_ns);
+        }
+    }
+
+    /// For which share of the time of late flash has answered nothing.
+    pub(in super::super) fn paused_share(&self, now: Instant) -> f32 {
+        self.pauses.share(now)
     }
 
     /// Whether an answer of late was late, and none came in time since.
