@@ -117,8 +117,7 @@ constants! { "leg":
 
     /// Flash pauses that has something to do and answers nothing for 1 ms, for eight times as long
     /// as usual, which 64 answers tell, and for three times as long as it takes to read all that it
-    /// has.
-    /// What that is of the time fades within two seconds.
+    /// has. What that is of the time fades within two seconds.
     PAUSE_NS: f32 = ns(1e6);
     PAUSE_TIMES: f32 = times(8.0);
     PAUSE_READS: f32 = times(3.0);
