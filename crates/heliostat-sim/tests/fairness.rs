@@ -106,6 +106,21 @@ mod tests {
         }
     }
 
+    /// What each of them has outstanding is about a round and a half.
+    #[test]
+    fn large_writes_are_for_as_many_rounds_each_time() {
+        let small = Job {
+            rw: Rw::RandWrite,
+            iodepth: 16,
+            ..Job::default()
+        };
+        let play = |one| play_on(SchedulerPlace::Legs, true, one, 16, small.clone());
+        let [none, fair] = ["none", "fair"].map(|one| longest(&play(one)));
+        let told = format!("longest in ms: {none:?}, fair {fair:?}");
+        println!("{told}");
+        assert!(fair[0] * 100 <= none[0] * 150, "{told}");
+    }
+
     /// Who come with all that they ask for while a round is done would make that long, and wait for
     /// as long who lie where its sweep has passed.
     #[test]
