@@ -339,6 +339,34 @@ mod tests {
         assert!(adaptive > 1.2 * without, "{adaptive} {without}");
     }
 
+    /// Two disks read beside an SSD that has too much to do, though they have had writes, and then
+    /// nothing but for a block now and then.
+    #[test]
+    fn disks_that_were_written_long_ago_are_read_again() {
+        let often = Job {
+            rw: Rw::RandRw,
+            rwmixread: 70,
+            iodepth: 16,
+            start: Some(FromMeasuring(0)),
+            stop: Some(FromMeasuring(500_000_000)),
+            ..Job::default()
+        };
+        let later = Job {
+            rw: Rw::RandRead,
+            bs_bytes: 64 << 10,
+            iodepth: 16,
+            start: Some(FromMeasuring(14_000_000_000)),
+            ..Job::default()
+        };
+        let legs = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
+        let mut scenario = scenario(&legs, vec![often, later]);
+        scenario.warmup_seconds = Duration::ZERO;
+        scenario.seconds = Duration::from_secs(17);
+        let legs = result(&scenario, "adaptive").legs;
+        let by_disks = legs[0].reads + legs[1].reads;
+        assert!(by_disks > 300, "{by_disks} of {}", legs[2].reads);
+    }
+
     /// Two drives, one of which pauses for 5 ms of each 60, and a job with four operations of so
     /// many bytes in flight.
     fn beside_pauses(rw: Rw, bs_bytes: u64) -> Scenario {

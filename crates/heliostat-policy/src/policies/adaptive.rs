@@ -388,7 +388,7 @@ impl ReadPolicy for Adaptive {
         views: &[LegView],
     ) -> Late {
         for view in views {
-            self.legs[view.leg.index()].see(view);
+            self.legs[view.leg.index()].see(now, view);
         }
         self.hedges
             .on_late(now, request.extent, late, &self.legs, views)

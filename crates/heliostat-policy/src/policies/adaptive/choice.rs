@@ -230,7 +230,7 @@ impl<'a> Choice<'a> {
         let forecasts = &mut forecasts[..views.len()];
         for (forecast, view) in forecasts.iter_mut().zip(views) {
             let leg = &mut legs[view.leg.index()];
-            leg.see(view);
+            leg.see(now, view);
             let is_run_on = |stream: &Stream| stream.is_run_on(view.leg, view.address);
             let is_run_on = stream.is_some_and(is_run_on);
             let continues = is_run_on || leg.ends_at(view.address);

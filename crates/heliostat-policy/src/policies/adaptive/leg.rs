@@ -68,6 +68,9 @@ constants! { "leg":
     /// From one write to eight reads on, of some dozens.
     WRITTEN_SHARE: f32 = number(0.125);
     WRITTEN_OPS: f32 = number(64.0);
+    /// And no longer than for ten seconds: nobody would read a disk beside flash any more that had
+    /// to write once. What is written back now and then is so more often.
+    WRITTEN_FOR: Duration = time(Duration::from_secs(10));
     /// For how long an arm was at a read when others were sent behind that: of so many of them.
     MET_READS: f32 = number(64.0);
     /// A leg that answers faster on average does not turn, whatever it says.
@@ -183,6 +186,8 @@ pub(super) struct Leg {
     bytes_in_flight: u64,
     /// Of the operations of late, which share changed something.
     writes: f32,
+    /// When it last had one.
+    written_at: Instant,
     last_end: u64,
     /// Bytes of reads, each of which went on where what was sent before it ended.
     run_bytes: u64,
@@ -222,6 +227,7 @@ impl Default for Leg {
             in_flight: 0,
             bytes_in_flight: 0,
             writes: 0.0,
+            written_at: Instant::ZERO,
             last_end: 0,
             run_bytes: 0,
             progress_at: Instant::ZERO,
@@ -251,7 +257,7 @@ fn ns(length: Duration) -> f32 {
 impl Leg {
     /// This is how the leg looks from outside.
     #[inline]
-    pub(super) fn see(&mut self, view: &LegView) {
+    pub(super) fn see(&mut self, now: Instant, view: &LegView) {
         self.in_flight = view.in_flight();
         self.at_work.see(view.reads_in_flight);
         self.bytes_in_flight = view
@@ -260,6 +266,9 @@ impl Leg {
         if self.in_flight == 0 {
             // What was taken back before the leg had it does not come to an end.
             self.queued.clear();
+            if now.saturating_since(self.written_at) > WRITTEN_FOR.get() {
+                self.writes = 0.0;
+            }
         }
         self.turns(view);
     }
@@ -670,6 +679,7 @@ impl Leg {
     pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
         if !is_read {
             self.writes += 1.0 / WRITTEN_OPS.get();
+            self.written_at = now;
             self.jumps.written(extent.len());
         }
         if self.writes > 0.0 {
