@@ -10,6 +10,7 @@ mod learned;
 mod pauses;
 mod size;
 mod tried;
+mod writes;
 
 use heliostat_types::{Duration, Extent, Instant};
 
@@ -31,6 +32,7 @@ pub(super) use forecast::Forecast;
 pub(super) use learned::Numbers;
 use pauses::Pauses;
 pub(super) use size::Size;
+use writes::Writes;
 
 /// Reads in flight that are followed, by a hash of their address.
 const FOLLOWED: usize = 256;
@@ -68,9 +70,10 @@ constants! { "leg":
     /// From one write to eight reads on, of some dozens.
     WRITTEN_SHARE: f32 = number(0.125);
     WRITTEN_OPS: f32 = number(64.0);
-    /// And no longer than for ten seconds: nobody would read a disk beside flash any more that had
-    /// to write once. What is written back now and then is so more often.
-    WRITTEN_FOR: Duration = time(Duration::from_secs(10));
+    /// What is left of that share with each second in which the leg has nothing to do: nobody would
+    /// read a disk beside flash any more that had to write once. What is written back now and then
+    /// is so much that it stays.
+    WRITTEN_LEFT: f32 = number(0.9);
     /// For how long an arm was at a read when others were sent behind that: of so many of them.
     MET_READS: f32 = number(64.0);
     /// A leg that answers faster on average does not turn, whatever it says.
@@ -184,10 +187,7 @@ pub(super) struct Leg {
     pub(super) turns: bool,
     in_flight: u32,
     bytes_in_flight: u64,
-    /// Of the operations of late, which share changed something.
-    writes: f32,
-    /// When it last had one.
-    written_at: Instant,
+    writes: Writes,
     last_end: u64,
     /// Bytes of reads, each of which went on where what was sent before it ended.
     run_bytes: u64,
@@ -226,8 +226,7 @@ impl Default for Leg {
             turns: false,
             in_flight: 0,
             bytes_in_flight: 0,
-            writes: 0.0,
-            written_at: Instant::ZERO,
+            writes: Writes::default(),
             last_end: 0,
             run_bytes: 0,
             progress_at: Instant::ZERO,
@@ -266,9 +265,7 @@ impl Leg {
         if self.in_flight == 0 {
             // What was taken back before the leg had it does not come to an end.
             self.queued.clear();
-            if now.saturating_since(self.written_at) > WRITTEN_FOR.get() {
-                self.writes = 0.0;
-            }
+            self.writes.fade(now, self.progress_at);
         }
         self.turns(view);
     }
@@ -300,7 +297,7 @@ impl Leg {
 
     /// Whether it has to write as well, which moves an arm when the drive has time.
     pub(super) fn is_written(&self) -> bool {
-        self.writes > WRITTEN_SHARE.get()
+        self.writes.are_many()
     }
 
     pub(super) const fn progress_at(&self) -> Instant {
@@ -677,14 +674,12 @@ impl Leg {
 
     /// An operation of any kind is handed to the leg.
     pub(super) fn dispatched(&mut self, now: Instant, extent: Extent, is_read: bool) {
-        if !is_read {
-            self.writes += 1.0 / WRITTEN_OPS.get();
-            self.written_at = now;
-            self.jumps.written(extent.len());
+        if self.in_flight == 0 {
+            self.writes.fade(now, self.progress_at);
         }
-        if self.writes > 0.0 {
-            let writes = self.writes * (1.0 - 1.0 / WRITTEN_OPS.get());
-            self.writes = if writes < TINY { 0.0 } else { writes };
+        self.writes.note(!is_read);
+        if !is_read {
+            self.jumps.written(extent.len());
         }
         if self.in_flight == 0 {
             if now.saturating_since(self.progress_at) > IDLE.get() {

@@ -37,7 +37,10 @@ impl Leg {
                 "paused_share",
                 paused.map(|share| FactValue::Share(share.into())),
             ),
-            Fact::new("writes_share", Some(FactValue::Share(self.writes.into()))),
+            Fact::new(
+                "writes_share",
+                Some(FactValue::Share(self.writes.share().into())),
+            ),
             Fact::new(
                 "skipped_reads",
                 Some(FactValue::Count(self.passed_over.into())),
