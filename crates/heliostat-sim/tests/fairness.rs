@@ -82,6 +82,14 @@ mod tests {
         scenario
     }
 
+    fn small_writes(iodepth: u32) -> Job {
+        Job {
+            rw: Rw::RandWrite,
+            iodepth,
+            ..Job::default()
+        }
+    }
+
     /// The longest write of the streams and of the others, in ms.
     fn longest(result: &RunResult) -> [u64; 2] {
         [0, 1].map(|job| result.jobs[job].write.response_time_ns().max() / 1_000_000)
@@ -89,11 +97,7 @@ mod tests {
 
     #[test]
     fn no_write_waits_for_much_longer_than_in_order_of_arrival() {
-        let small = Job {
-            rw: Rw::RandWrite,
-            iodepth: 32,
-            ..Job::default()
-        };
+        let small = small_writes(32);
         for caches_writes in [false, true] {
             let play = |one| play_on(SchedulerPlace::Legs, caches_writes, one, 32, small.clone());
             let [none, fair] = ["none", "fair"].map(|one| longest(&play(one)));
@@ -109,11 +113,7 @@ mod tests {
     /// What each of them has outstanding is about a round and a half.
     #[test]
     fn large_writes_are_for_as_many_rounds_each_time() {
-        let small = Job {
-            rw: Rw::RandWrite,
-            iodepth: 16,
-            ..Job::default()
-        };
+        let small = small_writes(16);
         let play = |one| play_on(SchedulerPlace::Legs, true, one, 16, small.clone());
         let [none, fair] = ["none", "fair"].map(|one| longest(&play(one)));
         let told = format!("longest in ms: {none:?}, fair {fair:?}");
@@ -125,11 +125,7 @@ mod tests {
     /// as long who lie where its sweep has passed.
     #[test]
     fn clients_that_come_one_after_the_other_wait_for_no_time_out() {
-        let small = Job {
-            rw: Rw::RandWrite,
-            iodepth: 64,
-            ..Job::default()
-        };
+        let small = small_writes(64);
         let mut scenario = twenty_volumes(SchedulerPlace::Legs, false, "fair", 64, small);
         scenario.array.memory_bytes = 4 << 30;
         let clones = scenario.jobs.iter().flat_map(|job| {

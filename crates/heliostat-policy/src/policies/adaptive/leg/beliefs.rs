@@ -39,7 +39,7 @@ impl Leg {
             ),
             Fact::new(
                 "writes_share",
-                Some(FactValue::Share(self.writes.share().into())),
+                Some(FactValue::Share(self.writes_share(now).into())),
             ),
             Fact::new(
                 "skipped_reads",

@@ -2,7 +2,7 @@
 
 use heliostat_types::{Duration, Instant};
 
-use super::{TINY, WRITTEN_LEFT, WRITTEN_OPS, WRITTEN_SHARE};
+use super::{Leg, TINY, WRITTEN_LEFT, WRITTEN_OPS, WRITTEN_SHARE};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,10 +15,6 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    pub(super) const fn share(self) -> f32 {
-        self.share
-    }
-
     /// Whether that is so much that the leg has to write as well.
     pub(super) fn are_many(self) -> bool {
         self.share > WRITTEN_SHARE.get()
@@ -51,11 +47,22 @@ impl Writes {
     }
 }
 
+impl Leg {
+    /// What the share is for whoever asks now.
+    pub(super) fn writes_share(&self, now: Instant) -> f32 {
+        let mut writes = self.writes;
+        if self.in_flight == 0 {
+            writes.fade(now, self.progress_at);
+        }
+        writes.share
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use heliostat_types::{Duration, Instant};
+    use heliostat_types::{Duration, Extent, Instant};
 
-    use super::Writes;
+    use super::{Leg, Writes};
 
     /// So many writes, each so long after the last one.
     fn written(writes: &mut Writes, now: &mut Instant, count: u64, every: Duration) {
@@ -74,18 +81,18 @@ mod tests {
         assert!(writes.are_many());
         let idle_since = now;
         // However often it is asked.
-        let mut seconds = |seconds: u64, often: u64| {
+        let mut are_many_after = |seconds: u64, often: u64| {
             for _ in 0..seconds * often {
                 now += Duration::from_ns(1_000_000_000 / often);
                 writes.fade(now, idle_since);
             }
             writes.are_many()
         };
-        assert!(seconds(15, 1), "a disk may have kept much");
-        assert!(!seconds(8, 100));
-        assert!(writes.share() > 0.0);
+        assert!(are_many_after(15, 1), "a disk may have kept much");
+        assert!(!are_many_after(8, 100));
+        assert!(writes.share > 0.0);
         writes.fade(now + Duration::from_secs(1 << 40), now);
-        assert!(writes.share() == 0.0, "{}", writes.share());
+        assert!(writes.share == 0.0, "{}", writes.share);
     }
 
     #[test]
@@ -112,5 +119,21 @@ mod tests {
             }
             assert_eq!(writes.are_many(), is_written, "{reads}");
         }
+    }
+
+    #[test]
+    fn whoever_asks_for_an_idle_leg_is_told_what_is_left() {
+        let mut leg = Leg::default();
+        for _ in 0..1_000 {
+            leg.dispatched(Instant::ZERO, Extent::new(0, 4096), false);
+        }
+        let after =
+            |leg: &Leg, seconds| leg.writes_share(Instant::ZERO + Duration::from_secs(seconds));
+        assert!(after(&leg, 60) > 0.9, "it is busy with them");
+        for _ in 0..1_000 {
+            leg.completed(Instant::ZERO, Extent::new(0, 4096));
+        }
+        assert!(after(&leg, 0) > 0.9);
+        assert!(after(&leg, 60) < 0.01, "{}", after(&leg, 60));
     }
 }
