@@ -669,9 +669,14 @@ impl<'a> Choice<'a> {
         let all = in_flight.fold(0u32, u32::saturating_add);
         let wait = DISK_WAIT_READS.get() + DISK_WAIT_TIMES.get() * all as f32;
         // What it took at first had others before it, which the arm went to on the way.
-        let idle_cost = disk.idle_cost().min(self.leg(at).seek_ns());
-        idle_cost * disk.loss() < each * DISK_READS.get()
-            && disk.cost < each * wait
+        let by_itself = disk.idle_cost().min(self.leg(at).seek_ns()) * disk.loss();
+        let cost = if disk.in_flight == 0 && disk.is_well {
+            disk.cost.min(by_itself)
+        } else {
+            disk.cost
+        };
+        by_itself < each * DISK_READS.get()
+            && cost < each * wait
             && disk.in_flight < flash.in_flight
     }
 
