@@ -32,6 +32,15 @@ mod tests {
         }
     }
 
+    /// An operation each 5 s.
+    fn now_and_then(rw: Rw) -> Job {
+        Job {
+            rw,
+            arrival: Arrival::Poisson { per_s: 0.2 },
+            ..Job::default()
+        }
+    }
+
     fn scenario(legs: &[&str], jobs: Vec<Job>) -> Scenario {
         let mut scenario = Scenario::new("files", legs, 200 << 30).expect("they exist");
         scenario.fidelity = Fidelity::Stamps;
@@ -350,11 +359,6 @@ mod tests {
             stop: Some(FromMeasuring(10_000_000_000)),
             ..Job::default()
         };
-        let now_and_then = Job {
-            rw: Rw::RandWrite,
-            arrival: Arrival::Poisson { per_s: 0.2 },
-            ..Job::default()
-        };
         let later = Job {
             rw: Rw::RandRead,
             bs_bytes: 64 << 10,
@@ -363,7 +367,7 @@ mod tests {
             ..Job::default()
         };
         let legs = ["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-256gb"];
-        let mut scenario = scenario(&legs, vec![often, now_and_then, later]);
+        let mut scenario = scenario(&legs, vec![often, now_and_then(Rw::RandWrite), later]);
         scenario.warmup_seconds = Duration::ZERO;
         scenario.seconds = Duration::from_secs(603);
         let by_disks = [1, 2, 3, 4].map(|seed| {
@@ -373,6 +377,27 @@ mod tests {
         });
         println!("{by_disks:?}");
         assert!(by_disks.iter().all(|reads| *reads > 300), "{by_disks:?}");
+    }
+
+    /// What a drive takes by itself was a guess, and too little, so that each answer was late.
+    #[test]
+    fn no_drive_is_slow_for_taking_longer_than_a_guess() {
+        let later = Job {
+            name: "later".to_owned(),
+            rw: Rw::RandRead,
+            bs_bytes: 64 << 10,
+            iodepth: 16,
+            start: Some(FromMeasuring(1_240_000_000_000)),
+            ..Job::default()
+        };
+        let legs = ["ssd-sata-1tb", "nvme-gen3"];
+        let mut scenario = scenario(&legs, vec![now_and_then(Rw::RandRead), later]);
+        scenario.warmup_seconds = Duration::ZERO;
+        scenario.seconds = Duration::from_secs(1_242);
+        let [queue, adaptive] =
+            ["queue", "adaptive"].map(|policy| result(&scenario, policy).jobs[1].read.ios);
+        println!("{adaptive} {queue}");
+        assert!(adaptive * 100 > queue * 99, "{adaptive} {queue}");
     }
 
     /// Two drives, one of which pauses for 5 ms of each 60, and a job with four operations of so

@@ -192,8 +192,9 @@ impl Curve {
     }
 
     /// What a read takes at a load at most, as far as is known. What lies between loads that were
-    /// seen is a guess: no more than at the next one that is deeper; or, deeper than all of them,
-    /// where [`Curve::at`] hopes that it takes no longer, as much longer as there is more to do.
+    /// seen is a guess: no more than at the next one that is deeper and was about what reads have
+    /// met; or, deeper than all of them, where [`Curve::at`] hopes that it takes no longer, as much
+    /// longer as there is more to do.
     pub(super) fn longest(&self, load: f32) -> f32 {
         let (at, part) = place(load);
         let usual = self.at(load);
@@ -201,7 +202,9 @@ impl Curve {
         if (self.seen.has(at) || part == 1.0) && (self.seen.has(at + 1) || part == 0.0) {
             return usual;
         }
-        if let Some(deeper) = self.seen.next(at + 1) {
+        if let Some(seen) = self.seen.next(at + 1) {
+            let is_met = |knot: &usize| self.met_at[*knot] > 0;
+            let deeper = (seen..KNOTS).find(is_met).unwrap_or(seen);
             return usual.max(self.mean[deeper]);
         }
         let deepest = self.seen.last().unwrap_or(0);
@@ -246,6 +249,7 @@ impl Curve {
     pub(super) fn keep_idle_only(&mut self) {
         self.mean = [self.least(); KNOTS];
         self.count[1..].fill(0.0);
+        self.met_at[1..].fill(0);
         self.seen = Seen::of(&self.count);
         self.grown = 1.0;
     }
@@ -290,8 +294,8 @@ impl Curve {
             seen,
             idle_at: Instant::ZERO,
             grown: 1.0,
-            answers: 0,
-            met_at: [0; KNOTS],
+            answers: 1,
+            met_at: count.map(|count| u32::from(count >= 1.0)),
         };
         curve.doubt();
         Some(curve)

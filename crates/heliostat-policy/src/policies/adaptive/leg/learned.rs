@@ -14,7 +14,7 @@ const LAYOUT: f32 = 4.0;
 const MOST: f32 = 1e15;
 
 /// Numbers one after the other, each looked at before it is believed.
-pub(in super::super) struct Numbers<'a>(&'a [f32]);
+pub(in super::super) struct Numbers<'a>(pub(in super::super) &'a [f32]);
 
 impl Numbers<'_> {
     /// The next one; `None` where there is none, or it is nothing that was ever measured.

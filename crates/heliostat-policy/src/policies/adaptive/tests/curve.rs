@@ -3,6 +3,7 @@
 use heliostat_types::{Duration, Instant};
 
 use crate::policies::adaptive::curve::Curve;
+use crate::policies::adaptive::leg::Numbers;
 
 #[test]
 fn a_curve_is_as_fast_below_and_above_until_it_is_seen() {
@@ -26,6 +27,29 @@ fn a_curve_learns_lines_between_powers_of_two() {
         assert!((curve.at(load) - load * 100.0).abs() < 1.0, "{load}");
         assert!(curve.point(load).gain().abs() < 0.01, "{load}");
     }
+}
+
+/// A guess of what fewer take is less than what a drive does then, and whoever holds a drive to it
+/// takes it for slow.
+#[test]
+fn what_fewer_take_at_most_is_told_by_reads_that_met_about_as_many() {
+    let mut curve = Curve::default();
+    curve.learn(86.0, 965.0);
+    curve.learn(6.0, 212.0);
+    for _ in 0..20 {
+        curve.learn(9.5, 240.0);
+    }
+    assert!(curve.at(4.0) < 125.0, "{}", curve.at(4.0));
+    assert!(curve.longest(1.0) > 200.0, "{}", curve.longest(1.0));
+    curve.learn(4.0, 110.0);
+    assert!(curve.longest(1.0) < 125.0, "{}", curve.longest(1.0));
+    // Over a restart as well.
+    let mut numbers = Vec::new();
+    curve.learn(600.0, 9_000.0);
+    curve.keep(&mut numbers);
+    let mut recalled = Curve::recalled(&mut Numbers(&numbers)).expect("one");
+    recalled.learn(600.0, 9_000.0);
+    assert!(recalled.longest(1.0) < 300.0, "{}", recalled.longest(1.0));
 }
 
 #[test]
