@@ -379,6 +379,38 @@ mod tests {
         assert!(by_disks.iter().all(|reads| *reads > 300), "{by_disks:?}");
     }
 
+    /// Long reads of a stream do not tell what a way of the arm takes.
+    #[test]
+    fn random_reads_after_a_file_go_where_the_arm_is_near() {
+        let file = Job {
+            stop: Some(FromMeasuring(10_000_000_000)),
+            ..files(1)
+        };
+        let random = Job {
+            name: "random".to_owned(),
+            rw: Rw::RandRead,
+            start: Some(FromMeasuring(13_000_000_000)),
+            ..Job::default()
+        };
+        let legs = ["hdd-7200-1tb", "hdd-7200-1tb", "hdd-5400-old"];
+        for seed in 1..=3 {
+            let ios = |jobs: Vec<Job>| {
+                let mut scenario = scenario(&legs, jobs);
+                scenario.warmup_seconds = Duration::ZERO;
+                scenario.seconds = Duration::from_secs(43);
+                scenario.seed = seed;
+                let result = result(&scenario, "adaptive");
+                result.jobs.last().expect("a job").read.ios
+            };
+            let (alone, after) = (
+                ios(vec![random.clone()]),
+                ios(vec![file.clone(), random.clone()]),
+            );
+            println!("{after} of {alone}");
+            assert!(after * 100 > alone * 95, "{seed}: {after} of {alone}");
+        }
+    }
+
     /// What a drive takes by itself was a guess, and too little, so that each answer was late.
     #[test]
     fn no_drive_is_slow_for_taking_longer_than_a_guess() {

@@ -13,6 +13,8 @@ constants! { "arm":
     TELLS: f32 = number(0.1);
     /// Ways are of all lengths where their roots vary by so much; of any two places it is 0.15.
     SPREAD: f32 = number(0.05);
+    /// Of a longer read the way is not what takes most.
+    pub(super) BYTES_MAX: u64 = bytes(128 << 10);
     /// Before so many there is no line.
     READS_MIN: f32 = number(32.0);
 

@@ -15,7 +15,7 @@ mod writes;
 use heliostat_types::{Duration, Extent, Instant};
 
 use super::Way;
-use super::arm::{Arm, root_of};
+use super::arm::{self, Arm, root_of};
 use super::curve::{Curve, Point};
 use super::health::Health;
 use super::jumps::Jumps;
@@ -602,7 +602,8 @@ impl Leg {
             curve_index(extent.len(), way == Way::None)
         };
         let load = self.load();
-        let meets_idle = self.in_flight == 0 && way == Way::Any;
+        let is_way = way == Way::Any && extent.len() <= arm::BYTES_MAX.get();
+        let meets_idle = self.in_flight == 0 && is_way;
         let address = extent.offset();
         let curve = self.curve(index);
         let times = self.longer_times(index, extent.len());
