@@ -379,6 +379,74 @@ mod tests {
         assert!(by_disks.iter().all(|reads| *reads > 300), "{by_disks:?}");
     }
 
+    /// A disk that took 30 times as long for longer than a neighbour would is known to be slow, and
+    /// works again within half a minute once it is well.
+    #[test]
+    fn a_disk_that_was_slow_for_minutes_is_back_before_long() {
+        let job = |start_s: i64, stop_s: i64, name: &str| Job {
+            name: name.to_owned(),
+            rw: Rw::RandRead,
+            iodepth: 16,
+            start: Some(FromMeasuring(start_s * 1_000_000_000)),
+            stop: Some(FromMeasuring(stop_s * 1_000_000_000)),
+            ..Job::default()
+        };
+        let jobs = vec![
+            now_and_then(Rw::RandRead),
+            job(1_210, 1_246, "before"),
+            job(1_246, 1_330, "after"),
+        ];
+        let mut scenario = scenario(&["hdd-7200-2tb"; 3], jobs);
+        scenario.warmup_seconds = Duration::ZERO;
+        scenario.seconds = Duration::from_secs(1_330);
+        let well = result(&scenario, "adaptive").jobs[2].read.ios;
+        scenario.faults = vec![Fault {
+            leg: Some(0),
+            at_ns: 10_000_000_000,
+            until_ns: 1_246_000_000_000,
+            effect: Some(Effect::Slow(30_000)),
+            ..Fault::default()
+        }];
+        let after = [1, 2, 3, 4].map(|seed| {
+            scenario.seed = seed;
+            result(&scenario, "adaptive").jobs[2].read.ios
+        });
+        println!("{after:?} of {well}");
+        assert!(
+            after.iter().all(|ios| ios * 100 > well * 90),
+            "{after:?} of {well}"
+        );
+    }
+
+    /// No thousandth of the reads shows the tries of it, and one answer that came soon, by luck, is
+    /// not taken for all.
+    #[test]
+    fn a_disk_that_stays_slow_is_tried_so_rarely_that_no_thousandth_shows_it() {
+        for (slow, iodepth, seconds) in [(8, 8, 300), (30, 8, 300), (100, 32, 200)] {
+            let job = Job {
+                rw: Rw::RandRead,
+                iodepth,
+                ..Job::default()
+            };
+            let mut scenario = scenario(&["hdd-7200-2tb"; 2], vec![job]);
+            scenario.warmup_seconds = Duration::ZERO;
+            scenario.seconds = Duration::from_secs(seconds);
+            scenario.faults = vec![Fault {
+                leg: Some(0),
+                until_ns: i64::MAX,
+                effect: Some(Effect::Slow(slow * 1_000)),
+                ..Fault::default()
+            }];
+            for seed in 1..=4 {
+                scenario.seed = seed;
+                let result = result(&scenario, "adaptive");
+                let reads = result.legs[0].reads;
+                println!("{slow} times, seed {seed}: {reads} of {}", result.read.ios);
+                assert!(reads * 1_500 < result.read.ios, "{slow} {seed}: {reads}");
+            }
+        }
+    }
+
     /// Long reads of a stream do not tell what a way of the arm takes.
     #[test]
     fn random_reads_after_a_file_go_where_the_arm_is_near() {

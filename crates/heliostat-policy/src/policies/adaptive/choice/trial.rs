@@ -2,7 +2,7 @@
 
 use super::{Choice, NOT_READ_FOR_LONG};
 use crate::policies::adaptive::leg::{Forecast, Size};
-use crate::policies::adaptive::tries;
+use crate::policies::adaptive::tries::{self, Busy};
 
 const DEEPER: &str = "deeper than of late";
 
@@ -19,14 +19,19 @@ impl Choice<'_> {
         }
         let least = self.forecasts[best].cost;
         let size = Size::of(self.extent.len());
-        // Beside how many legs the best one is busy, if it is.
         let busy = || {
-            let flash = self.places().filter(|at| !self.forecasts[*at].turns);
-            let idle = flash.map(|at| self.leg(at).least_cost(size));
-            let idle = idle.fold(f32::INFINITY, f32::min);
-            let is_busy = !self.forecasts[best].turns && tries::is_longer(least, idle);
-            let others = u32::try_from(self.views.len() - 1).unwrap_or(u32::MAX);
-            if is_busy { others } else { 0 }
+            let forecast = &self.forecasts[best];
+            let idle = if forecast.turns {
+                forecast.idle_cost()
+            } else {
+                let flash = self.places().filter(|at| !self.forecasts[*at].turns);
+                let idle = flash.map(|at| self.leg(at).least_cost(size));
+                idle.fold(f32::INFINITY, f32::min)
+            };
+            tries::is_longer(least, idle).then(|| Busy {
+                others: u32::try_from(self.views.len() - 1).unwrap_or(u32::MAX),
+                in_flight: forecast.in_flight,
+            })
         };
         let mut forecasts = self.forecasts.iter().enumerate();
         let is_due = |(at, forecast): (usize, &Forecast)| {

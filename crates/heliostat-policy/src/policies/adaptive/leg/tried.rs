@@ -2,7 +2,7 @@
 
 use heliostat_types::Instant;
 
-use super::super::tries::{self, Tried};
+use super::super::tries::{self, Busy, Tried};
 use super::{Followed, Leg, STALE_READS, Size, ns};
 
 impl Leg {
@@ -12,13 +12,13 @@ impl Leg {
     }
 
     /// Whether it is time to see what an idle leg does for which `cost` is predicted, where
-    /// another one, flash or not, and beside so many if it is busy, is predicted to take `least`.
+    /// another one, flash or not, and perhaps busy, is predicted to take `least`.
     pub(in super::super) fn is_due(
         &self,
         now: Instant,
         (cost, least): (f32, f32),
         is_beside_flash: bool,
-        busy: impl FnOnce() -> u32,
+        busy: impl FnOnce() -> Option<Busy>,
     ) -> bool {
         if self.in_flight > 0 || self.passed_over <= STALE_READS.get() {
             return false;
@@ -34,9 +34,10 @@ impl Leg {
         let tried = match (self.turns, is_beside_flash) {
             (true, true) => Tried::DiskBesideFlash,
             (true, false) => Tried::Disk,
-            (false, _) => Tried::Flash(busy()),
+            (false, _) => Tried::Flash,
         };
-        self.tries.is_due((silence, self.passed_over), costs, tried)
+        let passed_over = (silence, self.passed_over);
+        self.tries.is_due(passed_over, costs, tried, busy)
     }
 
     /// Whether it is time to see what a leg does that has more than it had of late. `costs`: what

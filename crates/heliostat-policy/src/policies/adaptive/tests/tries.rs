@@ -2,7 +2,7 @@
 
 use heliostat_types::Duration;
 
-use super::super::tries::{Tried, Tries};
+use super::super::tries::{Busy, Tried, Tries};
 use super::{MIB, Rig};
 
 /// A rig whose legs have answered one read each in so many microseconds.
@@ -85,8 +85,8 @@ fn a_leg_that_takes_that_long_for_sure_is_tried_as_any_other() {
     // It takes 0.8 ms, 0.7 ms more: a thousandth of 0.7 s.
     let costs = (8e5, 1e5, 1e5);
     for _ in 0..3 {
-        assert!(!tries.is_due((6e8, u32::MAX), costs, Tried::Flash(0)));
-        assert!(tries.is_due((8e8, u32::MAX), costs, Tried::Flash(0)));
+        assert!(!tries.is_due((6e8, u32::MAX), costs, Tried::Flash, || None));
+        assert!(tries.is_due((8e8, u32::MAX), costs, Tried::Flash, || None));
         assert_eq!(tries.note(8e5, 8e5, 1e5), None);
     }
 }
@@ -97,7 +97,7 @@ fn a_disk_beside_flash_is_no_thousandth_of_few_reads() {
     let tries = Tries::default();
     let costs = (1.2e7, 1e5, 1e7);
     for (passed_over, by_disk) in [(3999, false), (4001, true)] {
-        let is_due = |tried| tries.is_due((1e12, passed_over), costs, tried);
+        let is_due = |tried| tries.is_due((1e12, passed_over), costs, tried, || None);
         assert_eq!(is_due(Tried::DiskBesideFlash), by_disk);
         assert!(is_due(Tried::Disk));
     }
@@ -115,10 +115,94 @@ fn where_flash_is_busy_another_leg_is_tried_sooner() {
         (4e7, 700, [false, true]),
         (4e7, 710, [true, true]),
     ] {
-        let met =
-            [0, 1].map(|busy| tries.is_due((silence_ns, passed_over), costs, Tried::Flash(busy)));
+        let beside_one = Busy {
+            others: 1,
+            in_flight: 4,
+        };
+        let met = [None, Some(beside_one)]
+            .map(|busy| tries.is_due((silence_ns, passed_over), costs, Tried::Flash, || busy));
         assert_eq!(met, is_due, "{silence_ns} {passed_over}");
     }
+}
+
+#[test]
+fn where_disks_are_busy_another_one_is_tried_sooner() {
+    // It takes 200 ms, 160 more: after 16 s, or where eight wait after two; and it is one of 4,000
+    // of each of the others.
+    let mut tries = Tries::default();
+    tries.believe();
+    let is_due = |silence_ns, passed_over, in_flight: Option<u32>| {
+        let busy = in_flight.map(|in_flight| Busy {
+            others: 2,
+            in_flight,
+        });
+        tries.is_due(
+            (silence_ns, passed_over),
+            (2e8, 4e7, 1.2e7),
+            Tried::Disk,
+            || busy,
+        )
+    };
+    for (silence_ns, passed_over, in_flight, expected) in [
+        (1.9e9, 9_000, Some(8), false),
+        (2.1e9, 7_999, Some(8), false),
+        (2.1e9, 8_001, Some(8), true),
+        (2.1e9, 8_001, Some(4), false),
+        (1.59e11, 99_000, None, false),
+        (1.61e11, 1, None, true),
+        (1.61e11, 1, Some(8), true),
+    ] {
+        let is_due = is_due(silence_ns, passed_over, in_flight);
+        assert_eq!(is_due, expected, "{silence_ns} {passed_over} {in_flight:?}");
+    }
+}
+
+#[test]
+fn one_answer_does_not_outweigh_many() {
+    let mut tries = Tries::default();
+    let mut note = |time_ns| tries.note(time_ns, 1e8, 1.2e7);
+    assert_eq!(note(2e7), Some(5.0), "nothing was confirmed yet");
+    for _ in 0..2 {
+        assert_eq!(note(1e8), None);
+    }
+    assert_eq!(note(2e7), None, "it may have been near");
+    assert_eq!(note(1e8), None);
+    assert_eq!(note(2e7), None);
+    assert_eq!(note(2e7), Some(5.0), "twice is no luck");
+
+    tries.believe();
+    assert_eq!(tries.note(2e7, 1e8, 1.2e7), None);
+    // Then it is tried soon: after twice the 90 ms that it takes longer.
+    let is_due = |silence_ns| {
+        let costs = (1e8, 1e7, 1.2e7);
+        tries.is_due((silence_ns, 100), costs, Tried::Disk, || None)
+    };
+    assert!(!is_due(1.7e8));
+    assert!(is_due(1.9e8));
+}
+
+/// A disk beside flash that has too much to do would have a share of that, if it were well again.
+#[test]
+fn where_flash_is_busy_a_disk_is_tried_sooner() {
+    let mut tries = Tries::default();
+    tries.believe();
+    let busy = Some(Busy {
+        others: 2,
+        in_flight: 15,
+    });
+    let is_due = |silence_ns, passed_over, busy| {
+        let costs = (1e8, 2e6, 1.2e7);
+        tries.is_due(
+            (silence_ns, passed_over),
+            costs,
+            Tried::DiskBesideFlash,
+            || busy,
+        )
+    };
+    assert!(!is_due(9.7e9, 200_000, busy));
+    assert!(!is_due(9.9e9, 97_000, busy));
+    assert!(is_due(9.9e9, 99_000, busy));
+    assert!(!is_due(9.9e9, 99_000, None));
 }
 
 /// Reads pass a leg over until one tries it: where that is.
