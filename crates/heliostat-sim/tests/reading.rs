@@ -500,6 +500,41 @@ mod tests {
         assert!(adaptive * 100 > queue * 99, "{adaptive} {queue}");
     }
 
+    /// Of two that read beside each other, each where a third read would end sooner on a disk, none
+    /// has the disks alone.
+    #[test]
+    fn long_reads_of_two_share_the_drive_that_is_faster() {
+        let job = |name: &str, kib: u64| Job {
+            name: name.to_owned(),
+            rw: Rw::RandRead,
+            bs_bytes: kib << 10,
+            iodepth: 2,
+            ..Job::default()
+        };
+        for (legs, lengths) in [
+            (
+                &["hdd-7200-2tb", "hdd-7200-2tb", "nvme-gen3"][..],
+                [512, 256],
+            ),
+            (&["nvme-gen3", "ssd-sata-1tb", "net-ssd"], [512, 256]),
+            (
+                &["hdd-7200-2tb", "hdd-7200-2tb", "ssd-sata-1tb"],
+                [1_024, 256],
+            ),
+        ] {
+            let jobs = vec![job("one", lengths[0]), job("other", lengths[1])];
+            let mut scenario = scenario(legs, jobs);
+            scenario.seconds = Duration::from_secs(4);
+            let result = result(&scenario, "adaptive");
+            let [one, other] = [0, 1].map(|job: usize| result.jobs[job].read.ios);
+            println!("{legs:?}: {one} {other}");
+            assert!(
+                one * 2 > other && other * 2 > one,
+                "{legs:?}: {one} {other}"
+            );
+        }
+    }
+
     /// Two drives, one of which pauses for 5 ms of each 60, and a job with four operations of so
     /// many bytes in flight.
     fn beside_pauses(rw: Rw, bs_bytes: u64) -> Scenario {
